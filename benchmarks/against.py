@@ -30,7 +30,7 @@ from aiokafka import AIOKafkaProducer
 from benchmarks.common import events, ratios, spread, table
 from benchmarks.machine import WORKERS, cpu_seconds, on_cores, resident_bytes
 from benchmarks.site import Deployment, Site, Wanted, a_site, ready_at
-from streamer.kafka.partitioner import partition_of
+from streamer.storage.kafka import partition_of
 from tests.house.repository import ROOT
 from tests.support.worker_process import WorkerProcess
 
@@ -42,7 +42,7 @@ SMALL_SHARE = 10
 
 ARRIVE_SECONDS = 60.0
 
-COMMAND = "from streamer.cli import main; main()"
+COMMAND = "from streamer.terminal import main; main()"
 
 
 @dataclass

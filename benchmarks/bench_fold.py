@@ -22,9 +22,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from benchmarks.common import events, quotients, spread, table, turn_about, validate_only
-from streamer.fold import fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import records_of_lines
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.schemas.wire import records_of_lines
 
 BATCH = 1_000
 CUTS_SHARE = 0.2

@@ -19,8 +19,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
 from benchmarks.embedded_server import EmbeddedServer
-from streamer.embedded.journal import Journal
-from streamer.kafka.record_batches import CODECS, accepted
+from streamer.operate.local.journal import CODECS, Journal, accepted
 
 PARTITIONS = 8
 DISTINCT = 20_000

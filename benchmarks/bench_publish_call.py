@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from streamer.client import Settings, TrialPublisher
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import free_port
-from streamer.worker.process.topics import ensure_topics
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port
+from streamer.worker.process import ensure_topics
 
 PACED = {0: 0.005, 10: 0.005, 100: 0.005, 1_000: 0.02, 10_000: 0.1}
 """Benchmarks in a trial, and seconds from one trial to the next."""

@@ -27,8 +27,8 @@ from typing import Any
 from benchmarks.common import table
 from benchmarks.harness import OTHER, RESULT, SAME, Plan, Written, harness
 from streamer.sources.base import ConvertOptions
-from streamer.tail.follow import Follower
-from streamer.tail.ledger_file import LedgerFile
+from streamer.sources.tail import LedgerFile
+from streamer.sources.tail.follow import Follower
 
 PACE_SECONDS = 0.1
 DEADLINE_SECONDS = 180.0

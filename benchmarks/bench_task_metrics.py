@@ -17,10 +17,11 @@ from typing import Any
 
 import orjson
 
-from streamer.schemas.decode import decode
+from streamer.folding.score import ScoringRules, score_trial
+from streamer.folding.score.formulacode import task_metrics, task_payload
+from streamer.folding.score.prices import PriceTable
 from streamer.schemas.events import TrialResult
-from streamer.score import PriceTable, ScoringRules, score_trial, task_payload
-from streamer.score.formulacode.task_metrics import task_metrics
+from streamer.schemas.wire import decode
 
 SIZES = (10, 100, 1_000)
 ROUND_SECONDS = 0.05

@@ -23,9 +23,9 @@ import cramjam
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.common import events, table
-from streamer.kafka.partitioner import partition_of
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.storage.kafka import partition_of
 
 HEADER_BYTES = 61
 """Header of a record batch; it is never compressed."""

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable
 
 from benchmarks.common import events, table
-from streamer.client.moves import Question
-from streamer.client.why import metric_of, why_in
-from streamer.fold import fold_records
-from streamer.records import Record, records_of_lines
-from streamer.score import PriceTable
+from streamer.folding.fold import fold_records
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import Record, records_of_lines
+from streamer.views.why import Question, metric_of, why_in
 
 TRIALS = 10_080
 METRICS = ("pass_rate", "mean_cost", "composite_score", "mean_speedup")

@@ -17,7 +17,7 @@ import orjson
 from benchmarks.common import Scale, quotients, spread, table
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.starts import fold_batch, microseconds, plan_of, results_of, with_starts
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
 
 AGENTS, TASKS = 30, 89
 """Agents and tasks of each run that is drained: one attempt at each task of Terminal-Bench."""

@@ -6,7 +6,7 @@
 Each run plans 89 trials, of which 38 would pass. Failures run three times as long. After each event three
 intervals are compared with the true final pass rate. A run counts as missed if an interval ever misses it:
 
-- `final`: the one of streamer.inference, on the planned order, with unknown trials counted both ways;
+- `final`: the one of streamer.statistics, on the planned order, with unknown trials counted both ways;
 - the same method on finished trials, as if they were the first of the order;
 - Wilson's, on finished trials, as most tools print it.
 
@@ -26,8 +26,8 @@ from fractions import Fraction
 from math import sqrt
 from random import Random
 
-from streamer.inference.finite_population import Outcome, final, highest, lowest
-from streamer.inference.quantiles import normal
+from streamer.statistics.exact import normal
+from streamer.statistics.final import Outcome, final, highest, lowest
 
 PLANNED, PASSES = 89, 38
 FAILURES_TAKE = 3.0

@@ -6,14 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-from streamer.embedded.probe import free_port, kafka_answers
-from streamer.embedded.processes import Child
+from streamer.operate.local.processes import Child, free_port, kafka_answers
 
 NAMESPACE = "bench"
 PROGRAM = """
 import json, signal, sys
 from pathlib import Path
-from streamer.embedded.durable import DurableBroker
+from streamer.operate.local.broker import DurableBroker
 from streamer.settings import Settings
 given = json.loads(sys.argv[1])
 folder = Path(given.pop("folder"))

@@ -23,7 +23,7 @@ from statistics import median
 from benchmarks.gate_study import MARGIN, PAGE, difference_at, first_decided, into_page
 from benchmarks.replay import Past, past, public_runs
 from benchmarks.two_agents import TwoRuns
-from streamer.inference.comparisons import FinalDifference, GateVerdict, gate
+from streamer.statistics.pairs import FinalDifference, GateVerdict, gate
 
 FIGURE = PAGE.parent / "inference" / "gate.png"
 HEAD = (

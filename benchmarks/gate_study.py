@@ -30,18 +30,21 @@ from typing import NamedTuple
 from benchmarks.coverage import ALLOWED
 from benchmarks.report import between_markers
 from benchmarks.two_agents import PLANS, WAYS, Plan, TwoRuns, Way, two_runs
-from streamer.inference.comparisons import (
+from streamer.statistics.final import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
+from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
+    Attempts,
     FinalDifference,
     GateVerdict,
     Pair,
+    Paired,
+    PairedTask,
+    ability,
     difference_of,
     evidence_worse,
     gate,
+    paired,
 )
-from streamer.inference.finite_population import ALPHA, Outcome, at_prefixes, final_of_prefixes, prefixes
-from streamer.inference.gates import ability
-from streamer.inference.paired import Attempts, Paired, PairedTask, paired
 from tests.house.repository import ROOT
 
 PAGE = ROOT / "docs" / "inference.md"

@@ -16,7 +16,7 @@ from benchmarks.common import Scale, events
 from benchmarks.machine import WORKERS, cpu_seconds
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment, Site, ready_at
-from streamer.kafka.partitioner import partition_of
+from streamer.storage.kafka import partition_of
 from tests.support.worker_process import WorkerProcess
 
 P50_MS, P99_MS = 15.0, 60.0

@@ -16,9 +16,9 @@ from typing import Any
 from benchmarks.common import events, table
 from benchmarks.machine import cores, resident_bytes
 from benchmarks.site import Deployment, Site, a_site, ready_at
-from streamer.client.reader import StateReader
-from streamer.ops.verify import Verification
-from streamer.score import PriceTable
+from streamer.client.readers import StateReader
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.verify import Verification
 from tests.support.worker_process import WorkerProcess
 
 CASES = ("again", "slots", "run", "runs")

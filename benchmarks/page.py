@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.common import Scale
 from benchmarks.rows import Measured, Row, Sites
-from streamer.client.reader import StateReader
+from streamer.client.readers import StateReader
 from tests.web.page_sets import (
     MATRIX_AGENTS,
     MATRIX_TASKS,

@@ -29,11 +29,9 @@ from numpy.typing import NDArray
 from benchmarks.coverage import ALLOWED, Scenario, events
 from benchmarks.gate_study import into_page
 from benchmarks.two_agents import CHANCES, CRASHED, PLANS, UNKNOWN, Plan, order_of, shifted
-from streamer.aggregate.comparison_table import ranks_of
-from streamer.aggregate.pair_counts import pair_counts
-from streamer.aggregate.tasks import Trials
-from streamer.inference.finite_population import prefixes
-from streamer.inference.ranks import Place
+from streamer.folding.pairs import Trials, pair_counts, ranks_of
+from streamer.statistics.final import prefixes
+from streamer.statistics.pairs import Place
 
 AGENTS = (2, 3, 6)
 WORSE = -0.20

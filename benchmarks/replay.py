@@ -25,9 +25,7 @@ from math import sqrt
 from typing import Any
 
 from benchmarks.coverage import Z, wilson_reach
-from streamer.inference.conclusion import FinalMissing, TrialPlan, conclude
-from streamer.inference.finite_population import Outcome, final
-from streamer.inference.order import OrderKind, Trial
+from streamer.statistics.final import FinalMissing, OrderKind, Outcome, Trial, TrialPlan, conclude, final
 from tests.support.data import shared_data
 from tests.support.rows import read_rows
 

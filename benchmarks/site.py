@@ -24,11 +24,10 @@ from aiokafka.errors import KafkaError
 
 from benchmarks.embedded_server import NAMESPACE, EmbeddedServer
 from benchmarks.machine import SERVERS, on_cores
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.redis.keys import Keys
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics, plan
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names, partition_of
+from streamer.worker.process import ensure_topics, plan
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess
 

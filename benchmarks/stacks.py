@@ -11,36 +11,35 @@ TOP = 8
 
 PARTS = {
     "starting Python": ("<frozen importlib",),
-    "decode": ("schemas/decode.py", "schemas/plain.py"),
-    "count into groups": ("aggregate/counts.py", "aggregate/group.py"),
-    "score, and write scored trials": ("aggregate/scores.py", "score/trial.py"),
-    "summarise": ("aggregate/summarise.py", "aggregate/run_summary.py"),
-    "state pages": ("aggregate/pages.py", "aggregate/page"),
-    "slots (who wins)": ("aggregate/run_state.py", "streamer/pipeline.py"),
-    "Redis": ("streamer/redis/", "redis/"),
+    "decode": ("schemas/wire.py",),
+    "count into groups": ("folding/groups.py",),
+    "score, and write scored trials": ("folding/state.py", "folding/score/__init__.py"),
+    "summarise": ("folding/summaries.py",),
+    "state pages": ("folding/run.py",),
+    "slots (who wins)": ("folding/slots.py",),
+    "Redis": ("streamer/storage/redis.py", "streamer/storage/entries.py", "redis/"),
     "produce: encode, compress, send": (
         "aiokafka/producer/",
         "aiokafka/codec.py",
-        "worker/faust/producer.py",
+        "worker/producer.py",
     ),
     "fetch and unpack": (
         "aiokafka/consumer/",
         "aiokafka/client.py",
         "aiokafka/conn.py",
-        "streamer/kafka/consumer.py",
-        "streamer/kafka/unpack.py",
-        "worker/faust/transport.py",
+        "streamer/storage/log.py",
+        "worker/transport.py",
     ),
     "the processor itself": (
-        "worker/processing/processor.py",
-        "worker/processing/folding.py",
-        "worker/processing/record_encoding.py",
-        "worker/process/housekeeping.py",
-        "worker/faust/",
+        "worker/processor.py",
+        "worker/partition.py",
+        "worker/publisher.py",
+        "worker/process.py",
+        "worker/tables.py",
     ),
     "Faust": ("faust/", "mode/"),
     "event loops and threads": ("asyncio/", "selectors.py", "threading.py"),
-    "reading the file": ("bench_fold.py", "streamer/fold.py"),
+    "reading the file": ("bench_fold.py", "streamer/folding/fold.py"),
 }
 """Files of each part; the innermost function of a stack that lies in one of them decides."""
 
@@ -50,7 +49,7 @@ REST = "rest"
 def parts(folded: str, microseconds: float) -> str:
     """Share of each part, and what it makes of the processor time of an event.
 
-    >>> print(parts("a (faust/x.py:1);b (schemas/decode.py:2);c (y:3) 3\\na (faust/x.py:1) 1\\n", 20.0))
+    >>> print(parts("a (faust/x.py:1);b (schemas/wire.py:2);c (y:3) 3\\na (faust/x.py:1) 1\\n", 20.0))
     part    share %  us an event
     ------  -------  -----------
     decode  75       15

@@ -27,8 +27,8 @@ from benchmarks.common import Scale, events, quotients, spread, table, turn_abou
 from benchmarks.drain import drain
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.site import Deployment
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 
 AGENTS, TASKS = 5, 500
 """Agents and tasks of each run that is drained. Its results come in the order of its queue."""

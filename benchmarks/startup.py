@@ -17,8 +17,8 @@ from aiokafka import AIOKafkaProducer
 
 from benchmarks.common import Scale, events
 from benchmarks.rows import Measured, Row, Sites
-from streamer.kafka.names import Names
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names
 
 FIRST_LINE_SECONDS = 1.0
 SECONDS = 4.0

@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from benchmarks.coverage import Scenario, ends, events
-from streamer.inference.finite_population import Outcome
+from streamer.statistics.final import Outcome
 
 CHANCES = (0.5, 0.7)
 """Beta distribution of the tasks' chances, as in `benchmarks.coverage`."""

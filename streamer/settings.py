@@ -7,17 +7,117 @@ empty means no file. Without it `streamer.toml` in the working directory is read
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import socket
 import ssl
+import time
 import tomllib
+from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
-from streamer.discovery import discovered_settings, user_data_dir
+# -----------------------------------------------------------------------------
+# Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
+#
+# It holds `bootstrap`, `redis`, `namespace`, `partitions`, `pid`, `data_dir` (null if ephemeral),
+# `started_at` (Unix seconds). STREAMER_DISCOVERY names another file.
+
+
+CLOCK_SLACK_SECONDS = 60.0
+"""The wall clock may have been set since the machine started."""
+
+
+def discovery_path() -> Path:
+    """The file; one per user of this machine."""
+    named = os.environ.get("STREAMER_DISCOVERY")
+    if named:
+        return Path(named)
+    return user_data_dir() / "running.json"
+
+
+def user_data_dir() -> Path:
+    """The user's data directory for this program."""
+    return Path(platformdirs.user_data_dir("streamer", appauthor=False))
+
+
+def read_discovery() -> dict[str, Any] | None:
+    """The data that the running stack wrote; None without any, or if the process that wrote it has ended."""
+    try:
+        found = json.loads(discovery_path().read_text())
+        alive = _alive(found["pid"], found["started_at"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if alive else None
+
+
+def write_discovery(found: dict[str, Any]) -> None:
+    """Tell other commands about this process's stack; a reader never sees half a file.
+
+    A stack that was announced before and still runs is remembered, and found again when this one ends.
+    """
+    _write(found | {"before": read_discovery()})
+
+
+def _write(found: dict[str, Any]) -> None:
+    path = discovery_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(found, indent=2) + "\n")
+    partial.replace(path)
+
+
+def remove_discovery() -> None:
+    """Remove the file if this process wrote it (another stack may have been started since).
+
+    The stack that was announced before this one is announced again, if it still runs.
+    """
+    found = read_discovery()
+    if found is None or found["pid"] != os.getpid():
+        return
+    before = found.get("before")
+    while before is not None and not _alive(before["pid"], before["started_at"]):
+        before = before.get("before")
+    if before is None:
+        discovery_path().unlink(missing_ok=True)
+    else:
+        _write(before)
+
+
+def discovered_settings() -> dict[str, Any]:
+    """The settings that follow from a running stack, {} without one."""
+    found = read_discovery()
+    if found is None:
+        return {}
+    names = ("bootstrap", "redis", "namespace", "partitions")
+    return {"embedded": True} | {name: found[name] for name in names if name in found}
+
+
+def _alive(pid: int, started_at: float) -> bool:
+    """True if that process runs and cannot be another one that got its number after a restart."""
+    boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
+    if (
+        boot_clock is not None
+        and started_at < time.time() - time.clock_gettime(boot_clock) - CLOCK_SLACK_SECONDS
+    ):
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+# -----------------------------------------------------------------------------
+# Settings of every command and of the worker: `STREAMER_*` variables, or a TOML file, or arguments.
+
 
 DEFAULT_CONFIG_FILE = "streamer.toml"
 _ARGUMENTS = ("bootstrap", "redis", "namespace")
@@ -276,3 +376,51 @@ def _without_credentials(record: logging.LogRecord) -> bool:
     """Log filter: at DEBUG aiokafka writes down what it sends, the password of SASL/PLAIN among it."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)
+
+
+# -----------------------------------------------------------------------------
+# TLS where a server has none, or none where it wants TLS: libraries report that as "connection closed".
+
+
+PROBE_SECONDS = 1.5
+
+
+def mismatch(host: str, port: int, hello: bytes, *, tls: bool) -> str | None:
+    """What is wrong if one side uses TLS and the other does not; None if they agree, or it stays unknown.
+
+    Args:
+        host: of the server.
+        port: of the server.
+        hello: what a server without TLS answers.
+        tls: whether we use TLS.
+    """
+    if tls and not _answers_tls(host, port) and _answers(host, port, hello):
+        return "does not speak TLS at this port"
+    if not tls and not _answers(host, port, hello) and _answers_tls(host, port):
+        return "speaks TLS at this port"
+    return None
+
+
+def _answers_tls(host: str, port: int) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            closing(socket.create_connection((host, port), timeout=PROBE_SECONDS)) as connection,
+            context.wrap_socket(connection, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")  # it refuses us, in TLS
+    except OSError:
+        return False
+
+
+def _answers(host: str, port: int, hello: bytes) -> bool:
+    """Whether it answers with anything but an alert of TLS."""
+    try:
+        with closing(socket.create_connection((host, port), timeout=PROBE_SECONDS)) as connection:
+            connection.sendall(hello)
+            return connection.recv(1) not in (b"", b"\x15")
+    except OSError:
+        return False

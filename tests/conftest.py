@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.support.examples  # noqa: F401  (registers the profiles)
-from streamer.embedded.broker import Broker
+from streamer.operate.local.broker import Broker
 from tests.sources.inspect.running import INSPECT, Inspect
 from tests.support.layers import ServerGuard, sort_into_layers
 from tests.support.peers import packed_product, peer_environment

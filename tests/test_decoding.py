@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.changes import Effect
-from streamer.decoding import Folded, decoded
-from streamer.records import Record
+from streamer.folding.fold import Folded, decoded
+from streamer.folding.slots import Effect
 from streamer.schemas.events import RunStarted
-from streamer.schemas.plain import PlainTrial
+from streamer.schemas.wire import PlainTrial, Record
 from tests.support.events import a_plan, a_trial
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamer.discovery import discovery_path, read_discovery, remove_discovery, write_discovery
-from streamer.settings import Settings
+from streamer.settings import Settings, discovery_path, read_discovery, remove_discovery, write_discovery
 
 
 @pytest.fixture(autouse=True)

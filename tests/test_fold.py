@@ -8,8 +8,8 @@ from weakref import ref
 import orjson
 import pytest
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.support.events import Event, a_plan, a_start, a_trial
 
 EVENTS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.score import model_for_pricing, model_for_reporting
+from streamer.schemas.base import model_for_pricing, model_for_reporting
 
 
 def test_a_provider_prefix_counts_in_reports_but_not_in_prices() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from streamer.pipeline import Pipeline
-from streamer.records import MAX_KEPT_BYTES, Record
+from streamer.folding.fold import Pipeline
 from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import MAX_KEPT_BYTES, Record
 from tests.support.events import a_plan, a_trial, digests, folded, records
 
 GARBAGE: dict[str, bytes | None] = {

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.prices_file import price_table
-from streamer.score import PriceTableError
+from streamer.folding.score.prices import PriceTableError, price_table
 
 
 @pytest.mark.parametrize("content", [b"x = ]", b"[other]", b'x = "\xff"'])

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from streamer.text import ACTING
-from streamer.text_width import clipped, folded, padded, start_of, text_width
+from streamer.text import ACTING, clipped, folded, padded, start_of, text_width
 
 VISIBLE = st.text(st.characters(exclude_categories=[*ACTING, "Cn"]))
 DISPUTED = range(0x2630, 0x2638), range(0x268A, 0x2690), range(0x4DC0, 0x4E00), range(0x1D300, 0x1D37A)

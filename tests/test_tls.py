@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.probe import free_port
-from streamer.kafka.broker import KAFKA_HELLO
-from streamer.redis.connect import REDIS_HELLO
-from streamer.tls import mismatch
-from streamer.web.listening import listening
+from streamer.operate.local.processes import free_port
+from streamer.settings import mismatch
+from streamer.storage.kafka import KAFKA_HELLO
+from streamer.storage.redis import REDIS_HELLO
+from streamer.web import listening
 from tests.support.certificates import Certificates
 from tests.support.cli import streamer
 from tests.support.servers import RedisServer

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from streamer.stats.distribution import Distribution
-from streamer.stats.exact_sum import ExactSum
-from streamer.stats.pass_at_k import PassAtK
+from streamer.statistics.ability import PassAtK
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import ExactSum
 
 RNG = random.Random(1)
 VALUES = [round(RNG.lognormvariate(-1, 1), 6) for _ in range(1_000)]

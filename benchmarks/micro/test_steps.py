@@ -12,13 +12,19 @@ import orjson
 import pytest
 
 from benchmarks.common import events
-from streamer.pipeline import Pipeline
-from streamer.records import Record, records_of_lines
-from streamer.schemas.canonical import canonical_json, digest_of
-from streamer.schemas.decode import decode
+from streamer.folding.fold import Pipeline
+from streamer.folding.score import ScoringRules, score_trial, score_trial_group
+from streamer.folding.score.prices import PriceTable
 from streamer.schemas.events import TrialResult
-from streamer.schemas.plain import AnyTrial, PlainTrial
-from streamer.score import PriceTable, ScoringRules, score_trial, score_trial_group
+from streamer.schemas.wire import (
+    AnyTrial,
+    PlainTrial,
+    Record,
+    canonical_json,
+    decode,
+    digest_of,
+    records_of_lines,
+)
 
 SLOTS = 2_000
 BATCH = 100

@@ -9,21 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamer.client.async_reader import AsyncStateReader, StateUpdate
+    from streamer.client.capture import Counts, EventsLost, InvalidEvent, InvalidEvents, NotAccepted
     from streamer.client.feeds import Update, subscribe
-    from streamer.client.reader import StateReader
-    from streamer.client.results import (
+    from streamer.client.publisher import AsyncTrialPublisher, TrialPublisher
+    from streamer.client.queries import (
         HistoryEntry,
         LeaderboardRow,
         ReaderError,
         RedisUnavailable,
         UnknownRun,
     )
-    from streamer.client.wait import NotReached, finished
-    from streamer.publish.invalid_events import InvalidEvent, InvalidEvents
-    from streamer.publish.results import Counts, EventsLost, NotAccepted
-    from streamer.publish.trial_publisher import AsyncTrialPublisher, TrialPublisher
+    from streamer.client.readers import AsyncStateReader, NotReached, StateReader, StateUpdate, finished
     from streamer.settings import Settings
+
+
+# -----------------------------------------------------------------------------
+# Publish events and read current state, from code.
+
 
 __all__ = [
     "AsyncStateReader",
@@ -49,11 +51,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "streamer.client.async_reader": ["AsyncStateReader", "StateUpdate"],
-    "streamer.publish.results": ["Counts", "EventsLost", "NotAccepted"],
-    "streamer.publish.invalid_events": ["InvalidEvent", "InvalidEvents"],
-    "streamer.client.reader": ["StateReader"],
-    "streamer.client.results": [
+    "streamer.client.capture": ["Counts", "EventsLost", "InvalidEvent", "InvalidEvents", "NotAccepted"],
+    "streamer.client.readers": ["AsyncStateReader", "NotReached", "StateReader", "StateUpdate", "finished"],
+    "streamer.client.queries": [
         "HistoryEntry",
         "LeaderboardRow",
         "ReaderError",
@@ -61,8 +61,7 @@ _HOMES = {
         "UnknownRun",
     ],
     "streamer.client.feeds": ["Update", "subscribe"],
-    "streamer.publish.trial_publisher": ["AsyncTrialPublisher", "TrialPublisher"],
-    "streamer.client.wait": ["NotReached", "finished"],
+    "streamer.client.publisher": ["AsyncTrialPublisher", "TrialPublisher"],
     "streamer.settings": ["Settings"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

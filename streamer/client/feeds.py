@@ -12,12 +12,15 @@ from typing import Any, Literal
 
 import orjson
 
-from streamer.kafka.names import Names
-from streamer.kafka.partitions import partitions_of
-from streamer.kafka.reader import PartitionReader, following_wait_ms
-from streamer.schemas.identity import run_of_key
+from streamer.schemas.base import encode_id, run_of_key
+from streamer.schemas.wire import Guard, Version, version_of
 from streamer.settings import Settings
-from streamer.versions import Guard, Version, version_of
+from streamer.storage.kafka import Names, partitions_of
+from streamer.storage.log import LogRecord, PartitionReader, following_wait_ms, read_topic
+
+# -----------------------------------------------------------------------------
+# Follow a public topic: what is published, as it is published.
+
 
 FEEDS = {
     "agent-model": "agent-model-summaries",
@@ -114,3 +117,94 @@ def _update(record: Any) -> Update:
         message=message if isinstance(message, dict) else None,
         timestamp_ms=record.timestamp,
     )
+
+
+# -----------------------------------------------------------------------------
+# The one reader of scored trials: records of their topic, as what they change in one run.
+
+
+@dataclass(frozen=True, slots=True)
+class TrialChange:
+    """The change that one record makes to a slot.
+
+    Attributes:
+        key: the slot's key on the topic.
+        offset: where the record stands in its partition.
+        value: the scored trial as published; None: the slot is empty now.
+        trial: what `value` parses to; None with it.
+    """
+
+    key: bytes
+    offset: int
+    value: bytes | None
+    trial: dict[str, Any] | None
+
+    @property
+    def version(self) -> Version | None:
+        """(epoch, state_version); None of a slot that is empty now."""
+        return version_of(self.trial) if self.trial is not None else None
+
+
+class ScoredTrialReader:
+    """Understands the records of one run, and drops records of late writers.
+
+    Args:
+        run_id: the run.
+
+    >>> from types import SimpleNamespace as Record
+    >>> values = (b'{"epoch":1,"state_version":%d}' % version for version in (5, 4))
+    >>> records = [Record(key=b"r|slot", offset=at, value=value) for at, value in enumerate(values)]
+    >>> reader = ScoredTrialReader("r")
+    >>> [reader.change(record) is not None for record in records]
+    [True, False]
+    >>> reader.change(Record(key=b"r|slot", offset=2, value=None))
+    TrialChange(key=b'r|slot', offset=2, value=None, trial=None)
+    >>> reader.change(Record(key=b"other|slot", offset=3, value=None))
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._prefix = f"{encode_id(run_id)}|".encode()
+        self._guard = Guard()
+
+    def change(self, record: LogRecord) -> TrialChange | None:
+        """The change that a record brings; None if it is about another run, or out of date."""
+        if record.key is None or not record.key.startswith(self._prefix):
+            return None
+        trial = None if record.value is None else orjson.loads(record.value)
+        change = TrialChange(record.key, record.offset, record.value, trial)
+        return change if self._guard.is_news(change.key, change.version) else None
+
+
+# -----------------------------------------------------------------------------
+# Single trials, which only the log knows.
+
+
+class NotInLog(Exception):
+    """The log holds nothing of a run."""
+
+    def __init__(self, run_id: str, topic: str) -> None:
+        super().__init__(
+            f"topic {topic!r} holds nothing of run {run_id!r}. `streamer query runs` lists the runs; "
+            "if the run is among them, its part of the log was cut off"
+        )
+
+
+def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
+    """The scored trial of every filled slot of a run, as published; by key.
+
+    Raises:
+        NotInLog: there is none.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
+    topic = Names(settings.namespace).scored_trials
+    reader, latest = ScoredTrialReader(run_id), dict[bytes, bytes]()
+    for record in read_topic(settings, topic, run_id=run_id):
+        if (change := reader.change(record)) is None:
+            continue
+        if change.value is None:
+            latest.pop(change.key, None)
+        else:
+            latest[change.key] = change.value
+    if not latest:
+        raise NotInLog(run_id, topic)
+    return [latest[key] for key in sorted(latest)]

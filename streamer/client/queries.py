@@ -8,31 +8,381 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Any, TypeAlias, TypeVar
 
-from streamer.client.lifecycle import state_of
-from streamer.client.ranking import ranked
-from streamer.client.results import (
-    BoardRun,
-    ComparedRun,
-    HistoryEntry,
-    LeaderboardRow,
-    RunSnapshot,
-    UnknownBenchmark,
-    UnknownMetric,
-    UnknownRun,
-    WorkerStatus,
+from pydantic import ValidationError
+
+from streamer.schemas.base import Message, decode_id
+from streamer.schemas.events import BOARD_METRICS, board_metric, can_have_board
+from streamer.schemas.summaries import (
+    TASK_OUTCOMES,
+    AgentModelSummary,
+    Published,
+    RunComparison,
+    RunSummary,
+    State,
+    TaskOutcomes,
+    TierSummary,
+    TrialInFlight,
+    is_over,
+    state_of,
 )
-from streamer.client.snapshots import OF_COMPARISON, board_run, compared_run, kinds_of, parsed, snapshot_of
-from streamer.redis.entry import IN_FLIGHT, as_text
-from streamer.redis.keys import Keys
-from streamer.redis.script import read_run
-from streamer.schemas.identity import decode_id
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import can_have_board
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.summary_fields import Published
+from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run
+from streamer.storage.redis import AuthenticationError, AuthorizationError, ResponseError, other_protocol
+
+# -----------------------------------------------------------------------------
+# The answers of a reader besides summaries, and its errors.
+
+
+STALE_AFTER = timedelta(seconds=30)
+"""A worker whose last heartbeat is older than this is gone, or stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """Everything of a run, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        agents: every agent:model, baselines too, by label.
+        tiers: each tier, by name, followed by the agent:models within it.
+        in_flight: trials that have started and have no result, the longest in flight first; 1,000 at most.
+    """
+
+    run: RunSummary
+    agents: list[AgentModelSummary]
+    tiers: list[TierSummary]
+    in_flight: list[TrialInFlight]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """The agents of a run compared, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        comparison: every two agents, and their ranks; None: fewer than two agents.
+        tasks: task, as :func:`~streamer.schemas.base.task_key` writes it, to the trials of each
+            agent:model: known, passed, unknown.
+    """
+
+    run: RunSummary
+    comparison: RunComparison | None
+    tasks: dict[str, TaskOutcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRun:
+    """A run as leaderboards read it, all from one moment.
+
+    Attributes:
+        run: the run itself.
+        agents: every agent:model, baselines too, by label.
+        tasks: as of `ComparedRun`; {} while the run is not over.
+    """
+
+    run: RunSummary
+    agents: list[AgentModelSummary]
+    tasks: dict[str, TaskOutcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """One place on a board.
+
+    Attributes:
+        rank: from 1; equal values share a rank, and the next one counts them all.
+        run: run id.
+        agent_model: label `agent:model`.
+        value: in the unit of the metric; may be inf.
+        provisional: planned trials are missing; such rows come after all others.
+        state: of the run, one of the words of docs/viewer.md.
+        grade: S, A to F, or None.
+        grade_basis: what the grade rests on: composite_median, mean_pass_rate, or None.
+        grade_provisional: trials of a judged agent wait for their judge.
+        trials: how many trials the value rests on.
+    """
+
+    rank: int
+    run: str
+    agent_model: str
+    value: float
+    provisional: bool
+    state: State
+    grade: str | None
+    grade_basis: str | None
+    grade_provisional: bool
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One emission.
+
+    Attributes:
+        id: the entry's id in the stream `streamer:{RUN}:history`.
+        kind: run, agent_model or tier.
+        group: rest of the key's suffix, percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
+        epoch, state_version: where the emission stands.
+        last_event_at: event time, None if not known.
+        deleted: the group emptied.
+        headline: its headline numbers as text, by name; what was not known is absent.
+    """
+
+    id: str
+    kind: str
+    group: str
+    epoch: int
+    state_version: int
+    last_event_at: datetime | None
+    deleted: bool
+    headline: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """The last heartbeat of a worker."""
+
+    worker_id: str
+    at: datetime
+    status: dict[str, Any]
+
+    def stale(self, now: datetime, after: timedelta = STALE_AFTER) -> bool:
+        """Whether the worker has been silent for too long."""
+        return now - self.at > after
+
+
+class ReaderError(Exception):
+    """Current state could not be read."""
+
+
+class RedisUnavailable(ReaderError):
+    """Redis does not answer, or refuses.
+
+    Args:
+        address: of Redis, fit for printing.
+        error: what redis-py raised.
+        url: of Redis, to find out whether one side speaks TLS and the other does not; never printed.
+    """
+
+    def __init__(self, address: str, error: Exception, url: str | None = None) -> None:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        refuses = isinstance(error, AuthenticationError | AuthorizationError | ResponseError)
+        if url and not refuses and (wrong := other_protocol(url)):
+            said = f"{wrong}, in --redis or STREAMER_REDIS"
+        elif refuses:
+            said = (
+                f"refuses ({reason}). Check the user in STREAMER_REDIS, its password "
+                "(STREAMER_REDIS_PASSWORD or ..._PASSWORD_FILE) and what it may do"
+            )
+        elif "CERTIFICATE_VERIFY_FAILED" in reason:
+            said = (
+                f"has a certificate that is not trusted ({reason}). Name the CA that signed it with "
+                "STREAMER_REDIS_CAFILE, and the host as the certificate does"
+            )
+        else:
+            said = (
+                f"does not answer ({reason}). Start it (`streamer up` starts one on this "
+                "machine), or say where it is with --redis or STREAMER_REDIS"
+            )
+        super().__init__(f"Redis at {address} {said}")
+
+
+class UnknownRun(ReaderError):
+    """No such run in Redis."""
+
+    def __init__(self, run_id: str, known: Iterable[str]) -> None:
+        runs = list(known)
+        close = get_close_matches(run_id, runs, n=5, cutoff=0.4)
+        if close:
+            hint = f"Did you mean {', '.join(close)}?"
+        elif runs:
+            hint = f"The latest of {len(runs)} runs: {', '.join(runs[:5])}."
+        else:
+            hint = "There are no runs yet: publish some events first, with a worker running."
+        super().__init__(f"There is no run {run_id!r}. {hint}")
+
+
+class UnknownMetric(ReaderError):
+    """No board has this metric."""
+
+    def __init__(self, metric: str) -> None:
+        known = ", ".join(BOARD_METRICS)
+        super().__init__(f"There is no board of {metric!r}. Metrics: {known}, and metrics/NAME.")
+
+
+class UnknownBenchmark(ReaderError):
+    """No run names this benchmark."""
+
+    def __init__(self, benchmark: str, known: Iterable[str]) -> None:
+        named = ", ".join(sorted(known)) or "none yet; a run names one in its run_started event"
+        super().__init__(f"No run names the benchmark {benchmark!r}. Benchmarks: {named}.")
+
+
+class UnreadableSummary(ReaderError):
+    """The value under a key is no summary that this version understands."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        first = str(error).splitlines()[:3]
+        super().__init__(
+            f"The value of {key} is no summary that this version of streamer reads ({' '.join(first)}). "
+            "If a newer worker wrote it, update this streamer; otherwise restart a worker: it repairs it"
+        )
+
+
+# -----------------------------------------------------------------------------
+# The rows of a board, best first.
+
+
+def ranked(
+    metric: str, summaries: Sequence[AgentModelSummary], states: Mapping[str, State]
+) -> list[LeaderboardRow]:
+    """Rows of a board, best first in the direction of the metric, provisional ones last.
+
+    Args:
+        metric: of the board. A named one ranks every agent that has it; planned or not.
+        summaries: who may stand on it.
+        states: run id to the state of the run.
+    """
+    stored = [summary.model_dump(mode="json") for summary in summaries]
+    of = board_metric(metric, stored)
+    if of is None:
+        return []
+    sign = -1.0 if of.higher_is_better else 1.0
+    values = [
+        (None if summary.baseline else of.value(fields), summary)
+        for fields, summary in zip(stored, summaries, strict=True)
+    ]
+    known = [(value, summary) for value, summary in values if value is not None]
+    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
+    rows: list[LeaderboardRow] = []
+    for position, (value, summary) in enumerate(known, start=1):
+        last = rows[-1] if rows else None
+        tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
+        rows.append(
+            LeaderboardRow(
+                rank=last.rank if last and tied else position,
+                run=summary.run_id,
+                agent_model=summary.agent_model,
+                value=value,
+                provisional=summary.provisional,
+                state=states[summary.run_id],
+                grade=summary.grade,
+                grade_basis=summary.grade_basis,
+                grade_provisional=summary.grade_provisional,
+                trials=summary.trials,
+            )
+        )
+    return rows
+
+
+# -----------------------------------------------------------------------------
+# A run as readers get it, from the values of its keys.
+#
+# That is the run with its groups and its trials in flight, or with the comparison of its agents.
+
+
+SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+    "run": RunSummary,
+    "agent_model": AgentModelSummary,
+    "tier": TierSummary,
+}
+"""By the first word of the key suffix."""
+
+OF_COMPARISON = ("run", COMPARISONS, TASKS)
+"""The kinds of keys that `compared_run` needs."""
+
+Stored = TypeVar("Stored", bound=Message)
+
+
+def snapshot_of(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunSnapshot | None:
+    """The snapshot from the values by key suffix, None where a key is not there; None: there is no such run.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
+    for suffix, value in stored.items():
+        kind = suffix.partition(":")[0]
+        if kind in SUMMARIES and value is not None:
+            found[kind].append(parsed(SUMMARIES[kind], keys.of_run(run_id, suffix), value))
+    if not found["run"]:
+        return None
+    agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
+    tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+    in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
+    return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+
+
+def kinds_of(run: RunSummary) -> tuple[str, ...]:
+    """The kinds of keys that leaderboards read of a run; tasks are pooled once it is over."""
+    return ("run", "agent_model", TASKS) if is_over(run) else ("run", "agent_model")
+
+
+def board_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> BoardRun | None:
+    """The run as leaderboards read it, from the values by key suffix; None: it was deleted in the meantime.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    found = snapshot_of(keys, run_id, stored)
+    if found is None:
+        return None
+    return BoardRun(found.run, found.agents, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+
+
+def compared_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> ComparedRun | None:
+    """The agents of the run compared, from the values by key suffix; None: there is no such run.
+
+    Raises:
+        UnreadableSummary: a value is not what this version understands.
+    """
+    if stored.get("run") is None:
+        return None
+    value = stored.get(COMPARISONS)
+    run = parsed(RunSummary, keys.run(run_id), stored["run"])
+    comparison = None if value is None else parsed(RunComparison, keys.comparisons(run_id), value)
+    return ComparedRun(run, comparison, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+
+
+def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
+    """The summary, the comparison or the trial in flight that Redis holds under this key.
+
+    Raises:
+        UnreadableSummary: the value is nothing of this kind.
+    """
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+
+
+def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
+    """The tasks of a run by task key, from the fields and values of the hash under `key`."""
+    try:
+        pairs = zip(stored[::2], stored[1::2], strict=True)
+        found = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
+    except ValidationError as error:
+        raise UnreadableSummary(key, error) from error
+    return dict(sorted(found.items()))
+
+
+def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
+    """From the fields and values of the hash."""
+    return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
+
+
+def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
+    start = trial.started_at
+    return (start is None, start or datetime.max.replace(tzinfo=UTC), trial.model_dump_json())
+
+
+# -----------------------------------------------------------------------------
+# The questions to Redis, without a connection: generators that ask for replies and return the answer.
+
 
 KEYS_PER_ROUND_TRIP = 500
 RUNS_PER_ROUND_TRIP = 20

@@ -21,18 +21,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from streamer.hooks.activation import is_active
+from streamer.hooks import is_active
 from streamer.hooks.background import Background, Event, Publish
-from streamer.schemas.canonical import canonical_json
-from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import convert, convert_part, convert_plan
-from streamer.sources.discover import FoundRun, discover
+from streamer.schemas.wire import canonical_json
+from streamer.sources.base import ConvertOptions, ConvertReport, fit_event, slot_of, with_short_names
+from streamer.sources.convert import FoundRun, convert, convert_part, convert_plan, discover
 from streamer.sources.files import clean_name
-from streamer.sources.fit import fit_event, slot_of
-from streamer.sources.harbor import Harbor
-from streamer.sources.harbor_starts import start_of_result
-from streamer.sources.names import with_short_names
-from streamer.sources.report import ConvertReport
+from streamer.sources.harbor import Harbor, start_of_result
 
 VARIABLE = "STREAMER_HARBOR"
 INACTIVE = (

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from anyio import to_thread
 from inspect_ai.hooks import Hooks, RunEnd, SampleEnd, SampleStart, TaskEnd, TaskStart, hooks
 
-from streamer.hooks.activation import is_active
+from streamer.hooks import is_active
 
 if TYPE_CHECKING:
-    from streamer.hooks.background import Background, Publish
-    from streamer.hooks.inspect_evals import Evals
+    from streamer.hooks.background import Background, Evals, Publish
 
 VARIABLE = "STREAMER_INSPECT"
 
@@ -95,8 +94,7 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
         """Begin the thread, once. Its imports and its files take a moment: no work for the event loop."""
         with self._opening:
             if self._background is None:
-                from streamer.hooks.background import Background
-                from streamer.hooks.inspect_evals import Evals
+                from streamer.hooks.background import Background, Evals
 
                 self._evals, self._background = Evals(), Background("inspect")
 

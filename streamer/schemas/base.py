@@ -1,11 +1,26 @@
-"""The parts that every message on a wire has in common: identifiers, numbers, times and strictness."""
+"""The parts that every message on a wire has in common: identifiers, numbers, times and strictness.
+
+Names and keys: the agent:model label, percent-encoding, topic keys, tasks.
+
+>>> agent_model_label("terminus", "openai/gpt-5")
+'terminus:openai/gpt-5'
+>>> agent_model_label("pkg:Agent", "m")
+'pkg%3AAgent:m'
+>>> encode_id("a|b:c")
+'a%7Cb%3Ac'
+>>> decode_id('a%7Cb%3Ac')
+'a|b:c'
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Literal
+from urllib.parse import unquote
 
 from pydantic import (
     AfterValidator,
@@ -20,22 +35,159 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from streamer.schemas.identity import UNKNOWN
-from streamer.schemas.limits import (
-    FIRST_YEAR,
-    MAX_AMOUNT,
-    MAX_BENCHMARK_NAME_CHARACTERS,
-    MAX_BENCHMARKS_PER_TRIAL,
-    MAX_CLAIMS,
-    MAX_COUNT,
-    MAX_ID_CHARACTERS,
-    MAX_METRIC_NAME_CHARACTERS,
-    MAX_NAME_CHARACTERS,
-    MAX_ORDINAL,
-    MAX_REVISION,
-    MAX_TEXT_CHARACTERS,
-    YEAR_AFTER_LAST,
-)
+# -----------------------------------------------------------------------------
+# Limits of the values in an event. Each follows from what is done with the value.
+#
+# The JSON Schema of the events shows them, pydantic and the fast reading of :mod:`streamer.schemas.wire`
+# enforce them, and connectors cut names to them. An event beyond a limit becomes a rejection with its bytes.
+
+
+MAX_RECORD_BYTES = 1024 * 1024
+"""An event as JSON: a state page with one event, and its rejection, fit a message of 4 MiB."""
+
+MAX_ID_CHARACTERS = 512
+"""A run, a task or a shard: parts of topic and Redis keys. They are not keys inside a summary."""
+
+MAX_NAME_CHARACTERS = 128
+"""Text that is a key inside a summary, or a group of its own: agent, model, tier, failure mode, ..."""
+
+MAX_AGENT_MODEL_CHARACTERS = 4 * MAX_NAME_CHARACTERS + 1
+"""A label `agent:model`: two names, of which the first is percent-encoded."""
+
+MAX_TEXT_CHARACTERS = 1024
+"""Text for people. At most five such texts stand in a run summary, with 6 bytes a character: 30 KiB."""
+
+MAX_BENCHMARK_NAME_CHARACTERS = 4096
+"""A benchmark's name with its parameters; the score takes it apart."""
+
+LARGE_EVENT_BYTES = 2048
+"""Larger results mostly have benchmarks, which is faster to look for than to find while reading."""
+
+MAX_COUNT = 2**53
+"""A count (tokens, steps): the largest integer that every JSON reader keeps exact. Sums may exceed it."""
+
+MAX_ORDINAL = 2**31
+"""The n-th attempt of a task, or the place of an agent: attempts are counted in 32 bits."""
+
+MAX_REVISION = 2**63 - 1
+"""A revision is Unix nanoseconds in 64 bits."""
+
+MAX_AMOUNT = sys.float_info.max
+"""Dollars, seconds, scores: any finite float. Sums are exact, and Infinity beyond the range (R14, R18)."""
+
+MAX_TASKS = 1_000_000
+MAX_PLANNED_ATTEMPTS = 10_000
+MAX_TIERS = 100
+MAX_SUBTESTS = 1_000
+MAX_AGENT_MODELS = 5_000
+"""The product of a plan: tasks x attempts x tiers x subtests x agents stays below 2**63."""
+
+MAX_BASELINES = 100
+"""Baseline agents; each trial's agent is looked up among them."""
+
+MAX_INFRASTRUCTURE_FAILURES = 100
+"""Failure modes that a plan names; each trial's is looked up among them."""
+
+MAX_LABELS = 100
+MAX_LABEL_VALUE_CHARACTERS = 512
+"""Free labels of a run, all of which stand in its summary."""
+
+MAX_METRICS = 64
+MAX_METRIC_NAME_CHARACTERS = 64
+"""Named metrics of a trial, or of a plan (R30). A group keeps statistics of each."""
+
+MAX_TRIAL_LABELS = 16
+MAX_TRIAL_LABEL_KEY_CHARACTERS = 64
+MAX_TRIAL_LABEL_VALUE_CHARACTERS = 256
+"""Free labels of a trial. They stay with the event; no summary holds them."""
+
+MAX_MESSAGE_CHARACTERS = 4096
+"""Why a trial failed, for people. It stays with the event."""
+
+MAX_ARTIFACTS = 32
+MAX_LINK_CHARACTERS = 2048
+"""Files of a trial, each with the path or the link where it lies. They stay with the event."""
+
+MAX_BENCHMARKS_PER_TRIAL = 10_000
+"""All of them are scored at once: some milliseconds."""
+
+MAX_CLAIMS = 1_000
+"""Entries that a log claims; scoring looks for about twenty."""
+
+FIRST_YEAR = 2000
+YEAR_AFTER_LAST = 2200
+"""A time outside, in UTC, comes from a wrong clock or a wrong unit: it is missing, and counted so."""
+
+EARLIEST_MICROSECONDS = 946_684_800 * 10**6
+LATEST_MICROSECONDS = 7_258_118_400 * 10**6
+"""The beginnings of those two years, Unix time."""
+
+
+# -----------------------------------------------------------------------------
+# Names and keys: the agent:model label, percent-encoding, topic keys, tasks.
+
+
+_RESERVED = {ord(c): f"%{ord(c):02X}" for c in "%|:{}/"}
+_RESERVED_IN_AGENT = {ord(c): f"%{ord(c):02X}" for c in "%:"}
+
+UNKNOWN = "unknown"
+"""Agent or model that a harness does not name (D4)."""
+
+
+def encode_id(text: str) -> str:
+    """Percent-encode the characters that separate parts of keys: `% | : { } /`."""
+    return text.translate(_RESERVED)
+
+
+def decode_id(text: str) -> str:
+    """Inverse of :func:`encode_id`."""
+    return unquote(text)
+
+
+def run_of_key(key: str) -> str:
+    """The run of a summary's, a scored trial's or a news item's key in its topic.
+
+    >>> run_of_key("a%7Cb|agent:model"), run_of_key("a%7Cb")
+    ('a|b', 'a|b')
+    """
+    return decode_id(key.partition("|")[0])
+
+
+def agent_model_label(agent: str, model: str) -> str:
+    """The label `agent:model` (R7); a colon in the agent's name is encoded, so labels never collide."""
+    return f"{agent.translate(_RESERVED_IN_AGENT)}:{model}"
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """Agent and model of a label, the inverse of :func:`agent_model_label`.
+
+    >>> split_label("pkg%3AAgent:m"), split_label("terminus")
+    (('pkg:Agent', 'm'), ('terminus', ''))
+    """
+    agent, _, model = label.partition(":")
+    return decode_id(agent), model
+
+
+def agent_model_key(agent: str, model: str) -> str:
+    """The label with both parts percent-encoded, as it stands in topic and Redis keys."""
+    return f"{encode_id(agent)}:{encode_id(model)}"
+
+
+@lru_cache(maxsize=16_384)
+def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
+    """How a task is named: TASK, or TIER|SUBTEST|TASK where there is a tier; percent-encoded.
+
+    >>> task_key(None, None, "a/b"), task_key("T0", None, "a")
+    ('a%2Fb', 'T0||a')
+    """
+    if tier is None and subtest is None:
+        return encode_id(task_id)
+    return "|".join(map(encode_id, (tier or "", subtest or "", task_id)))
+
+
+# -----------------------------------------------------------------------------
+# The parts that every message on a wire has in common: identifiers, numbers, times and strictness.
+
 
 EVENT_SCHEMA_VERSION = 1
 """Version of the event schema that this code writes; it reads every version up to this one."""
@@ -205,3 +357,74 @@ class Message(BaseModel):
     """
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
+
+
+# -----------------------------------------------------------------------------
+# The two spellings of a model's name: for reports, and for looking up its price.
+
+
+PRICING_PREFIXES = frozenset({"openai", "anthropic", "google", "fireworks"})
+"""Providers whose prefix is dropped for pricing (E9). Others (`gemini/`, `openrouter/`) stay."""
+
+BASELINE_LABELS = frozenset({"nop", "oracle"})
+"""Agents that are baselines in every run (R10)."""
+
+FIREWORKS_PATH = "accounts/fireworks/models/"
+
+
+def model_for_reporting(name: str) -> str:
+    """The name that reports and slots use (E10): no leading "@", a provider prefix is kept.
+
+    So `openai/gpt-5` and `gpt-5` are different models in reports, though they cost the same.
+
+    >>> model_for_reporting("@openai/gpt-5")
+    'openai/gpt-5'
+    >>> model_for_reporting("accounts/fireworks/models/kimi-k2")
+    'fireworks/accounts/fireworks/models/kimi-k2'
+    """
+    name = name.lstrip("@")
+    return f"fireworks/{name}" if name.startswith(FIREWORKS_PATH) else name
+
+
+def label_for_reporting(agent: str, model: str | None) -> str:
+    """The label `agent:model` as plans name it: the model as in reports, None as "unknown" (D4).
+
+    >>> label_for_reporting("terminus", "@openai/gpt-5"), label_for_reporting("a:b", None)
+    ('terminus:openai/gpt-5', 'a%3Ab:unknown')
+    """
+    return agent_model_label(agent, model_for_reporting(model or UNKNOWN))
+
+
+def model_of_agent(agent: str, model: str) -> str:
+    """The name that slots use for the model of an agent: as reports have it, a baseline's as its label.
+
+    A baseline is an agent named nop or oracle whose model is the same name in any case (R7).
+
+    >>> model_of_agent("oracle", "Oracle"), model_of_agent("oracle", "openai/gpt-5")
+    ('oracle', 'openai/gpt-5')
+    """
+    return model_for_reporting(baseline_model(agent, model))
+
+
+def baseline_model(agent: str, model: str) -> str:
+    """The model as it is, but a baseline's own name in any case becomes its label (R7).
+
+    >>> baseline_model("nop", "NOP"), baseline_model("Oracle", "oracle")
+    ('nop', 'oracle')
+    """
+    return agent if agent in BASELINE_LABELS and model.lower() == agent else model
+
+
+def model_for_pricing(name: str) -> str:
+    """The name that prices are looked up by (E9): no leading "@", no prefix of a known provider.
+
+    Case-sensitive. White space stays, and one prefix only is dropped.
+
+    >>> model_for_pricing("@openai/gpt-5")
+    'gpt-5'
+    >>> model_for_pricing("openrouter/openai/gpt-5")
+    'openrouter/openai/gpt-5'
+    """
+    name = name.lstrip("@")
+    provider, slash, rest = name.partition("/")
+    return rest if slash and provider in PRICING_PREFIXES else name

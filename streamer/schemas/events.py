@@ -1,13 +1,58 @@
-"""The six events that harnesses publish to the topic `trial-events`."""
+"""The six events that harnesses publish to the topic `trial-events`.
+
+The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
+
+>>> BOARD_METRICS["mean_cost"].value({"mean_cost": 0.25})
+0.25
+>>> BOARD_METRICS["cost_of_pass"].value({"cost_of_pass": "Infinity"})
+inf
+>>> BOARD_METRICS["mean_speedup"].value({"formulacode": None}) is None
+True
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, from_json
 
 from streamer.schemas.base import (
+    MAX_AGENT_MODEL_CHARACTERS,
+    MAX_AGENT_MODELS,
+    MAX_ARTIFACTS,
+    MAX_BASELINES,
+    MAX_INFRASTRUCTURE_FAILURES,
+    MAX_LABEL_VALUE_CHARACTERS,
+    MAX_LABELS,
+    MAX_LINK_CHARACTERS,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_METRIC_NAME_CHARACTERS,
+    MAX_METRICS,
+    MAX_ORDINAL,
+    MAX_PLANNED_ATTEMPTS,
+    MAX_SUBTESTS,
+    MAX_TASKS,
+    MAX_TEXT_CHARACTERS,
+    MAX_TIERS,
+    MAX_TRIAL_LABEL_KEY_CHARACTERS,
+    MAX_TRIAL_LABEL_VALUE_CHARACTERS,
+    MAX_TRIAL_LABELS,
+    METRIC_NAME,
     NO_CONTROL_CHARACTERS,
+    UNKNOWN,
     Amount,
     Benchmarks,
     Claims,
@@ -16,37 +61,269 @@ from streamer.schemas.base import (
     Id,
     Key,
     Message,
+    MetricName,
     Name,
+    Number,
     Ordinal,
     Revision,
     Shard,
     ShortText,
     SignedAmount,
+    SignedCount,
     Text,
+    Total,
 )
-from streamer.schemas.details import (
-    Artifacts,
-    FailureMessage,
-    Metrics,
-    PlannedMetrics,
-    PrimaryMetric,
-    TrialLabels,
-)
-from streamer.schemas.formulacode import SnapshotCounts, TestCounts
-from streamer.schemas.identity import UNKNOWN
-from streamer.schemas.limits import (
-    MAX_AGENT_MODEL_CHARACTERS,
-    MAX_AGENT_MODELS,
-    MAX_BASELINES,
-    MAX_INFRASTRUCTURE_FAILURES,
-    MAX_LABEL_VALUE_CHARACTERS,
-    MAX_LABELS,
-    MAX_ORDINAL,
-    MAX_PLANNED_ATTEMPTS,
-    MAX_SUBTESTS,
-    MAX_TASKS,
-    MAX_TIERS,
-)
+
+# -----------------------------------------------------------------------------
+# What harnesses may say of a trial in words of their own: named metrics, labels, a message, artifacts.
+
+
+NAMED = "metrics/"
+"""Where built-in metrics can stand too, a named one begins like this: `metrics/reward`."""
+
+Metrics = Annotated[dict[MetricName, SignedAmount], Field(max_length=MAX_METRICS)]
+"""Metric to its value."""
+
+Direction = Literal["higher", "lower"]
+
+
+class MetricPlan(Message):
+    """How to read a named metric."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    direction: Direction | None = Field(default=None, description="Which way is better; null: higher.")
+    unit: ShortText | None = Field(default=None, description="Unit of the number, as USD or seconds.")
+    label: ShortText | None = Field(default=None, description="Heading for people; null: the name.")
+
+
+PlannedMetrics = Annotated[dict[MetricName, MetricPlan], Field(max_length=MAX_METRICS)]
+PrimaryMetric = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=len(NAMED) + MAX_METRIC_NAME_CHARACTERS,
+        pattern=METRIC_NAME,
+    ),
+]
+
+TrialLabelKey = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_TRIAL_LABEL_KEY_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
+]
+TrialLabels = Annotated[
+    dict[TrialLabelKey, Annotated[str, StringConstraints(max_length=MAX_TRIAL_LABEL_VALUE_CHARACTERS)]],
+    Field(max_length=MAX_TRIAL_LABELS),
+]
+FailureMessage = Annotated[str, StringConstraints(max_length=MAX_MESSAGE_CHARACTERS)]
+
+_TEXT = r"[^/\\\x00-\x1f\x7f-\x9f]"
+_PART = rf"({_TEXT[:-1]}.]{_TEXT}*|\.{_TEXT[:-1]}.]{_TEXT}*|\.\.{_TEXT}+|\.)"
+RELATIVE_PATH = rf"^{_PART}(/{_PART})*$"
+"""Parts between slashes, none of them empty or `..`, without backslashes and control characters."""
+
+WEB_LINK = r"^https?:/{2}[^\s\x00-\x1f\x7f-\x9f]+$"
+
+_IS_TEXT: JsonValue = {"type": "string"}
+
+
+class Artifact(Message):
+    """A file that a trial left, or a link to one. It is named, never read, when the event is taken in."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "oneOf": [{"required": [place], "properties": {place: _IS_TEXT}} for place in ("path", "url")]
+        },
+    )
+
+    name: Key = Field(description="What it is, as `agent log`.")
+    path: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS, pattern=RELATIVE_PATH)] | None = (
+        Field(default=None, description="Where it lies below the run's directory, without `..`.")
+    )
+    url: Annotated[str, StringConstraints(max_length=MAX_LINK_CHARACTERS, pattern=WEB_LINK)] | None = Field(
+        default=None, description="Where it can be fetched, http or https."
+    )
+    media_type: ShortText | None = Field(default=None, description="As `text/plain`; null: not known.")
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if (self.path is None) == (self.url is None):
+            raise PydanticCustomError(
+                "one_place", "An artifact has either a `path` below the run's directory or a `url`, not both"
+            )
+        return self
+
+
+Artifacts = Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)]
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's blocks inside agent:model summaries and scored trials, under the specification's names.
+
+
+SectionStatus = Literal["ok", "failed", "missing", "unparsable"]
+SnapshotStatus = Literal["passed", "failed", "missing", "unparsable"]
+
+ADVANTAGES = ("agent_advantage", *(f"agent_advantage_level{level}" for level in (1, 2, 3, 4)))
+"""The specification's names of the advantages; the first equals level 4 unless a log claims otherwise."""
+
+
+class FormulaCodeCoverage(Message):
+    """How many trials each mean of a FormulaCode summary rests on (R1, R21)."""
+
+    task_speedup: int = Field(ge=0, description="Trials with a speedup; a failure has 1.0 (R21).")
+    agent_advantage: int = Field(ge=0, description="Trials with a known advantage.")
+
+
+class FormulaCodeSummary(Message):
+    """Run-level aggregation of one agent:model across all tasks."""
+
+    mean_speedup: Number | None = Field(description="Mean of the task speedups, ratio > 0.")
+    mean_speedup_standard_error: Number | None = Field(
+        default=None,
+        description="Of the mean speedup, clustered by task, a ratio. Null: a baseline, or fewer than two "
+        "tasks (inference 6).",
+    )
+    mean_speedup_low: Number | None = Field(
+        default=None, description="Lower end of the mean speedup's interval, 95 %."
+    )
+    mean_speedup_high: Number | None = Field(
+        default=None, description="Upper end of the mean speedup's interval, 95 %."
+    )
+    mean_success_rate: Number | None = Field(description="Mean success over all trials, in [0, 1] (R21).")
+    num_benchmarks: Total = Field(description="Sum over tasks, invalid entries included (A4).")
+    num_valid_benchmarks: Total = Field(description="Sum over tasks of the valid entries (A1).")
+    agent_advantage: Number | None = Field(description="Mean advantage over the oracle, level 4.")
+    agent_advantage_level1: Number | None = Field(description="Mean advantage by module.")
+    agent_advantage_level2: Number | None = Field(description="Mean advantage by class.")
+    agent_advantage_level3: Number | None = Field(description="Mean advantage by function.")
+    agent_advantage_level4: Number | None = Field(description="Mean advantage over all benchmarks.")
+    mean_cost_per_task: Number | None = Field(description="Mean known cost in USD.")
+    cost_weighted_advantage: Number | None = Field(
+        description="agent_advantage / mean_cost_per_task, 1/USD; 0 if the cost is 0 (R25)."
+    )
+    mean_trajectory_length: Number | None = Field(description="Mean interactions per trial.")
+    agent_advantages_gmean: dict[str, Number | None] | None = Field(
+        description="gmean(1 + a) - 1 per advantage, plain mean where some 1 + a <= 0 (F7); null for nop."
+    )
+    fallbacks: int = Field(
+        ge=0, description="Failed trials that count with known benchmarks, each at speedup 1.0 (R21)."
+    )
+    claimed: int = Field(ge=0, description="Trials whose advantages are only claimed by their log (R3).")
+    missing: int = Field(
+        default=0,
+        ge=0,
+        description="Trials of the finished run in which the agent was planned and has no sub-trial; they "
+        "count as failures in these numbers, and in no others of the summary (R21).",
+    )
+    coverage: FormulaCodeCoverage = Field(description="What the means rest on.")
+
+
+class BenchmarkSpeedup(Message):
+    """One benchmark as it counts, after a fallback if there was one."""
+
+    agent: float | None = Field(
+        alias="agent/nop", description="Speedup of the agent, ratio; null if invalid (A1)."
+    )
+    oracle: float | None = Field(
+        alias="oracle/nop", description="Speedup of the oracle, ratio; null if invalid."
+    )
+    advantage: float | None = Field(description="agent/nop minus oracle/nop; null if either is invalid.")
+    fallback_to_baseline: bool = Field(
+        default=False, description="True where the agent's value was reset to 1."
+    )
+
+
+class PytestSummary(Message):
+    """The task's test suite under one agent; counts, null where the log gave none."""
+
+    status: str = Field(description="ok, failed, missing or unparsable.")
+    passed: int | None = Field(description="Tests passed.")
+    failed: int | None = Field(description="Tests failed.")
+    error: int | None = Field(description="Tests that ended in an error.")
+    skipped: int | None = Field(description="Tests skipped.")
+    total: int | None = Field(description="Tests collected.")
+    failed_total: int = Field(description="failed + error.")
+
+
+class SnapshotSummary(Message):
+    """The snapshot comparison under one agent; counts, null where the log gave none."""
+
+    status: str = Field(description="passed, failed, missing or unparsable.")
+    passed: int | None = Field(description="Snapshots equal.")
+    failed: int | None = Field(description="Snapshots that differ, the snapshot's own count (R6).")
+    skipped: int | None = Field(description="Snapshots not compared.")
+    total: int | None = Field(description="Snapshots in all.")
+    pass_to_fail: float | None = Field(description="Tests that passed before and fail now.")
+
+
+class FormulaCodePayload(Message):
+    """The per-agent task payload of the specification."""
+
+    per_benchmark_speedups: dict[str, BenchmarkSpeedup] | None = Field(
+        description="Benchmark to its speedups; null where not measured (R21)."
+    )
+    benchmarks_left_out: int = Field(
+        ge=0, description="Benchmarks not listed: beyond 256 KiB only the 100 slowest and 100 fastest are."
+    )
+    pytest_summary: PytestSummary | None = Field(description="Test counts; null: does not apply (R20).")
+    snapshot_summary: SnapshotSummary | None = Field(description="Snapshots; null: does not apply (R20).")
+    pytest_failed: bool = Field(
+        description="Test suite failed, relative to the oracle's if there is one (D8)."
+    )
+    snapshot_failed: bool = Field(description="Snapshot comparison failed (D10).")
+    success: bool = Field(description="Neither failed, or the harness's verdict where neither applies (R20).")
+    fallback_to_baseline: bool = Field(description="Whether the baseline fallback was applied (R21).")
+    claimed: bool = Field(description="True if the advantages are only claimed by the log (R3).")
+    agent_advantage: float | None = Field(description="Overall advantage (level 4); null if unknown (R22).")
+    agent_advantage_level1: float | None = Field(description="Module-level advantage.")
+    agent_advantage_level2: float | None = Field(description="Class-level advantage.")
+    agent_advantage_level3: float | None = Field(description="Function-level advantage.")
+    agent_advantage_level4: float | None = Field(description="Overall advantage.")
+    num_benchmarks: int = Field(description="Benchmarks, invalid ones included (A4).")
+    num_valid_benchmarks: int = Field(description="Benchmarks with valid measurements (A1).")
+    task_speedup: float | None = Field(
+        description="Geometric mean speedup; 1.0 of nothing (A3), null: not measured."
+    )
+    task_cost_usd: float | None = Field(description="Agent cost for this task in USD.")
+    trajectory_length: int | None = Field(description="Agent interactions.")
+
+
+class TestCounts(Message):
+    """Outcome of the task's own test suite (FormulaCode's TESTS block)."""
+
+    __test__ = False
+    model_config = ConfigDict(extra="ignore")
+
+    status: SectionStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
+    passed: SignedCount | None = Field(default=None, description="Tests passed.")
+    failed: SignedCount | None = Field(default=None, description="Tests failed.")
+    error: SignedCount | None = Field(default=None, description="Tests that ended in an error.")
+    skipped: SignedCount | None = Field(default=None, description="Tests skipped.")
+    total: SignedCount | None = Field(default=None, description="Tests collected.")
+
+
+class SnapshotCounts(Message):
+    """Outcome of the snapshot comparison (FormulaCode's SNAPSHOT block)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    status: SnapshotStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
+    passed: SignedCount | None = Field(default=None, description="Snapshots equal.")
+    failed: SignedCount | None = Field(
+        default=None, description="Snapshots that differ, the snapshot's own count (R6)."
+    )
+    skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
+    total: SignedCount | None = Field(default=None, description="Snapshots in all.")
+    pass_to_fail: SignedAmount | None = Field(
+        default=None, description="Tests that passed before and fail now."
+    )
+
+
+# -----------------------------------------------------------------------------
+# The six events that harnesses publish to the topic `trial-events`.
+
 
 SchemaVersion = Annotated[
     Literal[1], Field(description="Version of the event schema; an unknown one is rejected.")
@@ -289,3 +566,208 @@ EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("ty
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
 EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
+
+
+# -----------------------------------------------------------------------------
+# The content of an event: what its fingerprint covers (R17), and what it states but does not have.
+
+
+_TIMES = ("started_at", "finished_at")
+_DEFAULTS = {
+    kind: [
+        (name, field.default)
+        for name, field in kind.model_fields.items()
+        if not field.is_required() and field.default is not None and name != "revision"
+    ]
+    for kind in EVENT_TYPES
+}
+"""Per type of event, the fields whose default is not null, and that default."""
+
+
+def known_content(event: Event) -> dict[str, Any]:
+    """Known fields that differ from their default, revision left out: what the fingerprint covers (R17).
+
+    Times are in UTC and a default that is written out is left out, so equal results have equal content.
+    """
+    content = {name: value for name, value in event.__dict__.items() if value is not None}
+    content.pop("revision", None)
+    for name, default in _DEFAULTS[type(event)]:
+        if content.get(name) == default:
+            del content[name]
+    for name in ("tests", "snapshot"):
+        if name in content:
+            content[name] = _stated(content[name])
+    if "artifacts" in content:
+        content["artifacts"] = [_stated(artifact) for artifact in content["artifacts"]]
+    if "metrics" in content and isinstance(event, RunStarted):
+        content["metrics"] = {name: _stated(plan) for name, plan in content["metrics"].items()}
+    return content
+
+
+def _stated(part: Message) -> dict[str, Any]:
+    """The fields of a part of an event that are not null."""
+    return {name: value for name, value in part if value is not None}
+
+
+def missing_times(event: Event, raw: bytes) -> int:
+    """How many times the record states that the event does not have: they lie outside 2000 to 2200.
+
+    >>> from streamer.schemas.events import EVENT
+    >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'
+    >>> missing_times(EVENT.validate_json(raw), raw)
+    1
+    """
+    known = event.__dict__
+    empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
+    if not empty:
+        return 0
+    stated = from_json(raw)  # as pydantic reads it: orjson refuses NaN, which an unknown field may have
+    return sum(stated.get(name) is not None for name in empty)
+
+
+# -----------------------------------------------------------------------------
+# The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
+
+
+@dataclass(frozen=True, slots=True)
+class BoardMetric:
+    """One METRIC of the boards.
+
+    Attributes:
+        name: the METRIC in `streamer:{RUN}:board:METRIC`.
+        path: fields to follow from the agent:model summary to the number.
+        higher_is_better: direction of the board.
+        unit: unit of the number; "1" for a plain ratio.
+        description: what it is, for people.
+        label: heading for people; None: the name.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    higher_is_better: bool
+    unit: str
+    description: str
+    label: str | None = None
+
+    def value(self, summary: Mapping[str, Any]) -> float | None:
+        """The number in a summary (as parsed from JSON); None where it is unknown, absent or NaN (R14)."""
+        found: Any = summary
+        for step in self.path:
+            found = found.get(step) if isinstance(found, Mapping) else None
+        if found is None or math.isnan(float(found)):
+            return None
+        return float(found)
+
+
+PRIMARY_METRIC = "pass_rate"
+"""What boards are ordered by, unless the plan of the run says otherwise."""
+
+BOARD_METRICS: dict[str, BoardMetric] = {
+    metric.name: metric
+    for metric in (
+        BoardMetric("accuracy", ("accuracy",), True, "1", "Share of trials that the harness calls resolved."),
+        BoardMetric(
+            "pass_rate",
+            ("statistics", "pass_rate", "mean"),
+            True,
+            "1",
+            "Share of successes (tests, else verdict).",
+        ),
+        BoardMetric(
+            "impl_rate", ("statistics", "impl_rate", "mean"), True, "1", "Mean of the judge's score, 0 to 1."
+        ),
+        BoardMetric(
+            "composite_score",
+            ("statistics", "composite_score", "median"),
+            True,
+            "1",
+            "Median composite of pass rate and judge's score; judged agents only, whose grade rests on it.",
+        ),
+        BoardMetric(
+            "cost_of_pass", ("cost_of_pass",), False, "USD", "Known cost per pass; inf with no pass."
+        ),
+        BoardMetric("mean_cost", ("mean_cost",), False, "USD", "Mean known cost of a trial."),
+        BoardMetric("total_cost", ("total_cost",), False, "USD", "Sum of the known costs."),
+        BoardMetric(
+            "mean_duration",
+            ("statistics", "duration_seconds", "mean"),
+            False,
+            "seconds",
+            "Mean duration of a trial.",
+        ),
+        BoardMetric(
+            "mean_speedup",
+            ("formulacode", "mean_speedup"),
+            True,
+            "1",
+            "Mean task speedup over the unchanged code (FormulaCode).",
+        ),
+        BoardMetric(
+            "agent_advantage",
+            ("formulacode", "agent_advantage"),
+            True,
+            "1",
+            "Mean advantage over the human solution (FormulaCode).",
+        ),
+    )
+}
+"""METRIC to its definition, in the order in which boards are listed."""
+
+
+def named_metric(name: str, says: Mapping[str, Any]) -> BoardMetric:
+    """The board `metrics/NAME` of a named metric (R30).
+
+    Args:
+        says: how to read it: `direction`, `unit`, `label`, as a summary has them.
+    """
+    unit, label = says.get("unit") or "1", says.get("label") or name
+    higher = says.get("direction") != "lower"
+    return BoardMetric(NAMED + name, ("metrics", name, "mean"), higher, unit, f"Mean {label}.", label)
+
+
+def can_have_board(metric: str) -> bool:
+    """Whether it is a built-in METRIC or a well-formed `metrics/NAME`.
+
+    >>> [can_have_board(metric) for metric in ("accuracy", "metrics/a/b", "metrics/", "reward")]
+    [True, True, False, False]
+    """
+    if not metric.startswith(NAMED):
+        return metric in BOARD_METRICS
+    name = metric.removeprefix(NAMED)
+    return len(name) <= MAX_METRIC_NAME_CHARACTERS and re.fullmatch(METRIC_NAME, name) is not None
+
+
+def planned_means(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """`metrics/NAME` to its mean, of the metrics that the plan names (R30); None: no trial has a value.
+
+    >>> planned, other = {"mean": 0.5, "planned": True}, {"mean": 3.0, "planned": False}
+    >>> planned_means({"metrics": {"reward": planned, "style": other}})
+    {'metrics/reward': 0.5}
+    """
+    named = (summary.get("metrics") or {}).items()
+    return {NAMED + name: of["mean"] for name, of in named if of["planned"]}
+
+
+def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMetric | None:
+    """The METRIC of that name; None: it is no built-in one, and no summary of an agent:model has it.
+
+    >>> board_metric("metrics/latency", [{"metrics": {"latency": {"direction": "lower"}}}]).higher_is_better
+    False
+    >>> board_metric("metrics/unheard-of", [{"metrics": {}}]) is None
+    True
+    """
+    if not metric.startswith(NAMED):
+        return BOARD_METRICS.get(metric)
+    name = metric.removeprefix(NAMED)
+    says = (summary.get("metrics", {}).get(name) for summary in summaries)
+    return next((named_metric(name, found) for found in says if found is not None), None)
+
+
+def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """METRIC to value for one agent:model summary; None is not on the board, baselines never are (R4).
+
+    Named metrics have a board where the plan names them (R30).
+    """
+    planned = (name for name, of in summary.get("metrics", {}).items() if of["planned"])
+    metrics = [*BOARD_METRICS.values(), *(named_metric(name, {}) for name in planned)]
+    return {of.name: None if summary["baseline"] else of.value(summary) for of in metrics}

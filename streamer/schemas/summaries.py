@@ -2,40 +2,505 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
-from streamer.schemas.base import Instant, Message, Number
-from streamer.schemas.comparison import RunComparison
-from streamer.schemas.formulacode import FormulaCodeSummary
-from streamer.schemas.news import GradeChange, Rejection, Rescored
-from streamer.schemas.scored_trial import ScoredTrial
-from streamer.schemas.summary_fields import (
-    AccuracyExcludingInfrastructure,
-    Agent,
-    AgentModel,
-    Conflicts,
-    Coverage,
-    FailureModes,
-    Grade,
-    GradeBasis,
-    GradingProfile,
-    InFlight,
-    InfrastructureFailures,
-    Model,
-    NamedMetrics,
-    PassAtKs,
-    PlannedMetrics,
-    PrimaryMetric,
-    Published,
-    Statistics,
-    Superseded,
-    Tokens,
-    Trials,
-    kind,
+from streamer.schemas.base import Instant, Message, Number, Total
+from streamer.schemas.events import (
+    PRIMARY_METRIC,
+    Direction,
+    FormulaCodePayload,
+    FormulaCodeSummary,
+    Measurements,
+    Metrics,
 )
-from streamer.schemas.uncertainty import Uncertainty
+
+# -----------------------------------------------------------------------------
+# The common parts of summaries and news: their fields, described once, and the shapes inside them.
+
+
+Grade = Literal["S", "A", "B", "C", "D", "F"]
+GradeBasis = Literal["composite_median", "mean_pass_rate"]
+CostSource = Literal["reported", "estimated"]
+VerdictSource = Literal["reported", "derived"]
+Digest = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256, hexadecimal, of the canonical JSON without the fields that tell the way.",
+    ),
+]
+RunId = Annotated[str, Field(description="The benchmark run or experiment.")]
+AgentModel = Annotated[str, Field(description="Label `agent:model`; a colon in the agent is %3A (R7).")]
+Agent = Annotated[str, Field(description="The LLM agent under test.")]
+Model = Annotated[str, Field(description="The model behind the agent, normalised (E10, R24).")]
+GradingProfile = Annotated[str, Field(description="Profile that grades and weighs, as `specified` (R12).")]
+SemanticsVersion = Annotated[int, Field(ge=1, description="Version of what the numbers mean.")]
+Epoch = Annotated[int, Field(ge=0, description="Grows with every rebuild from the log.")]
+StateVersion = Annotated[
+    int, Field(ge=-1, description="Offset of the last event folded into the run; -1: none.")
+]
+LastEventAt = Annotated[
+    Instant | None, Field(description="Greatest event time folded into the run, UTC; null: none known.")
+]
+AccuracyExcludingInfrastructure = Annotated[
+    float | None,
+    Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="resolved / trials without those that the infrastructure failed; null: no other trials.",
+    ),
+]
+InfrastructureFailures = Annotated[
+    int,
+    Field(
+        default=0,
+        ge=0,
+        description="Trials that are unresolved because the infrastructure failed, not the agent.",
+    ),
+]
+FailureModes = Annotated[
+    dict[str, int],
+    Field(
+        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "
+        "name, and all others as `other`."
+    ),
+]
+Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
+Trials = Annotated[int, Field(ge=0, description="Slots filled.")]
+InFlight = Annotated[
+    int,
+    Field(
+        default=0,
+        ge=0,
+        description="Trials that have started and have no result, until the run has finished (inference 3).",
+    ),
+]
+Superseded = Annotated[int, Field(ge=0, description="Results that lost their slot (R17); not digested.")]
+Conflicts = Annotated[
+    int, Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
+]
+
+
+def kind(what: str) -> Any:
+    """The field `type` of a message."""
+    return Field(description=f"Which message this is: {what}.")
+
+
+class Statistics(Message):
+    """Statistics of one metric over the trials that have it; of nothing: count 0 and null (R16)."""
+
+    median: Number | None = Field(description="Middle value, or the mean of the two middle ones.")
+    mean: Number | None = Field(description="Exact mean, rounded once (R18).")
+    mode: Number | None = Field(description="Most frequent value; of several the smallest (R15).")
+    min: Number | None = Field(description="Smallest value.")
+    max: Number | None = Field(description="Largest value.")
+    std_dev: Number | None = Field(description="Population standard deviation, or sample by profile; >= 0.")
+    count: int = Field(ge=0, description="Values counted.")
+    standard_error: Number | None = Field(
+        default=None,
+        description="Of the mean, clustered by task, in the metric's unit; of metrics with a board, for an "
+        "agent:model over the run. Null: fewer than two tasks (inference 6).",
+    )
+    low: Number | None = Field(default=None, description="Lower end of the mean's interval, 95 %.")
+    high: Number | None = Field(default=None, description="Upper end of the mean's interval, 95 %.")
+
+
+class MetricReading(Message):
+    """How to read a named metric, as the plan says (R30)."""
+
+    direction: Direction = Field(description="Which way is better.")
+    unit: str | None = Field(description="Unit of the number; null: not said.")
+    label: str | None = Field(description="Heading for people; null: the name.")
+
+
+class NamedStatistics(Statistics, MetricReading):
+    """Statistics of a metric that harnesses name themselves, over the trials that have it (R30)."""
+
+    planned: bool = Field(description="The plan names it, so it has a board.")
+
+
+NamedMetrics = Annotated[
+    dict[str, NamedStatistics],
+    Field(
+        default={},
+        description="Named metric to its statistics (R30): the planned ones, then those of the most trials, "
+        "100 in all. `count` says how many trials have it.",
+    ),
+]
+PlannedMetrics = Annotated[
+    dict[str, MetricReading],
+    Field(default={}, description="The named metrics that have a board, and how to read them (R30)."),
+]
+PrimaryMetric = Annotated[
+    str,
+    Field(
+        default=PRIMARY_METRIC,
+        description="What boards are ordered by: one of their metrics, or `metrics/NAME`.",
+    ),
+]
+
+
+class PassAtK(Message):
+    """Probability that at least one of k attempts passes (R11)."""
+
+    value: float | None = Field(ge=0, le=1, description="Mean over the tasks covered.")
+    tasks_covered: int = Field(ge=0, description="Tasks with at least k attempts.")
+    partial: bool = Field(description="True until all planned tasks cover this k.")
+
+
+PassAtKs = Annotated[
+    dict[str, PassAtK] | None,
+    Field(
+        description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
+        "of several agent:models or tiers are mixed (R11)."
+    ),
+]
+
+
+class Tokens(Message):
+    """Token totals over the trials that report them; null: no trial does."""
+
+    input: Total | None = Field(ge=0, description="Fresh input tokens.")
+    output: Total | None = Field(ge=0, description="Output tokens.")
+    cache_read: Total | None = Field(ge=0, description="Input tokens read from a cache.")
+    cache_write: Total | None = Field(ge=0, description="Input tokens written to a cache.")
+
+
+class InSlot(Message):
+    """The slot that a trial fills, as it is published (R17)."""
+
+    shard: str = Field(description='Original run inside a pooled one; "" otherwise.')
+    task_id: str = Field(description="The problem.")
+    attempt: int = Field(ge=1, description="n-th repeat of the task, from 1.")
+    agent: Agent
+    model: Model
+    tier: str | None = Field(description="Prompt tier; null where there is none.")
+    subtest: str | None = Field(description="Variant inside the tier; null where there is none.")
+
+
+class InStream(Message):
+    """What every message of a run carries about where it stands in the stream."""
+
+    run_id: RunId
+    semantics_version: SemanticsVersion
+    epoch: Epoch
+    state_version: StateVersion
+    last_event_at: LastEventAt
+
+
+class Published(InStream):
+    """What every summary carries about where it stands in the stream, and what its numbers rest on."""
+
+    digest: Digest
+    made_with: str | None = Field(
+        default=None,
+        description="Fingerprint of the prices, profiles and formulas behind the numbers; null: not said.",
+    )
+    degraded: str | None = Field(
+        default=None, description="Why newer events of the run are not counted (quarantine); null: they are."
+    )
+
+
+# -----------------------------------------------------------------------------
+# What the summaries say may be concluded: bounds, intervals and errors (docs/inference.md).
+
+
+OrderKind = Literal["shuffled", "chosen", "unknown"]
+FinalMissing = Literal[
+    "no_plan",
+    "plan_undeclared_tiers",
+    "plan_exceeded",
+    "order_chosen",
+    "order_unknown_in_part",
+    "attempts_together",
+    "order_follows_difficulty",
+    "order_follows_outcome",
+    "nothing_yet",
+    "empty",
+]
+Share = Annotated[float, Field(ge=0, le=1)]
+Level = Annotated[float, Field(gt=0, lt=1, description="Confidence level; 0.95 in all summaries.")]
+
+
+class ShareRange(Message):
+    """Both ends of a range of shares."""
+
+    low: Share = Field(description="Lower end, 0 to 1.")
+    high: Share = Field(description="Upper end, 0 to 1.")
+
+
+class GradeRange(Message):
+    """Both ends of a range of grades."""
+
+    low: Grade = Field(description="The worst grade that can still come.")
+    high: Grade = Field(description="The best grade that can still come.")
+
+
+class Reachable(Message):
+    """What the run can still reach, with no assumption, unless results are corrected (inference 4)."""
+
+    pass_rate: ShareRange = Field(description="The final pass rate lies here.")
+    pass_at_k: dict[str, ShareRange] | None = Field(
+        description="k, as text, to the range of the final pass@k; null where pass@k is, without planned "
+        "tasks and attempts, and beyond 1,000 planned attempts at a task."
+    )
+    grade: GradeRange | None = Field(
+        description="The final grade lies here, if `grade_basis` stays; null: there is no grade to come."
+    )
+
+
+class Decided(Message):
+    """What can no longer change, unless results are corrected (inference 4)."""
+
+    grade: bool = Field(description="True if both ends of the reachable grade are the same.")
+
+
+class Final(Message):
+    """The interval of the final pass rate: it may be looked at as often as one likes (inference 5)."""
+
+    low: Share = Field(description="Lower end, 0 to 1.")
+    high: Share = Field(description="Upper end, 0 to 1.")
+    level: Level
+    planned: int = Field(ge=1, description="Planned trials.")
+    passes: int = Field(ge=0, description="Trials that passed for good.")
+    unknown: int = Field(ge=0, description="Planned trials without a final value; counted both ways.")
+    order_kind: OrderKind = Field(
+        description="`shuffled`: declared. `unknown`: it holds if order and difficulty are unrelated."
+    )
+    method: Literal["finite-population"] = Field(description="How the interval was computed.")
+
+
+class Ability(Message):
+    """How good the agent is on tasks like these; the tasks are a sample (inference 6)."""
+
+    standard_error: float = Field(ge=0, description="Of the pass rate, clustered by task.")
+    low: Share = Field(description="Lower end, 0 to 1.")
+    high: Share = Field(description="Upper end, 0 to 1.")
+    level: Level
+    method: Literal["wilson-clustered"] = Field(description="How the interval was computed.")
+    tasks: int = Field(ge=2, description="Tasks with at least one trial.")
+
+
+class Repeat(Message):
+    """What several attempts at the same task say (inference 6); about tasks with at least two."""
+
+    standard_error: float = Field(ge=0, description="Of the pass rate, if the same tasks were tried again.")
+    tasks_covered: int = Field(ge=1, description="Tasks with at least two attempts.")
+    flips: Share = Field(description="Share of them with both outcomes; it grows with the attempts.")
+    disagreement: Share = Field(
+        description="Chance that two attempts at a task differ; it does not grow with them."
+    )
+    pass_hat_k: dict[str, Share] = Field(
+        description="k, as text, to pass^k: the chance that k attempts at a task all pass."
+    )
+
+
+class Uncertainty(Message):
+    """What may be concluded from a group's results. Groups that mix agents have `ability` only."""
+
+    reachable: Reachable | None = Field(description="Null without a plan, or beyond it.")
+    decided: Decided | None = Field(description="Null where `reachable` is.")
+    final: Final | None = Field(description="Null: `final_missing` says why.")
+    final_missing: FinalMissing | None = Field(
+        description="Why there is no `final`; null where there is one, or where agents are mixed."
+    )
+    ability: Ability | None = Field(description="Null with fewer than two tasks.")
+    repeat: Repeat | None = Field(description="Null where no task has two attempts, or agents are mixed.")
+
+
+# -----------------------------------------------------------------------------
+# The comparison of a run's agents, as it is published: counts of every two, and the rank of each.
+
+
+ComparisonMissing = Literal["no_plan", "plan_exceeded", "too_many_agents", "too_many_trials"]
+Place = Annotated[int, Field(ge=1, description="A place, from 1, the first.")]
+
+
+class Rank(Message):
+    """The places that an agent may truly have: all agents' ranges hold at once, with 95 % (inference 7)."""
+
+    best: Place
+    worst: Place
+
+
+class ComparedAgent(Message):
+    """One of the compared agents."""
+
+    agent_model: AgentModel
+    agent: Agent
+    model: Model
+    rank: Rank | None = Field(description="Where it may truly stand; null: see `rank_missing`.")
+
+
+class FinalDifference(Message):
+    """Passes of `a` minus passes of `b` in the end, with 95 %, however often you look (inference 7)."""
+
+    low: int = Field(description="The lowest, in pairs; divide by `pairs` for a difference of pass rates.")
+    high: int = Field(description="The highest, in pairs.")
+
+
+class ComparedPair(Message):
+    """Two agents, pair by pair: the same attempt at the same task on both sides."""
+
+    a: int = Field(ge=0, description="Place of the first agent in `agents`, from 0.")
+    b: int = Field(ge=0, description="Place of the second agent; greater than `a`.")
+    pairs: int = Field(ge=0, description="Planned pairs; without a plan those that both sides have seen.")
+    wins: int = Field(ge=0, description="Pairs that only `a` passed.")
+    ties: int = Field(ge=0, description="Pairs that both passed, or neither.")
+    losses: int = Field(ge=0, description="Pairs that only `b` passed.")
+    unknown: int = Field(ge=0, description="Pairs without a final value on one side or both.")
+    final: FinalDifference | None = Field(description="Null: see `final_missing`.")
+    final_missing: FinalMissing | None = Field(
+        description="Why there is no interval of the final difference; null: there is one."
+    )
+
+
+class RunComparison(Published):
+    """The agents of a run compared with each other, baselines left out (inference 7)."""
+
+    type: Literal["run_comparison"] = kind("every two agents of a run, and their ranks")
+    agents: list[ComparedAgent] = Field(description="The compared agents by label, the first 60.")
+    agents_total: int = Field(ge=0, description="How many agents there are.")
+    planned: int | None = Field(ge=0, description="Planned pairs of every two agents; null: not planned.")
+    ended: bool = Field(description="True if every pair has its final values: the sign test ranks then.")
+    order_kind: OrderKind = Field(
+        description="`shuffled`: declared. `unknown`: `final` holds if order and difficulty are unrelated."
+    )
+    level: Level
+    pairs: list[ComparedPair] = Field(description="Every two agents; empty: see `missing`.")
+    missing: ComparisonMissing | None = Field(description="Why no two agents are compared; null: they are.")
+    rank_missing: ComparisonMissing | None = Field(description="Why no agent is ranked; null: they are.")
+
+
+PairTrials = Annotated[int, Field(ge=0)]
+TaskOutcomes = dict[str, tuple[PairTrials, PairTrials, PairTrials]]
+"""The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
+
+TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
+
+
+# -----------------------------------------------------------------------------
+# The messages of the processors beside the numbers: news of grades and scores, and rejections.
+
+
+NewsId = Annotated[str, Field(description="Equal for equal news, 32 hexadecimal digits.")]
+
+
+class GradeChange(InStream):
+    """News: a group's grade moved. Which ones appear depends on batching."""
+
+    type: Literal["grade_change"] = kind("a grade moved")
+    id: NewsId
+    digest: Digest = Field(description="Digest of the summary that has the new grade.")
+    agent_model: AgentModel | None = Field(description="Null for the pooled summary of a tier.")
+    tier: str | None = Field(description="Prompt tier; null for an agent:model over the run.")
+    from_grade: Grade | None = Field(description="Grade before; null: none.")
+    to_grade: Grade | None = Field(description="Grade now; null: none.")
+    provisional: bool = Field(description="True while planned trials are missing (R26).")
+    grade_basis: GradeBasis | None = Field(
+        default=None, description="What the grade rests on now (R13); null: nothing."
+    )
+    grade_score: float | None = Field(
+        default=None, ge=0, le=1, description="The number that gives the grade now."
+    )
+    grade_provisional: bool = Field(
+        default=False, description="True while trials wait for their judge (R13)."
+    )
+
+
+class Rescored(InStream):
+    """News: a late event changed the score of trials that were already counted (R9)."""
+
+    type: Literal["rescored"] = kind("a trial was scored again")
+    id: NewsId
+    digest: Digest = Field(description="SHA-256 of the canonical JSON of `after`.")
+    trial: dict[str, Any] = Field(description="The slot that moved.")
+    because: dict[str, Any] = Field(description="The slot whose event moved it.")
+    before: dict[str, Any] = Field(description="The slot's per-run numbers as they were.")
+    after: dict[str, Any] = Field(description="The slot's per-run numbers as they are.")
+
+
+class Rejection(Message):
+    """A record that was not folded, with its bytes and the way to mend it."""
+
+    type: Literal["rejection"] = kind("a record was not folded")
+    code: str = Field(description="Stable reason code, for programs.")
+    message: str = Field(description="What is wrong, where, what is allowed, what to do.")
+    run_id: str | None = Field(description="If the record named one.")
+    semantics_version: SemanticsVersion
+    source_topic: str = Field(description="Topic of the record.")
+    source_partition: int = Field(description="Partition of the record.")
+    source_offset: int = Field(description="Offset of the record in its partition.")
+    source_timestamp_ms: int | None = Field(description="The record's timestamp, Unix milliseconds.")
+    source_key_base64: str | None = Field(description="The original key, base64; null: it had none.")
+    source_value_base64: str | None = Field(
+        description="The original bytes, base64; null: it had none, or they are too many to repeat."
+    )
+    source_value_bytes: int = Field(ge=0, description="Size of the original value in bytes.")
+
+
+# -----------------------------------------------------------------------------
+# One slot's result with the specification's numbers, as published.
+
+
+class TrialScore(Measurements):
+    """What scoring says of one trial; null: unknown, never 0 (R1)."""
+
+    resolved: bool | None = Field(
+        description="The harness's verdict, or the one that tests and snapshot give (R27); null: no verdict "
+        "(R19)."
+    )
+    verdict_source: VerdictSource | None = Field(
+        default=None,
+        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
+    )
+    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
+    infrastructure_failure: bool = Field(
+        default=False, description="It is unresolved because the infrastructure failed, not the agent."
+    )
+    pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
+    impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
+    composite_score: float | None = Field(
+        description="Weighted mean of both rates, 0 to 1; null without a judge's score (R13)."
+    )
+    cost_usd: float | None = Field(description="Cost in US dollars, >= 0; null: unknown (R2).")
+    cost_source: CostSource | None = Field(
+        description="Whether the harness reports the cost, or it is tokens x price (R2)."
+    )
+    cost_of_pass: Number | None = Field(
+        description="Cost over pass rate in USD; no pass: Infinity; null: passed at an unknown cost (R14)."
+    )
+    duration_seconds: float | None = Field(
+        description="Wall time in seconds, >= 0: as reported, else from start to end; null: unknown."
+    )
+    metrics: Metrics | None = Field(
+        default=None, description="Metrics by name, as reported (R30); null: none."
+    )
+
+
+class ScoredTrial(TrialScore, InSlot, InStream):
+    """The specification's per-run numbers of one slot's winner."""
+
+    type: Literal["scored_trial"] = kind("one slot, scored")
+    agent_model: AgentModel
+    agent_index: int | None = Field(description="Position in a multi-agent trial, from 1 (R10); else null.")
+    digest: Digest
+    revision: int = Field(description="Revision of the slot's winner (R17).")
+    fingerprint: str = Field(description="Digest of the winner's content, hexadecimal (R17).")
+    grade: Grade | None = Field(description="From the composite score; null without one (R12).")
+    formulacode: FormulaCodePayload | None = Field(
+        description="FormulaCode's per-agent task payload; null where the trial carries none of its sections."
+    )
+
+
+# -----------------------------------------------------------------------------
+# The summaries that the processors publish: of an agent:model, of a tier, of a run.
 
 
 class Counted(Published):
@@ -209,3 +674,107 @@ AnySummary = (
 )
 SUMMARY: TypeAdapter[AnySummary] = TypeAdapter(Annotated[AnySummary, Field(discriminator="type")])
 SUMMARY_TYPES: tuple[type[Message], ...] = get_args(AnySummary)
+
+
+# -----------------------------------------------------------------------------
+# A trial in flight, as Redis holds it and readers get it.
+
+
+class TrialInFlight(InSlot):
+    """A trial that has started and has no result (inference 3)."""
+
+    started_at: Instant | None = Field(
+        description="The earliest start reported, RFC 3339 in UTC; null: no time is known."
+    )
+    position: int | None = Field(
+        ge=0, description="How many trials the run had started before; null: not counted."
+    )
+
+
+# -----------------------------------------------------------------------------
+# The state of a run in one word, the same word on every surface.
+#
+# docs/viewer.md shows the table. The word follows from the run's summary and the time of asking. Times are
+# event times, so a replay of an old run reads `stalled` until its plan is fulfilled.
+
+
+State = Literal["complete", "finished", "running", "stalled", "unfinished"]
+
+SILENT_AFTER = timedelta(minutes=10)
+"""A run without an event for longer than this is silent."""
+
+PLAN_INCOMPLETE = "plan not complete yet"
+NO_PLAN = "no plan known"
+"""What stands in place of the number of planned trials, and why there is none."""
+
+UNNAMED = "finished"
+"""Status of a run whose `run_finished` event names none."""
+
+
+def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State:
+    """The state of a run at a moment.
+
+    | plan fulfilled | `run_finished` came | silent | plan known | state |
+    |---|---|---|---|---|
+    | yes | | | | complete |
+    | no | yes | | | finished |
+    | no | no | no | | running |
+    | no | no | yes | yes | stalled |
+    | no | no | yes | no | unfinished |
+
+    Args:
+        run: its summary, as the model or as the dict of its JSON.
+        now: the time of asking. An event ahead of it counts as heard just now. None: the time is not known,
+            as of a line of a file. A run is then not silent.
+    """
+    found = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
+    if is_fulfilled(found):
+        return "complete"
+    if found.status is not None:
+        return "finished"
+    heard = found.last_event_at
+    if now is None or (heard is not None and now - heard <= SILENT_AFTER):
+        return "running"
+    return "stalled" if found.progress.planned else "unfinished"
+
+
+def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
+    """Why the number of planned trials is not known; "" where it is.
+
+    >>> progress = {"done": 12, "planned": None, "plan_complete": False}
+    >>> [plan_words({"progress": progress | more}) for more in ({}, {"plan_complete": True}, {"planned": 80})]
+    ['plan not complete yet', 'no plan known', '']
+    """
+    if isinstance(run, RunSummary):
+        planned, complete = run.progress.planned, run.progress.plan_complete
+    else:
+        planned, complete = run["progress"]["planned"], run["progress"].get("plan_complete", True)
+    if planned is not None:
+        return ""
+    return NO_PLAN if complete else PLAN_INCOMPLETE
+
+
+def is_fulfilled(run: RunSummary) -> bool:
+    """True if every planned slot is filled. A plan of nothing is no plan."""
+    return 0 < (run.progress.planned or 0) <= run.progress.done
+
+
+def is_over(run: RunSummary) -> bool:
+    """True if nothing more is awaited: the plan is fulfilled, or `run_finished` came."""
+    return run.status is not None or is_fulfilled(run)
+
+
+def with_state(run: RunSummary, now: datetime) -> dict[str, Any]:
+    """The JSON of a run as readers get it: the summary as published, and its `state` at the moment."""
+    return run.model_dump(mode="json") | {"state": state_of(run, now)}
+
+
+def state_and_status(state: str, status: str | None) -> str:
+    """The state, and in parentheses what the harness called the end.
+
+    >>> state_and_status("finished", "aborted"), state_and_status("complete", None)
+    ('finished (aborted)', 'complete')
+    >>> state_and_status("finished", "finished")
+    'finished'
+    """
+    return state if status in (None, UNNAMED) else f"{state} ({status})"

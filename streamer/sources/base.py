@@ -2,15 +2,42 @@
 
 A connector knows one harness's directories and nothing else. Some questions are decided once for all
 connectors, in :mod:`streamer.sources.convert`: the run of an event, what is a copy, and what fits the schema.
-A new harness is one new module with one class, and one line in :mod:`streamer.sources.registry`.
+A new harness is one new module with one class, and one line in :mod:`streamer.sources.convert`.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+import orjson
+from pydantic import ValidationError
+
+from streamer.schemas.base import (
+    BASELINE_LABELS,
+    MAX_AGENT_MODEL_CHARACTERS,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_METRIC_NAME_CHARACTERS,
+    MAX_METRICS,
+    MAX_NAME_CHARACTERS,
+    MAX_RECORD_BYTES,
+    METRIC_NAME,
+    UNKNOWN,
+    agent_model_label,
+    decode_id,
+)
+from streamer.schemas.events import EVENT
+from streamer.schemas.wire import sha256_hex
+from streamer.text import counted
+
+# -----------------------------------------------------------------------------
+# The interface of a harness connector, and the values that pass through it.
+
 
 AUTO = "auto"
 
@@ -174,3 +201,494 @@ class Source(Protocol):
         trials without a file of their own. None: the change may concern the run as a whole.
         """
         ...
+
+
+# -----------------------------------------------------------------------------
+# The report of a conversion: what it read, where its numbers come from, and what its files leave open.
+
+
+EXPLAINED = ("input_tokens", "output_tokens", "cost_usd", "trajectory_length")
+"""Fields that may come from the harness's result or from an agent's own logs."""
+
+NO_RUN = "no run of a known harness found; give the directory of a run, or one above it"
+"""Said where nothing was read."""
+
+_DETAILS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where the numbers of a sent trial come from that may come from several files.
+
+    Attributes:
+        path: the file that the trial was read from.
+        values: field to (value, file); (None, "") where the files say nothing.
+        hints: what files could not tell, and why.
+    """
+
+    path: Path
+    values: dict[str, tuple[Any, str]]
+    hints: tuple[str, ...]
+
+
+def explanation_of(found: Found, event: dict[str, Any]) -> Explanation:
+    """The explanation of a trial that is sent as this event."""
+    values = {
+        name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
+        for name in EXPLAINED
+    }
+    return Explanation(found.path, values, found.hints)
+
+
+@dataclass(slots=True)
+class Remarks:
+    """Remarks of one run that say the same.
+
+    Attributes:
+        run_id: of the run.
+        what: what they say, see :class:`Remark`.
+        trials: how many trials they are about.
+        details: detail to how many of the trials have it.
+
+    >>> print(Remarks("nightly", "have no speedups", 3, Counter({"of nop": 2, "of oracle": 1})))
+    run nightly: 3 trials have no speedups: of nop; of oracle
+    """
+
+    run_id: str
+    what: str
+    trials: int = 0
+    details: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def about(self) -> str:
+        """The facts that do not depend on the number of trials: the run, and the remark on it."""
+        return f"run {self.run_id}: {self.what}"
+
+    def __str__(self) -> str:
+        """For people; of many details the most frequent."""
+        shown = "; ".join(detail for detail, _ in self.details.most_common(_DETAILS_SHOWN))
+        more = len(self.details) - _DETAILS_SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        trials = counted(self.trials, "trial")
+        return f"run {self.run_id}: {trials} {self.what}: {shown}{rest}"
+
+
+@dataclass
+class ConvertReport:
+    """The results of a conversion, and its problems.
+
+    Attributes:
+        runs: ids of the runs that events were made for (shards, if pooled).
+        trials: trial results sent.
+        run_file_trials: the trials among them that stood only in run-level files.
+        duplicates: trial files left out because their content was sent already.
+        unreadable: each file, or entry of a file, that gave nothing.
+        left_out: (path, field, reason) of each value that does not fit the schema.
+        remarks: (id of a run, what) to what its files leave open.
+        cut: (path, field, reason) of each name that was too long and is sent cut.
+        explanations: one for each trial result sent, in their order.
+        starts: the directory of each start sent, in their order.
+        notes: what the user should know besides.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    trials: int = 0
+    run_file_trials: int = 0
+    duplicates: int = 0
+    unreadable: list[Unreadable] = field(default_factory=list)
+    left_out: list[tuple[Path, str, str]] = field(default_factory=list)
+    remarks: dict[tuple[str, str], Remarks] = field(default_factory=dict)
+    cut: list[tuple[Path, str, str]] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
+    starts: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def note_remark(self, run_id: str, remark: Remark) -> None:
+        """Count a remark with the others of its run that say the same."""
+        key = (run_id, remark.what)
+        remarks = self.remarks.setdefault(key, Remarks(*key))
+        remarks.trials += 1
+        remarks.details[remark.detail] += 1
+
+
+# -----------------------------------------------------------------------------
+# Names too long for an event, cut so that two of them never become one.
+#
+# A name (agent, model, tier, failure mode, ...) has 128 characters at most. Of a longer one the first 115
+# stay, followed by `~` and 12 hexadecimal digits of the SHA-256 of the whole name. The rule depends on the
+# name alone, so the same name is cut alike in a trial, in its plan and in every later conversion.
+
+
+_DIGEST_CHARACTERS = 12
+_KEPT = MAX_NAME_CHARACTERS - len("~") - _DIGEST_CHARACTERS
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_./-]")
+
+NAMES = frozenset(
+    {"agent", "model", "tier", "subtest", "failure_mode", "harness", "benchmark", "baseline_tier"}
+    | {"tiers", "baselines", "subtests"}
+)
+"""Fields that hold names: one, a list of them, or what belongs to each of them."""
+
+
+def metric_name(name: str) -> str:
+    """The name as a metric's (R30): a character that is not allowed there becomes `_`; a long one is cut.
+
+    >>> metric_name("style (1-5)"), len(metric_name("s" * 99))
+    ('style__1-5_', 64)
+    """
+    plain = _NOT_ALLOWED.sub("_", name)
+    if len(plain) <= MAX_METRIC_NAME_CHARACTERS:
+        return plain
+    digest = sha256_hex(name.encode(errors="surrogatepass"))[:_DIGEST_CHARACTERS]
+    return f"{plain[: MAX_METRIC_NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}-{digest}"
+
+
+def with_short_names(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event with its long names cut, and field to the cut name.
+
+    >>> event, cut = with_short_names({"agent": "a" * 300, "tier": "T0"})
+    >>> len(event["agent"]), event["tier"], list(cut)
+    (128, 'T0', ['agent'])
+    """
+    short = {name: _shortened(value) for name, value in event.items() if name in NAMES}
+    if isinstance(labels := event.get("agent_models"), list):
+        short["agent_models"] = [_short_label(label) for label in labels]
+    if isinstance(labels := event.get("labels"), dict):
+        short["labels"] = {_short_name(key): value for key, value in labels.items()}
+    cut = {
+        name: f"longer than {MAX_NAME_CHARACTERS} characters; a digest of the whole name is at its end"
+        for name, value in short.items()
+        if value != event[name]
+    }
+    return event | {name: short[name] for name in cut}, cut
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_short_name(item) for item in value]
+    if isinstance(value, dict):
+        return {_short_name(key): item for key, item in value.items()}
+    return _short_name(value)
+
+
+def _short_name(name: Any) -> Any:
+    """The name, cut if it is too long; what is no text stays as it is."""
+    if not isinstance(name, str) or len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    return f"{name[:_KEPT]}~{sha256_hex(name.encode(errors='surrogatepass'))[:_DIGEST_CHARACTERS]}"
+
+
+def _short_label(label: Any) -> Any:
+    """A planned `agent:model`, its two names cut as in trials."""
+    if not isinstance(label, str) or len(label) <= MAX_NAME_CHARACTERS:
+        return label
+    agent, _, model = label.partition(":")
+    whole = decode_id(agent)
+    if max(len(whole), len(model)) <= MAX_NAME_CHARACTERS and len(label) <= MAX_AGENT_MODEL_CHARACTERS:
+        return label
+    return agent_model_label(_short_name(whole), _short_name(model))
+
+
+# -----------------------------------------------------------------------------
+# What looks like a secret is taken out of the texts of a trial: the one place for all connectors.
+#
+# `fit_event` calls this for every event that a connector or a hook makes. Agents and harnesses print keys: in
+# an error of a model's API, in a command line, in a traceback. A message is published and shown, so a secret
+# in it would be too. Files are never read for this, and artifacts are only named.
+#
+# | pattern | example | what is left |
+# |---|---|---|
+# | private key | `-----BEGIN RSA PRIVATE KEY-----` to its end, or to the end of the text | `[private key]` |
+# | Authorization | `Bearer eyJ0...`, `Authorization: Basic dXNl...` | `Bearer [secret]` |
+# | user in a link | `https://me:hunter2@host/` | `https://[secret]@host/` |
+# | JSON web token | `eyJhbGci.eyJzdWIi.c2lnbmF0` | `[secret]` |
+# | a vendor's key | `sk-...`, `AKIA...`, `ghp_...`, `hf_...`: see `VENDOR_KEYS` | `[secret]` |
+# | a named password | `DB_PASSWORD=hunter2`, `"password": "hunter2"`, `--passwd x` | `DB_PASSWORD=[secret]` |
+# | a named key | `api_key=a1b2c3d4`, `"token": ...`: 8 characters or more, with a digit | `api_key=[secret]`
+# |
+# | a signed link | `?X-Amz-Signature=...`, `?sig=...` | `?X-Amz-Signature=[secret]` |
+#
+# A secret that has no such form is not recognised, so a message is no safe place for one.
+
+
+SECRET = "[secret]"  # noqa: S105  (what is written in place of one)
+PRIVATE_KEY = "[private key]"
+
+READ_CHARACTERS = 16 * MAX_MESSAGE_CHARACTERS
+"""The part of a longer message that is looked at; the rest is left out in any case."""
+
+VENDOR_KEYS = (
+    r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse
+    r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}",  # Stripe
+    r"(?:AKIA|ASIA)[A-Z0-9]{16}",  # Amazon
+    r"AIza[A-Za-z0-9_-]{35}",  # Google
+    r"ya29\.[A-Za-z0-9_-]{20,}",  # Google, OAuth
+    r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
+    r"github_pat_[A-Za-z0-9_]{20,}",
+    r"glpat-[A-Za-z0-9_-]{16,}",  # GitLab
+    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
+    r"hf_[A-Za-z0-9]{20,}",  # Hugging Face
+    r"gsk_[A-Za-z0-9]{20,}",  # Groq
+    r"xai-[A-Za-z0-9]{20,}",
+    r"pplx-[A-Za-z0-9]{20,}",  # Perplexity
+    r"r8_[A-Za-z0-9]{20,}",  # Replicate
+    r"nvapi-[A-Za-z0-9_-]{20,}",  # NVIDIA
+    r"tvly-[A-Za-z0-9-]{16,}",  # Tavily
+    r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{20,}",  # LangSmith
+    r"e2b_[A-Za-z0-9]{20,}",
+    r"dckr_pat_[A-Za-z0-9_-]{20,}",  # Docker
+    r"npm_[A-Za-z0-9]{30,}",
+    r"pypi-[A-Za-z0-9_-]{40,}",
+    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+)
+"""Keys that their vendors made recognisable; one regular expression each."""
+
+_PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY"
+_PASSWORD = r"(?i:password|passwd|passphrase)"  # noqa: S105
+_KEY = r"(?i:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|secret|token|credentials?)"
+_ASSIGNED = r"[\"']?\s*[=:]\s*[\"']?"
+_OPTION = r"(?:\s+|=)[\"']?"
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), left)
+    for pattern, left in (
+        (rf"(?s)-----BEGIN {_PEM}-----.*?(?:-----END {_PEM}-----|\Z)", PRIVATE_KEY),
+        (
+            r"(?i)\b((?:proxy-)?authorization[\"']?\s*[=:]\s*[\"']?(?:[A-Za-z]+\s+)?)[^\s\"',;]+",
+            rf"\1{SECRET}",
+        ),
+        (r"(?i)\b(Bearer|Basic|Token)\s+(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{8,}", rf"\1 {SECRET}"),
+        (r"\b([A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@\"']+@", rf"\1{SECRET}@"),
+        (r"\beyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*", SECRET),
+        (rf"(?<![A-Za-z0-9])(?:{'|'.join(VENDOR_KEYS)})", SECRET),
+        (
+            r"(?i)\b(X-Amz-(?:Signature|Credential|Security-Token)|X-Goog-(?:Signature|Credential)|sig|signature)"
+            r"=[^\s&\"'#]+",
+            rf"\1={SECRET}",
+        ),
+        (rf"({_PASSWORD}{_ASSIGNED}|--?{_PASSWORD}{_OPTION})(?!\[secret\])[^\s\"',;&]+", rf"\1{SECRET}"),
+        (
+            rf"({_KEY}{_ASSIGNED}|--?{_KEY}{_OPTION})(?!\[secret\])(?=[^\s\"',;&]*\d)[^\s\"',;&]{{8,}}",
+            rf"\1{SECRET}",
+        ),
+    )
+)
+
+
+def without_secrets(text: str) -> str:
+    """The text with a mark in place of all that looks like a secret.
+
+    >>> without_secrets("401: Incorrect API key provided: sk-proj-4f9a8b7c6d5e4f3a2b1c")
+    '401: Incorrect API key provided: [secret]'
+    >>> without_secrets("psql postgres://me:hunter2@db/x -- DB_PASSWORD=hunter2")
+    'psql postgres://[secret]@db/x -- DB_PASSWORD=[secret]'
+    >>> without_secrets("SyntaxError: Unexpected token: function, at 512 tokens")
+    'SyntaxError: Unexpected token: function, at 512 tokens'
+    """
+    for pattern, left in _RULES:
+        text = pattern.sub(left, text)
+    return text
+
+
+def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event with texts that may be published, and field to reason for what was left out.
+
+    - `message` loses secrets and white space around it, and is cut at its limit. An empty one is left out.
+    - Values of `labels` lose secrets.
+    - An artifact whose name, path or link has a secret in it is left out: without it the link leads nowhere.
+    """
+    safe, reasons = dict(event), {}
+    if isinstance(message := event.get("message"), str):
+        if short := _short_message(without_secrets(message[:READ_CHARACTERS]).strip(), len(message)):
+            safe["message"] = short
+        else:
+            del safe["message"]
+    if event.get("type") == "trial_result" and isinstance(labels := event.get("labels"), dict):
+        safe["labels"] = {
+            key: without_secrets(value) if isinstance(value, str) else value for key, value in labels.items()
+        }
+    if isinstance(artifacts := event.get("artifacts"), list):
+        kept = [artifact for artifact in artifacts if not _has_secret(artifact)]
+        if len(kept) < len(artifacts):
+            reasons["artifacts"] = (
+                f"{len(artifacts) - len(kept)} left out: what looks like a secret is in the link"
+            )
+            safe["artifacts"] = kept
+    return safe, reasons
+
+
+def _short_message(message: str, whole: int) -> str:
+    """The message, cut at its limit with a remark on how long it was."""
+    if len(message) <= MAX_MESSAGE_CHARACTERS and whole <= READ_CHARACTERS:
+        return message
+    remark = f"... (cut, of {whole:,} characters)"
+    return message[: MAX_MESSAGE_CHARACTERS - len(remark)] + remark
+
+
+def _has_secret(artifact: Any) -> bool:
+    values = artifact.values() if isinstance(artifact, dict) else ()
+    return any(isinstance(value, str) and without_secrets(value) != value for value in values)
+
+
+# -----------------------------------------------------------------------------
+# Make an event fit the schema: what does not fit is left out and named, never guessed at.
+#
+# Every event of a connector or a hook passes here, so this is also where secrets leave its texts
+# (:mod:`streamer.sources.base`).
+
+
+SLOT = frozenset({"type", "run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest"})
+"""Fields that say what an event is about: without one of them it would be about something else (R17)."""
+
+_DEFAULTS = {"shard": "", "attempt": 1, "agent": UNKNOWN, "model": UNKNOWN}
+
+ROOM_BYTES = MAX_RECORD_BYTES - 1024
+"""Size of an event as it is made here: it may yet get a longer revision."""
+
+_SHOWN = 60
+_METRICS_SHOWN = 3
+
+_is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
+
+
+def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """The event with only the fields that fit, and field to reason for those that do not.
+
+    None instead of the event if a field that says what it is about (its task, say) does not fit. Of `metrics`
+    only the entries that do not fit are left out.
+
+    >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
+    {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
+    """
+    event, partly = safe_texts(event)
+    event, odd = _with_fitting_metrics(event)
+    misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
+    kept = {name: value for name, value in event.items() if name not in misfits}
+    misfits.update(_schema_errors(kept))
+    if SLOT & misfits.keys():
+        return None, misfits
+    kept = {name: value for name, value in kept.items() if name not in misfits}
+    misfits.update(_too_large(kept))
+    return {name: value for name, value in kept.items() if name not in misfits}, partly | odd | misfits
+
+
+def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The slot that an event is about, to compare: a field that is left out is as one with its default.
+
+    >>> slot_of({"task_id": "t"}) == slot_of({"task_id": "t", "shard": "", "attempt": 1})
+    True
+    """
+    return tuple(event.get(name, _DEFAULTS.get(name)) for name in sorted(SLOT - {"type"}))
+
+
+def _with_fitting_metrics(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event with the metrics of its trial that fit, the first of them by name if there are too many."""
+    metrics = event.get("metrics")
+    if event.get("type") != "trial_result" or not isinstance(metrics, dict):
+        return event, {}
+    fitting = sorted(name for name, value in metrics.items() if _is_metric(name, value))[:MAX_METRICS]
+    lost = [name for name in metrics if name not in fitting]
+    if not lost:
+        return event, {}
+    shown = ", ".join(f"{_shown(name)}: {_shown(metrics[name])}" for name in lost[:_METRICS_SHOWN])
+    reason = (
+        f"{shown}{', ...' if len(lost) > _METRICS_SHOWN else ''}: left out. Allowed are {MAX_METRICS} finite "
+        f"numbers, named with 1 to {MAX_METRIC_NAME_CHARACTERS} letters, digits and _ . / -"
+    )
+    kept = {name: metrics[name] for name in fitting}
+    return {name: value for name, value in event.items() if name != "metrics"} | (
+        {"metrics": kept} if kept else {}
+    ), {"metrics": reason}
+
+
+def _is_metric(name: Any, value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_name = (
+        isinstance(name, str) and len(name) <= MAX_METRIC_NAME_CHARACTERS and bool(_is_metric_name(name))
+    )
+    return is_name and is_number and math.isfinite(value)
+
+
+def _too_large(event: dict[str, Any]) -> dict[str, str]:
+    """The largest fields that the event has to lose to fit a record; ids are short."""
+    left = len(orjson.dumps(event))
+    if left <= ROOM_BYTES:
+        return {}
+    found = {}
+    sizes = {name: len(orjson.dumps(value)) for name, value in event.items() if name not in SLOT}
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if left <= ROOM_BYTES:
+            break
+        left -= sizes[name]
+        found[name] = (
+            f"{_shown(event[name])}: {sizes[name]:,} bytes; an event may have {MAX_RECORD_BYTES:,} in all"
+        )
+    return found
+
+
+def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
+    """Top-level field to the schema's objection."""
+    try:
+        EVENT.validate_json(orjson.dumps(event))
+    except ValidationError as error:
+        found: dict[str, str] = {}
+        for problem in error.errors(include_url=False, include_context=False):
+            location = problem["loc"]
+            name = str(location[1]) if len(location) > 1 else "type"
+            found.setdefault(name, f"{_shown(event.get(name))}: {problem['msg']}")
+        return found
+    return {}
+
+
+def _not_json(value: Any) -> str | None:
+    """Why a value cannot travel as JSON, or None if it can."""
+    if _holds_non_finite(value):
+        return f"{_shown(value)}: not a finite number"
+    try:
+        orjson.dumps(value)
+    except (TypeError, ValueError) as error:
+        return f"{_shown(value)}: {error}"
+    return None
+
+
+def _holds_non_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_non_finite, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_non_finite, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+
+
+# -----------------------------------------------------------------------------
+# Which of the costs that a harness writes are known.
+
+
+def known_cost(cost: Any, *tokens: Any) -> Any:
+    """The cost that a harness writes, None where it is unknown (R2): 0 beside tokens has no price behind it.
+
+    >>> known_cost(0.0, None, 9), known_cost(0.0, 0), known_cost(0.5, 9)
+    (None, 0.0, 0.5)
+    """
+    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
+
+
+def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
+    """The `total_cost` of a result, None where it is unknown (R2).
+
+    fc-eval and Terminal-Bench write 0.0 also when they do not know: beside tokens the model has no price
+    (E4). An agent without tokens is one whose tokens were not counted. Only baselines cost nothing.
+
+    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 9}, "nop")
+    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 0}, "terminus-2")
+    >>> reported_cost({"total_cost": 0.0}, "nop"), reported_cost({"total_cost": 0.5}, "terminus-2")
+    (0.0, 0.5)
+    """
+    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
+    cost = known_cost(result.get("total_cost"), *tokens)
+    return None if cost == 0 and agent not in BASELINE_LABELS else cost

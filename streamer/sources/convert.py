@@ -11,9 +11,9 @@ Decisions, for all harnesses alike:
   (H5) adds nothing.
 - Some trials lie deeper in a run than the harness writes, name another run and are no duplicates. Such a
   trial is left aside and reported: it belongs to a run that was not converted.
-- A name that is too long is cut and reported (:mod:`streamer.sources.names`).
+- A name that is too long is cut and reported (:mod:`streamer.sources.base`).
 - A field that does not fit the schema is left out and reported; a file that cannot be read is reported.
-- What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.redaction`).
+- What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.base`).
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
 - What the user declares of the plan replaces what the files say.
 - Where several files are one run, as a log and its retries, the plan of the latest is sent.
@@ -21,20 +21,521 @@ Decisions, for all harnesses alike:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import logging
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.sources.base import ConvertOptions, Found, Remark, Unreadable
-from streamer.sources.discover import FoundRun, discover, latest_of_retries, without_copies
-from streamer.sources.files import known
-from streamer.sources.fit import fit_event, slot_of
-from streamer.sources.names import with_short_names
-from streamer.sources.pool import pooled_finished, pooled_started
-from streamer.sources.registry import sources_for
-from streamer.sources.report import ConvertReport, explanation_of
-from streamer.sources.starts import STARTED
+from streamer.schemas.wire import canonical_json, sha256_hex
+from streamer.sources.base import (
+    AUTO,
+    ConvertOptions,
+    ConvertReport,
+    Found,
+    Item,
+    Remark,
+    RunPlan,
+    Source,
+    Unreadable,
+    explanation_of,
+    fit_event,
+    slot_of,
+    with_short_names,
+)
+from streamer.sources.every_eval_ever import EveryEvalEver
+from streamer.sources.fc_eval import FcEval
+from streamer.sources.files import STARTED, clean_name, entries, is_directory, is_file, known, time_of, walk
+from streamer.sources.harbor import Harbor
+from streamer.sources.inspect import Inspect
+from streamer.sources.scylla import Scylla
+from streamer.sources.swe_bench import SweBench
+from streamer.sources.terminal_bench import TerminalBench
+
+# -----------------------------------------------------------------------------
+# Find the runs below the paths that the user named, and give each its id.
+
+
+RUN_FILE = re.compile(
+    r".*_results\.json|.+\..+\.json|.*_samples\.jsonl|.+\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
+    re.DOTALL,
+)
+"""Names of files that may be runs of their own: a list of results (H2), a report, rows of samples, a log."""
+
+SEARCHED_UPWARDS = 4
+"""How far above a path inside a run the run itself is looked for."""
+
+
+@dataclass(slots=True)
+class FoundRun:
+    """A run found on disk.
+
+    Attributes:
+        source: the connector that reads it.
+        path: its directory, or the run-level file it consists of.
+        plan: what it says of itself.
+        only: the part of it that the user named; the run's path if all of it.
+        nested: it lies inside another run, as copies do.
+        run_id: the name in its plan, or that and the folders above where two runs share a name.
+    """
+
+    source: Source
+    path: Path
+    plan: RunPlan
+    only: Path
+    nested: bool
+    run_id: str
+
+    @property
+    def is_itself(self) -> bool:
+        """Whether the directory is named as the harness named the run; a renamed copy is not (H4)."""
+        return not self.plan.aliases
+
+
+def discover(
+    paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions, *, around: bool = True
+) -> tuple[list[FoundRun], list[Unreadable], list[str]]:
+    """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
+
+    `around`: look for the run that a path lies in where there is none at or below it.
+
+    Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
+    """
+    runs: dict[Path, FoundRun] = {}
+    problems: list[Unreadable] = []
+    for path in paths:
+        try:
+            root = path.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            problems.append(Unreadable(path, f"cannot be read: {reason}"))
+            continue
+        found = list(_runs_of(root, sources, problems))
+        if not found and around:
+            found = _run_around(root, sources)
+        if not found:
+            names = " or ".join(source.name for source in sources)
+            problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
+        for source, place, nested in found:
+            _add(runs, FoundRun(source, place, source.plan(place, options), _common(root, place), nested, ""))
+    ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
+    return ordered, problems, _name(ordered)
+
+
+def outermost_run(
+    root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
+) -> FoundRun | None:
+    """The first run on the way from a directory down to a place below it, looked for nowhere else.
+
+    `no_runs`: directories that are known to be none, and need not be looked at; filled.
+    """
+    for directory in (*reversed([p for p in place.parents if p.is_relative_to(root)]), place):
+        if directory in no_runs:
+            continue
+        if directory.is_symlink() or not is_directory(directory):
+            return None
+        for source in _claim(directory, sources):
+            plan = source.plan(directory, options)
+            return FoundRun(source, directory, plan, directory, False, plan.run_id)
+        no_runs.add(directory)
+    return None
+
+
+def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
+    """The first of each group of runs with one id or with a harness id in common; none that is nested."""
+    kept: dict[str, FoundRun] = {}
+    uuids: set[str] = set()
+    for run in runs:
+        if not run.nested and not uuids & run.plan.uuids:
+            kept.setdefault(run.run_id, run)
+            uuids |= run.plan.uuids
+    return list(kept.values())
+
+
+def latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
+    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
+    files: dict[str, list[FoundRun]] = {}
+    for run in runs:
+        if is_file(run.path):
+            files.setdefault(run.run_id, []).append(run)
+    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
+
+
+def _planned_at(run: FoundRun) -> int:
+    return int((run.plan.started or {}).get("revision", -1))
+
+
+def _runs_of(
+    root: Path, sources: Sequence[Source], problems: list[Unreadable]
+) -> Iterator[tuple[Source, Path, bool]]:
+    """The runs at and below a path: connector, place, whether it lies inside another run."""
+    if is_file(root):
+        yield from ((source, root, False) for source in _claim(root, sources))
+        return
+    claimed: dict[Path, Source] = {}
+
+    def owner(path: Path) -> Source | None:
+        return next((claimed[parent] for parent in (path, *path.parents) if parent in claimed), None)
+
+    def skip(directory: Path) -> bool:
+        source = owner(directory)
+        return source is not None and source.skip(directory)
+
+    for directory in walk(root, skip, lambda path, why: problems.append(Unreadable(path, why))):
+        outer = owner(directory)
+        for source in _claim(directory, sources):
+            claimed[directory] = source
+            yield source, directory, outer is not None
+        for entry in entries(directory):
+            if RUN_FILE.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                yield from (
+                    (s, Path(entry.path), outer is not None) for s in _claim(Path(entry.path), sources)
+                )
+
+
+def _claim(path: Path, sources: Sequence[Source]) -> list[Source]:
+    """The first connector that detects a run at the path, if any."""
+    return [source for source in sources if source.detect(path)][:1]
+
+
+def _run_around(path: Path, sources: Sequence[Source]) -> list[tuple[Source, Path, bool]]:
+    """The run that a path lies in: a task's or a trial's directory, or a file of it."""
+    for parent in path.parents[:SEARCHED_UPWARDS]:
+        for source in _claim(parent, sources):
+            return [(source, parent, False)]
+    return []
+
+
+def _common(root: Path, place: Path) -> Path:
+    return root if root.is_relative_to(place) else place
+
+
+def _add(runs: dict[Path, FoundRun], run: FoundRun) -> None:
+    """Take a run in once, and whole if it was named whole once."""
+    held = runs.setdefault(run.path, run)
+    if held.only != run.only:
+        held.only = held.path
+    held.nested = held.nested and run.nested
+
+
+def _name(runs: Sequence[FoundRun]) -> list[str]:
+    """Set every run's id. The folders above them keep different runs of one name apart."""
+    notes = []
+    groups: dict[str, list[list[FoundRun]]] = {}
+    for run in runs:
+        same_name = groups.setdefault(run.plan.run_id, [])
+        twin = next((group for group in same_name if any(_same(run, other) for other in group)), None)
+        if twin is None:
+            same_name.append([run])
+        else:
+            twin.append(run)
+    for name, same_name in groups.items():
+        qualified = _qualified([group[0].path for group in same_name], name)
+        for group, run_id in zip(same_name, qualified, strict=True):
+            for run in group:
+                run.run_id = run_id
+        if len(same_name) > 1:
+            notes.append(
+                f"{len(same_name)} different runs are named {name!r}; they are kept apart as "
+                f"{', '.join(qualified)}. Convert them one by one to keep the name"
+            )
+    return notes
+
+
+def _same(run: FoundRun, other: FoundRun) -> bool:
+    """Whether two runs of one name are copies of one another rather than two runs."""
+    if run.plan.uuids & other.plan.uuids or run.path.parent == other.path.parent:
+        return True
+    return run.nested and not (run.plan.uuids and other.plan.uuids)
+
+
+def _qualified(paths: Sequence[Path], name: str) -> list[str]:
+    """The name with as many folders above as it takes to tell the paths apart; alone, the plain name."""
+    names = [name] * len(paths)
+    for level in range(max(len(path.parts) for path in paths)):
+        if len(set(names)) == len(names):
+            break
+        names = [
+            f"{clean_name(path.parents[level])}/{named}" if level < len(path.parents) else named
+            for path, named in zip(paths, names, strict=True)
+        ]
+    return names
+
+
+# -----------------------------------------------------------------------------
+# One plan for several runs that are pooled into one.
+
+
+_SHARED = ("harness", "benchmark", "benchmark_version", "subtests")
+"""Fields that the pooled run has only if all its runs agree."""
+
+
+def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
+    """The `run_started` of the pooled run, without its id. What only some of the runs say is left out."""
+    started = [plan.started or {} for plan in plans]
+    tasks = _union(started, "tasks")
+    labels = _union(started, "agent_models")
+    shared = {name: started[0].get(name) for name in _SHARED if _agree([one.get(name) for one in started])}
+    return known(
+        {
+            "type": "run_started",
+            "revision": max(one.get("revision", 0) for one in started),
+            "started_at": _extreme([one.get("started_at") for one in started], min),
+            "tasks": tasks,
+            "attempts": _attempts(started, tasks, labels),
+            "agent_models": labels,
+            "tiers": _union(started, "tiers"),
+            "order_kind": "chosen" if any(one.get("order_kind") == "chosen" for one in started) else None,
+            "plan_complete": _complete(plans),
+            **shared,
+        }
+    )
+
+
+def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
+    """The `run_finished` of the pooled run, without its id; None until every run is finished."""
+    finished = [plan.finished for plan in plans if plan.finished]
+    if not finished or len(finished) < len(plans):
+        return None
+    return known(
+        {
+            "type": "run_finished",
+            "revision": max(one.get("revision", 0) for one in finished),
+            "finished_at": _extreme([one.get("finished_at") for one in finished], max),
+            "status": finished[0].get("status"),
+        }
+    )
+
+
+def _union(started: Sequence[dict[str, Any]], name: str) -> list[Any] | None:
+    """All items of a list field in order of appearance; None unless every run has the list."""
+    lists = [one.get(name) for one in started]
+    items = [item for found in lists if isinstance(found, list) for item in found]
+    if not all(isinstance(found, list) for found in lists) or not all(isinstance(i, str) for i in items):
+        return None
+    return list(dict.fromkeys(items))
+
+
+def _attempts(
+    started: Sequence[dict[str, Any]], tasks: list[Any] | None, labels: list[Any] | None
+) -> int | None:
+    """Attempts per task and agent:model over all runs; None unless it is the same for each of them."""
+    if not tasks or not labels or not all(isinstance(one.get("attempts"), int) for one in started):
+        return None
+    totals: Counter[tuple[str, str]] = Counter()
+    for one in started:
+        for label in one["agent_models"]:
+            totals.update(dict.fromkeys(((label, task) for task in one["tasks"]), one["attempts"]))
+    combinations = [(label, task) for label in labels for task in tasks]
+    return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
+
+
+def _complete(plans: Sequence[RunPlan]) -> bool:
+    """Whether no run lacks a part of its plan, or cannot be read.
+
+    Always said: a plan that leaves it out would not take back a False of an earlier reading.
+    """
+    return all((plan.started or {}).get("plan_complete", not plan.problems) is not False for plan in plans)
+
+
+def _agree(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
+
+
+def _extreme(times: Sequence[Any], choose: Any) -> str | None:
+    """The earliest or latest of the times, as written; None unless all are times with a zone."""
+    parsed = [(time, text) for text in times if (time := time_of(text)) is not None]
+    return choose(parsed)[1] if parsed and len(parsed) == len(times) else None
+
+
+# -----------------------------------------------------------------------------
+# Connectors of other packages: entry points of the group `streamer.sources`.
+#
+# A package that has, in its pyproject.toml,
+#
+#     [project.entry-points."streamer.sources"]
+#     my-harness = "my_package.my_module:MyHarness"
+#
+# makes `--harness my-harness` known; `auto` asks it after ours. It is loaded when it is first needed. It
+# gives a class (called without arguments) or an object with `name`, `detect`, `plan` and `trials` as in
+# `streamer.sources.base.Source`; `skip` and `part` may be missing. An error in it is reported once, with its
+# name, and stops nothing else.
+
+
+GROUP = "streamer.sources"
+NEEDED = ("detect", "plan", "trials")
+"""Methods without which nothing is a connector."""
+
+_log = logging.getLogger(__name__)
+
+
+class PluginError(ValueError):
+    """A connector of another package cannot be used; the text says which, whose and why."""
+
+
+@functools.cache
+def _offers() -> dict[str, list[EntryPoint]]:
+    """Name to the different entry points of that name; one that is installed twice counts once."""
+    offers: dict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        if entry.value not in (held.value for held in offers[entry.name]):
+            offers[entry.name].append(entry)
+    return dict(offers)
+
+
+def plugin_names(taken: Collection[str]) -> tuple[str, ...]:
+    """Names of other packages' connectors except those that are `taken`, in order; nothing is loaded."""
+    return tuple(name for name in _offers() if name not in taken)
+
+
+def load_all(taken: Collection[str]) -> list[Source]:
+    """Every connector of another package that works; for each other one the reason is reported once."""
+    for name in _offers().keys() & set(taken):
+        _warn(f"{_described(name)} is left out: streamer has a connector of that name; it needs another")
+    return [source for name in plugin_names(taken) if (source := _loaded_or_warned(name))]
+
+
+@functools.cache
+def load(name: str) -> Source:
+    """The connector of an entry point.
+
+    Raises:
+        PluginError: two packages give the name, or it cannot be imported, or is no connector.
+    """
+    if len(_offers()[name]) > 1:
+        raise PluginError(f"{_described(name)} is left out: the name is given twice; uninstall one of them")
+    try:
+        loaded = _offers()[name][0].load()
+        source = loaded() if isinstance(loaded, type) else loaded
+        missing = [method for method in NEEDED if not callable(getattr(source, method, None))]
+        own_name = getattr(source, "name", None)
+    except Exception as error:
+        raise PluginError(f"{_described(name)} cannot be loaded: {_reason(error)}") from error
+    if missing:
+        raise PluginError(f"{_described(name)} is no connector: it has no method {', '.join(missing)}")
+    if own_name != name:
+        raise PluginError(f"{_described(name)} is left out: its object calls itself {own_name!r}")
+    return _Guarded(source, _described(name))
+
+
+@functools.cache
+def _loaded_or_warned(name: str) -> Source | None:
+    try:
+        return load(name)
+    except PluginError as error:
+        _warn(str(error))
+        return None
+
+
+@functools.cache
+def _warn(text: str) -> None:
+    """Say it, once in this process."""
+    _log.warning("%s", text)
+
+
+def _described(name: str) -> str:
+    givers = (f"{entry.value} of {entry.dist.name if entry.dist else '?'}" for entry in _offers()[name])
+    return f"connector {name!r} ({', '.join(givers)})"
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+class _Guarded:
+    """A connector whose exceptions become what connectors say of files; the methods of `Source`."""
+
+    def __init__(self, source: Any, described: str) -> None:
+        self.name: str = source.name
+        self._source = source
+        self._described = described
+
+    def detect(self, path: Path) -> bool:
+        try:
+            return bool(self._source.detect(path))
+        except Exception as error:
+            _warn(f"{self._described} fails in detect, so it is not asked about that path: {_reason(error)}")
+            return False
+
+    def skip(self, directory: Path) -> bool:
+        try:
+            return hasattr(self._source, "skip") and bool(self._source.skip(directory))
+        except Exception as error:
+            _warn(f"{self._described} fails in skip, so nothing is skipped: {_reason(error)}")
+            return False
+
+    def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
+        try:
+            plan: RunPlan = self._source.plan(path, options)
+        except Exception as error:
+            plan = RunPlan(clean_name(path), problems=[self._failed(path, "plan", error)])
+        return plan
+
+    def trials(
+        self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
+    ) -> Iterator[Item]:
+        partly = {"within": within} if hasattr(self._source, "part") else {}
+        try:
+            for item in self._source.trials(path, plan, options, **partly):
+                if within is None or item.path.is_relative_to(within):
+                    yield item
+        except Exception as error:
+            yield self._failed(within or path, "trials", error)
+
+    def part(self, run: Path, changed: Path) -> Path | None:
+        try:
+            return self._source.part(run, changed) if hasattr(self._source, "part") else None
+        except Exception as error:
+            _warn(f"{self._described} fails in part, so runs are read as a whole: {_reason(error)}")
+            return None
+
+    def _failed(self, path: Path, method: str, error: Exception) -> Unreadable:
+        return Unreadable(path, f"{self._described} fails in {method}: {_reason(error)}")
+
+
+# -----------------------------------------------------------------------------
+# All connectors: ours, then the ones of other packages (see `streamer.sources.convert`).
+
+
+SOURCES: tuple[Source, ...] = (
+    *(Inspect(), FcEval(), TerminalBench(), Scylla()),
+    *(Harbor(), SweBench(), EveryEvalEver()),
+)
+"""In the order in which they are asked; the first that detects a run has it.
+
+Inspect comes first since it looks at first bytes alone.
+"""
+
+TAKEN = frozenset({AUTO, *(source.name for source in SOURCES)})
+"""Names that no other package can give its connector."""
+
+HARNESSES = (AUTO, *(source.name for source in SOURCES), *plugin_names(TAKEN))
+"""What `--harness` may say. Connectors of other packages are named without being loaded."""
+
+
+def sources_for(harness: str) -> Sequence[Source]:
+    """The connectors that a `--harness` value admits; connectors of other packages are loaded for it.
+
+    Raises:
+        ValueError: it names none.
+        PluginError: it names a connector of another package that cannot be used.
+    """
+    if harness == AUTO:
+        return [*SOURCES, *load_all(TAKEN)]
+    if harness in TAKEN:
+        return [source for source in SOURCES if source.name == harness]
+    if harness in plugin_names(TAKEN):
+        return [load(harness)]
+    raise ValueError(f"harness {harness!r} is unknown; allowed are {', '.join(HARNESSES)}")
+
+
+# -----------------------------------------------------------------------------
+# Harness run directories to events: the whole of `streamer convert` but its command line.
+
 
 _WHERE = frozenset({"run_id", "shard", "agent", "model"})
 """What a copy of a trial takes from the run that it lies in, rather than from its own file."""

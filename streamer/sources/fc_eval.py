@@ -13,22 +13,681 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from streamer.model_names import BASELINE_LABELS, label_for_reporting
-from streamer.sources.base import ConvertOptions, Item, RunPlan
-from streamer.sources.fc_eval_layout import (
+from pydantic import JsonValue
+
+from streamer.schemas.base import BASELINE_LABELS, UNKNOWN, label_for_reporting
+from streamer.schemas.wire import shown
+from streamer.sources.base import ConvertOptions, Found, Item, Remark, RunPlan, Unreadable, reported_cost
+from streamer.sources.fc_eval_payload import (
+    FALLBACK_MARK,
+    METRICS,
+    RATIOS,
+    TEST_COUNTS,
+    BenchmarkFields,
+    Payload,
+    ResultBlock,
+    Section,
+    TrialName,
     configured_agents,
     is_fc_eval,
+    left_open,
+    named_so,
+    payload_of,
+    place,
+    read_kept_snapshot,
+    read_result,
+    read_tests,
+    slim,
+    trajectory_length,
 )
-from streamer.sources.fc_eval_run import NAME, RunReading
-from streamer.sources.terminal_bench import TerminalBench
-from streamer.sources.terminal_bench_layout import (
+from streamer.sources.files import (
+    AgentLogs,
+    ConfiguredAgent,
+    FileError,
+    Subject,
+    agent_of_key,
+    clean_name,
+    enriched,
+    exists,
+    is_directory,
+    is_file,
+    key_for_reporting,
+    known,
+    mtime_ns,
+    own_key,
+    part,
+    read_agent_logs,
+    read_object,
+    start_of,
+    subdirectories,
+    text,
+)
+from streamer.sources.terminal_bench import (
     LOG_DIRECTORIES,
     RESULTS,
+    TRIAL_DEPTH,
+    TerminalBench,
+    depth,
+    failed_tests,
+    has_own_file,
+    made_first,
+    own_names,
     part_of_run,
+    result_files,
+    run_file_results,
+    trial_artifacts,
+    trials_begun,
 )
+
+# -----------------------------------------------------------------------------
+# The agents of a run of fc-eval, and the agent of each result and of each start (D3, D4, G2).
+
+
+class Roster:
+    """The agents of a run: from its configuration, else from its results.
+
+    Args:
+        path: of the run, a directory or a run-level file.
+        run_file: the run-level file; need not exist.
+        plan: of the run.
+        options: what the user asked for.
+
+    Attributes:
+        agents: position to agent, from 1. Grows while results are read if no configuration names them.
+        is_configured: whether a configuration names them.
+        is_multi: whether the run's trials are merged from trials of their agents, or may be.
+        trial_size: how many agents each trial has; None where no file says it.
+    """
+
+    def __init__(self, path: Path, run_file: Path, plan: RunPlan, options: ConvertOptions) -> None:
+        self.is_multi, configured = configured_agents(path, plan)
+        self.is_configured = bool(configured)
+        self.agents: dict[int, ConfiguredAgent] = dict(enumerate(configured, 1))
+        self.trial_size = len(configured) or None
+        self._options = options
+        if not configured:
+            self._learn(run_file, {plan.run_id, *plan.aliases})
+
+    def subject(self, position: int, agent: ConfiguredAgent) -> Subject:
+        """The agent as the reader of its log needs it."""
+        others = {other.key for place, other in self.agents.items() if place != position}
+        return Subject(agent.key, position, others)
+
+    def agent_of(self, where: TrialName, result: dict[str, Any]) -> ConfiguredAgent:
+        """The agent of a result: the one configured at its place, else the one that the result names."""
+        named = agent_of_key(_named(result))
+        position = where.agent_index or 1
+        agent = self.agents.get(position)
+        if agent is None or (where.agent_index is not None and not named_so(agent, where.label)):
+            agent = named or ConfiguredAgent(where.label or self._options.agent or UNKNOWN, None)
+        if named and (not self.is_configured or (agent.model is None and named.label == agent.label)):
+            agent = named
+        self.agents.setdefault(position, agent)
+        return agent
+
+    def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Found]:
+        """The starts of trials without a result; nothing of agents that no file names.
+
+        The agents of a trial run one after the other, each in its directory.
+
+        Args:
+            trials: their directories.
+            own_names: names of the run; trials of another run are left out.
+        """
+        for trial in trials:
+            task = clean_name(trial.parent)
+            where = place(task, clean_name(trial), own_names)
+            agent = self._agent_at(where)
+            if agent is not None and (where.run is None or where.run in own_names):
+                slot = {"task_id": task, "attempt": where.attempt, "agent": agent.label}
+                model = agent.model or self._options.model or UNKNOWN
+                yield start_of(trial, slot | {"model": model}, *made_first(trial))
+
+    def _agent_at(self, where: TrialName) -> ConfiguredAgent | None:
+        """The agent of a trial without a result; None where no file names it, or several share the trial."""
+        if where.agent_index is None:
+            return None if self.is_multi else self.agents.get(1)
+        agent = self.agents.get(where.agent_index)
+        return agent if agent is not None and named_so(agent, where.label) else None
+
+    def _learn(self, run_file: Path, own_names: Collection[str]) -> None:
+        """Learn the agents from the run-level file. A merged trial lists all agents, the last one's last."""
+        try:
+            results = run_file_results(run_file)
+        except FileError:
+            return
+        for result in results:
+            if not isinstance(result, dict) or not text(result.get("task_id")):
+                continue
+            last = last_position(result, own_names)
+            keys = part(result, "costs_by_agent_model") if last else [_named(result)]
+            agents = dict(enumerate(filter(None, map(agent_of_key, keys)), 1))
+            self.is_multi = self.is_multi or last is not None
+            if agents and last in (None, len(agents)):
+                self.agents = agents | self.agents
+                self.trial_size = max(len(self.agents), self.trial_size or 0)
+
+
+def last_position(result: dict[str, Any], own_names: Collection[str]) -> int | None:
+    """Position of the agent that ran last, by the trial's name (D2); None if the name says none."""
+    return place(result["task_id"], text(result.get("trial_name")) or "", own_names).agent_index
+
+
+def _named(result: dict[str, Any]) -> Any:
+    """The key of the agent that a result names."""
+    return part(result, METRICS).get("agent_model_key")
+
+
+# -----------------------------------------------------------------------------
+# The part of each agent in a merged result of fc-eval (R28, D1 to D17).
+#
+# fc-eval merges the results of a trial's agents into one. Where an agent's own result is missing, the merged
+# one still has a part of it. The merged result has, agent by agent under `agent_metrics_by_agent`, the counts
+# of tests and snapshot, the cost and the trajectory length. It has the benchmarks of all agents. It has the
+# verdict, the failure mode and the times of the last agent alone (D2).
+#
+# Two things are lost in the merge, and stay unknown here:
+#
+# - Where an agent's log has no benchmarks of its own, the harness files its entry under the first agent
+#   with the same label (D5). The entry that stood there is gone.
+# - A failed agent's ratios may be the harness's 1.0 (C1). A marked ratio of exactly 1.0 says nothing.
+
+
+ENTRIES = "agent_metrics_by_agent"
+_BY_AGENT = "per_benchmark_speedups_by_agent"
+_TOKENS = ("input_tokens", "output_tokens")
+_SNAPSHOT_COUNTS = ("passed", "skipped", "total")
+"""Without `failed`: the harness writes over that count (B7)."""
+
+_SAME = 1e-9
+"""Relative difference up to which two means are one, computed in two ways (A7)."""
+
+
+@dataclass(slots=True)
+class Share:
+    """The part of one agent in a merged result.
+
+    Attributes:
+        measured: resolved, tokens, cost and trajectory length, as far as they are known.
+        payload: tests, snapshot and benchmarks, and what of them is lost.
+    """
+
+    measured: dict[str, Any]
+    payload: Payload
+
+
+class Merged:
+    """A merged result, to be asked for its agents one by one.
+
+    Args:
+        result: the trial, as in its results.json or in the run-level file.
+        roster: the agents of the trial.
+        last: position of the agent that ran last, by the trial's name (D2); None if it names none.
+
+    Attributes:
+        entries: key to metrics of the agents that the harness merged; empty if it merged none.
+    """
+
+    def __init__(self, result: Mapping[str, Any], roster: Roster, last: int | None) -> None:
+        self._result = result
+        self._roster = roster
+        self._last = last
+        self._metrics = part(result, METRICS)
+        entries = part(self._metrics, ENTRIES)
+        self.entries = {key_for_reporting(key): entry for key, entry in entries.items()}
+        improvements = self._metrics.get("improvements_dict")
+        self._written = read_result(improvements) if improvements is not None else ResultBlock()
+        self._keys = self._keys_in(self._written.benchmarks_by_agent or {})
+        self._claims_keys = self._keys_in(self._written.claims_by_agent)
+        logged = part(part(self._metrics, "improvements_dict"), _BY_AGENT)
+        filed = {position: filed_under(agent, logged) for position, agent in sorted(roster.agents.items())}
+        self._owners = {key: position for position, key in filed.items()}  # the later one has it
+        self._filed = filed
+
+    def share(self, position: int) -> Share | None:
+        """The known facts about the agent at a position; None where the merge lost it, or has nothing."""
+        key = self._filed[position]
+        if self._owners[key] != position or not isinstance(self.entries.get(key), dict):
+            return None
+        entry = self.entries[key]
+        tests, snapshot = part(entry, "pytest_summary"), part(entry, "snapshot_summary")
+        share = Share(self._counted(position, entry), Payload(self._roster.agents[position].key))
+        if _was_tested(tests, snapshot):
+            share.measured["resolved"] = _passed(tests) and _passed(snapshot)
+            share.payload = self._payload(position, entry)
+            sections = {"tests": _tests(tests), "snapshot": _snapshot(snapshot)}
+            share.payload.fields = sections | share.payload.fields
+        if position == self._last:
+            share.measured["resolved"] = self._result.get("is_resolved")
+        return share
+
+    def _counted(self, position: int, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Cost, trajectory length and tokens. Tokens are summed over the agents; baselines use none."""
+        agents = self._roster.agents
+        agent = agents[position]
+        others = (other.label for place, other in agents.items() if place != position)
+        alone = agent.label not in BASELINE_LABELS and all(label in BASELINE_LABELS for label in others)
+        tokens = {name: self._result.get(f"total_{name}") if alone else None for name in _TOKENS}
+        return {
+            "cost_usd": reported_cost({"total_cost": entry.get("task_cost_usd")}, agent.label),
+            "trajectory_length": trajectory_length(entry),
+            **{name: count or None for name, count in tokens.items()},
+        }
+
+    def _payload(self, position: int, entry: Mapping[str, Any]) -> Payload:
+        """The agent's part of the merged RESULT blocks, without values that the fallback wrote over them."""
+        agent = self._roster.agents[position]
+        logged, claims = self._written.benchmarks_by_agent or {}, self._written.claims_by_agent
+        key, claims_key = self._keys[position], self._claims_keys[position]
+        payload = Payload(agent.key)
+        benchmarks = None if key is None else logged[key]
+        claimed = None if benchmarks or claims_key is None else claims[claims_key]  # (R3)
+        if key is None:
+            payload.keys_of_others = tuple(other for other, held in logged.items() if held)
+        elif benchmarks and any(map(_is_marked, benchmarks.values())):
+            benchmarks = self._measured_before(key, benchmarks) or _without_fallback(
+                benchmarks, is_nop=agent.label == "nop"
+            )
+            if entry.get("success") is not False and not any(map(_has_ratio, benchmarks.values())):
+                benchmarks = None
+                payload.problems.append(
+                    f"the speedups of {agent.key} stand in it only as the harness's fallback left them; "
+                    "they are left out"
+                )
+        payload.fields = slim(known({"benchmarks": benchmarks, "claimed": claimed or None}))
+        return payload
+
+    def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
+        """Position to the agent's own key among the keys of all logs (R7).
+
+        These are the logs of all agents, so a key that two agents would take is neither's, and only the
+        last agent's own log is known to have its `last_agent`.
+        """
+        found: dict[int, str | None] = {}
+        for position, agent in self._roster.agents.items():
+            last_agent = self._written.last_agent if position == self._last else None
+            found[position] = own_key(logged, self._roster.subject(position, agent), last_agent)
+        times = Counter(found.values())
+        return {position: key if times[key] == 1 else None for position, key in found.items()}
+
+    def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
+        """The benchmarks of the log's last agent from the flat copy that the fallback leaves alone.
+
+        Where the agent's own entries lack a ratio, the copy holds an earlier agent's. An oracle value is
+        one of these if the fallback had to put 1.0 for it. The copy counts if it then gives the speedup
+        that the harness computed before the fallback (B14).
+        """
+        flat = self._written.flat_benchmarks
+        if flat is None or self._written.last_agent != key:
+            return None
+        own = {name: _own_ratios(flat.get(name), fallen_back) for name, fallen_back in benchmarks.items()}
+        speedup = self._metrics.get("task_speedup")
+        same = isinstance(speedup, float) and math.isclose(_speedup(own), speedup, rel_tol=_SAME)
+        return own if same else None
+
+
+def filed_under(agent: ConfiguredAgent, logged: Mapping[str, Any]) -> str:
+    """The key under which the harness files an agent's metrics when it merges (D5), for reporting (E10).
+
+    >>> filed_under(ConfiguredAgent("t", "a/m1"), {"t:a/m0": {}, "t:a/m1": {}})
+    't:a/m1'
+    >>> filed_under(ConfiguredAgent("t", "b"), {})
+    't:b'
+    >>> filed_under(ConfiguredAgent("t", "b"), {"t:a/m0": {}})
+    't:a/m0'
+    """
+    own = key_for_reporting(agent.key)
+    same = [key_for_reporting(key) for key in logged if key.partition(":")[0] == agent.label]
+    return own if own in same or not same else same[0]
+
+
+def _was_tested(tests: Mapping[str, Any], snapshot: Mapping[str, Any]) -> bool:
+    """Whether the harness read a log of the agent at all; an entry of nothing but zeros says not (D13).
+
+    A snapshot that was read and failed has 1 under `failed` (B7).
+    """
+    counts = (*(tests.get(name) for name in TEST_COUNTS), *(snapshot.get(n) for n in _SNAPSHOT_COUNTS))
+    return any(counts) or bool(snapshot.get("failed")) or _passed(tests) or _passed(snapshot)
+
+
+def _passed(summary: Mapping[str, Any]) -> bool:
+    """Whether the harness's own verdict on the agent's tests, or its snapshot, is that they passed (B8)."""
+    return str(summary.get("status")).lower() == "passed"
+
+
+def _tests(summary: Mapping[str, Any]) -> Section:
+    """The section of the tests; the harness drops the counts of a block that it takes for broken (B5)."""
+    if not any(summary.get(name) for name in TEST_COUNTS):
+        return {"status": "ok" if _passed(summary) else "failed"}
+    return read_tests({name: summary[name] for name in TEST_COUNTS if name in summary})
+
+
+def _snapshot(summary: Mapping[str, Any]) -> Section:
+    """The section of the snapshot, without the count of failed ones, which the harness writes over (B7)."""
+    if not _passed(summary) and not any(summary.get(name) for name in (*_SNAPSHOT_COUNTS, "pass_to_fail")):
+        return {"status": "failed"}
+    counts = {name: summary[name] for name in _SNAPSHOT_COUNTS if name in summary}
+    section = read_kept_snapshot({"pass-to-fail": summary.get("pass_to_fail", 0), **counts})
+    return section if _passed(summary) else section | {"status": "failed"}
+
+
+def _is_marked(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.get(FALLBACK_MARK) is True
+
+
+def _has_ratio(entry: Any) -> bool:
+    return isinstance(entry, dict) and "agent/nop" in entry
+
+
+def _own_ratios(entry: JsonValue, fallen_back: JsonValue) -> JsonValue:
+    if not isinstance(entry, dict) or not isinstance(fallen_back, dict):
+        return entry
+    is_strange = fallen_back.get("oracle/nop") == 1.0 != entry.get("oracle/nop")
+    return {name: value for name, value in entry.items() if not (is_strange and name == "oracle/nop")}
+
+
+def _without_fallback(benchmarks: BenchmarkFields, *, is_nop: bool) -> BenchmarkFields:
+    """Benchmarks without the marks, and without marked ratios of 1.0, which may be the harness's (C1).
+
+    A later agent's log may have written the measured values back, and left the marks (D7). What nop
+    measured is 1.0 in any case: it is compared with itself.
+    """
+    doubtful = {"oracle/nop"} if is_nop else set(RATIOS)
+    return {
+        name: {
+            key: value
+            for key, value in entry.items()
+            if key not in (FALLBACK_MARK, "advantage") and not (key in doubtful and value == 1.0)
+        }
+        if isinstance(entry, dict) and _is_marked(entry)
+        else entry
+        for name, entry in benchmarks.items()
+    }
+
+
+def _speedup(benchmarks: BenchmarkFields) -> float:
+    """Geometric mean of the agent's valid ratios (A2, A3)."""
+    logs = [
+        math.log(float(entry["agent/nop"]))  # type: ignore[arg-type]
+        for entry in benchmarks.values()
+        if isinstance(entry, dict) and all(_is_valid(entry.get(name)) for name in RATIOS)
+    ]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
+
+
+def _is_valid(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value > 0  # (A1)
+
+
+# -----------------------------------------------------------------------------
+# The results of one fc-eval run, read file by file; the rules are in `fc_eval`.
+
+
+NAME = "fc-eval"
+"""The harness."""
+
+LEFT_OUT = "of which some agents have no result in any file, so these agents are left out"
+_NO_TASK = "not a trial result: it has no text under `task_id`"
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A trial as a whole.
+
+    Attributes:
+        directory: None if it stands only in the run-level file.
+        has_result: whether it has a results.json of its own that can be read.
+        indices: agents that have a sub-trial in it, readable or not.
+    """
+
+    directory: Path | None = None
+    has_result: bool = False
+    indices: set[int] = field(default_factory=set)
+
+
+class RunReading:
+    """One reading of a run: remembers which agent of which trial was found."""
+
+    def __init__(self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None) -> None:
+        self._path = path
+        self._own_names: Collection[str] = {plan.run_id, *plan.aliases}
+        self._roster = Roster(path, self._run_file, plan, options)
+        # Without a configuration, one trial says who the agents of another are.
+        self._within = within if self._roster.is_configured else None
+        self._options = options
+        self._trials: dict[str, _Trial] = {}
+
+    def files(self) -> list[tuple[Path, TrialName]]:
+        """Results of the run's trials, sub-trials in the agents' order before their trial as a whole."""
+        places = {
+            file: place(clean_name(file.parent.parent), clean_name(file.parent), self._own_names)
+            for file in result_files(self._path, self._within, sub_trials=True)
+        }
+        self._roster.is_multi |= any(where.agent_index for where in places.values())
+        claims = ((file, where.run) for file, where in places.items())
+        self._own_names = own_names(self._own_names, self._path, claims)
+
+        def order(item: tuple[Path, TrialName]) -> tuple[Any, ...]:
+            file, where = item
+            home = file.parent.parent
+            return (
+                depth(self._path, file),
+                home,
+                where.trial,
+                where.agent_index is None,
+                where.agent_index or 0,
+            )
+
+        return sorted(places.items(), key=order)
+
+    def result_file(self, file: Path, where: TrialName) -> Iterator[Item]:
+        """The event of a trial's or a sub-trial's own file."""
+        trial = self._trials.setdefault(where.trial, _Trial())
+        if where.agent_index is None:
+            trial.directory = file.parent
+        else:
+            trial.indices.add(where.agent_index)
+        try:
+            result = read_object(file)
+        except FileError as error:
+            yield Unreadable(file, str(error))
+            return
+        if text(result.get("task_id")) is None:
+            yield Unreadable(file, _NO_TASK)
+            return
+        if where.agent_index is None:
+            trial.has_result = True
+            if self._roster.is_multi:
+                return
+        yield from self._measured(file, file.parent, result, where)
+
+    def merged_files(self) -> Iterator[Item]:
+        """Agents without a sub-trial of their own in a trial that has a result as a whole."""
+        for name, trial in self._trials.items():
+            if not (self._roster.is_multi and trial.directory and trial.has_result):
+                continue
+            if self._roster.agents.keys() - trial.indices:
+                file = trial.directory / RESULTS
+                try:
+                    result = read_object(file)
+                except FileError as error:
+                    yield Unreadable(file, str(error))
+                    continue
+                if text(result.get("task_id")):
+                    yield from self._of_several(file, result, name)
+
+    def run_file_alone(self) -> Iterator[Item]:
+        """Trials that stand only in the run-level file, before any other file was read.
+
+        Nothing where no file names the agents: then one trial names another's agents.
+        """
+        if self._within is not None:
+            yield from self.run_file(alone=True)
+
+    def run_file(self, *, alone: bool = False) -> Iterator[Item]:
+        """Trials that stand only in the run-level file, or whose own file cannot be read."""
+        file = self._run_file
+        if not exists(file):
+            return
+        try:
+            results = run_file_results(file)
+        except FileError as error:
+            yield Unreadable(file, str(error))
+            return
+        for number, result in enumerate(results):
+            if isinstance(result, dict) and text(result.get("task_id")):
+                if not (alone and self._has_own_file(result)):
+                    yield from self._run_file_entry(file, result)
+            else:
+                yield Unreadable(file, f"results[{number}]: {_NO_TASK}")
+
+    def starts(self) -> Iterator[Item]:
+        """Agents that have begun and have no result of their own."""
+        begun = trials_begun(self._path, self._within)
+        return self._roster.starts_of(begun, self._own_names)
+
+    @property
+    def _run_file(self) -> Path:
+        return self._path / RESULTS if is_directory(self._path) else self._path
+
+    def _has_own_file(self, result: dict[str, Any]) -> bool:
+        """Whether a trial of the run-level file has a result of its own; else notes which agents have one."""
+        task_id, name = result["task_id"], text(result.get("trial_name"))
+        if has_own_file(self._path, task_id, name):
+            return True
+        where = place(task_id, name or "", self._own_names)
+        trial = self._trials.setdefault(where.trial, _Trial())
+        for directory in subdirectories(self._path / task_id):
+            sub = place(task_id, clean_name(directory), self._own_names)
+            if sub.trial == where.trial and sub.agent_index and is_file(directory / RESULTS):
+                trial.indices.add(sub.agent_index)
+        return False
+
+    def _run_file_entry(self, file: Path, result: dict[str, Any]) -> Iterator[Item]:
+        where = place(result["task_id"], text(result.get("trial_name")) or "", self._own_names)
+        trial = self._trials.setdefault(where.trial, _Trial())
+        if trial.has_result:
+            return
+        trial.has_result = True
+        if self._roster.is_multi or where.agent_index is not None:
+            yield from self._of_several(file, result, where.trial, from_run_file=True)
+        else:
+            yield from self._measured(file, trial.directory, result, where, from_run_file=True)
+
+    def _of_several(
+        self, file: Path, result: dict[str, Any], name: str, *, from_run_file: bool = False
+    ) -> Iterator[Item]:
+        """Agents that have no sub-trial, by the result of their trial as a whole (R28).
+
+        With one agent this is the agent's own (D1). Of others it says what was merged; a trial that
+        ended before the merge (D16) says nothing of its agents.
+        """
+        trial, agents = self._trials[name], self._roster.agents
+        where = place(result["task_id"], name, self._own_names)
+        if self._roster.trial_size == len(agents) == 1:
+            ((position, agent),) = agents.items()
+            if position not in trial.indices:
+                own = where._replace(agent_index=position, label=agent.label)
+                yield from self._measured(file, trial.directory, result, own, from_run_file=from_run_file)
+            return
+        last = last_position(result, self._own_names)
+        merged = Merged(result, self._roster, last)
+        lost = []
+        for position, agent in sorted(agents.items()):
+            if position in trial.indices:
+                continue
+            share = merged.share(position)
+            if share is None:
+                lost.append(f"{position}-{agent.label}")
+                continue
+            own = where._replace(agent_index=position, label=agent.label)
+            ending = result if position == last else {"task_id": result["task_id"]}
+            yield from left_open(file, share.payload)
+            measured = share.measured | share.payload.fields
+            yield self._found(file, own, agent, ending, measured, from_run_file, partial=True)
+        if lost or not agents:
+            who = ", ".join(lost) or "agents that no file names"
+            ended = shown(result.get("failure_mode"))
+            why = "written over in the merge" if merged.entries else f"the trial ended: {ended}"
+            yield Remark(file, LEFT_OUT, f"{who} ({why})")
+
+    def _measured(
+        self,
+        file: Path,
+        directory: Path | None,
+        result: dict[str, Any],
+        where: TrialName,
+        *,
+        from_run_file: bool = False,
+    ) -> Iterator[Item]:
+        """The event of one agent's own result. What its logs know better (E1 to E3, E6) belongs in here."""
+        agent = self._roster.agent_of(where, result)
+        payload = payload_of(result, directory, self._roster.subject(where.agent_index or 1, agent))
+        measured = {
+            "resolved": result.get("is_resolved"),
+            "input_tokens": result.get("total_input_tokens"),
+            "output_tokens": result.get("total_output_tokens"),
+            "cost_usd": reported_cost(result, agent.label),
+            "trajectory_length": trajectory_length(part(result, METRICS)),
+            "artifacts": trial_artifacts(self._path, directory),
+        }
+        yield from left_open(file, payload)
+        logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)
+        yield self._found(file, where, agent, result, measured | payload.fields, from_run_file, logs)
+
+    def _found(
+        self,
+        file: Path,
+        where: TrialName,
+        agent: ConfiguredAgent,
+        result: dict[str, Any],
+        measured: dict[str, Any],
+        from_run_file: bool,
+        logs: AgentLogs | None = None,
+        *,
+        partial: bool = False,
+    ) -> Found:
+        event = {
+            "type": "trial_result",
+            "harness": NAME,
+            "task_id": result["task_id"],
+            "attempt": where.attempt,
+            "agent": agent.label,
+            "model": agent.model or self._options.model or UNKNOWN,
+            "agent_index": where.agent_index,
+            "revision": mtime_ns(file),
+            "trial_id": result.get("id"),
+            "trial_name": result.get("trial_name"),
+            "failure_mode": result.get("failure_mode"),
+            "message": failed_tests(result),
+            "started_at": result.get("trial_started_at"),
+            "finished_at": result.get("trial_ended_at"),
+            **measured,
+        }
+        told = enriched(known(event), logs or AgentLogs(), own=file.name)
+        return Found(
+            file,
+            told.event,
+            from_run_file=from_run_file,
+            other_run=None if from_run_file or where.run in self._own_names else where.run,
+            nested=not from_run_file and depth(self._path, file) != TRIAL_DEPTH,
+            partial=partial,
+            origins=told.sources,
+            own=told.own,
+            hints=told.problems,
+        )
+
+
+# -----------------------------------------------------------------------------
+# fc-eval run directories (semantics G and D4, D7, D16); the layout is in `fc_eval_layout`.
+
 
 BENCHMARK = "formulacode"
 """The benchmark where the dataset has no name."""

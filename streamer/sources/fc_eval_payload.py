@@ -1,45 +1,504 @@
-"""The measurements of one fc-eval result: its own numbers, before the harness put them through a fallback.
+"""Where fc-eval keeps its files, and whose a result is by its name (semantics G1, G2, D4, E11).
 
-The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`, `improvements_dict`),
-and only that is used here. The fields beside it have been through counts that get lost (B5), names that clash
-(B7) and the fallback (B12, D7, D14). The fallback reaches into `improvements_dict` too: it writes over the
-failed agent's entry and marks each benchmark with `fallback_to_baseline`. Then the pane has the numbers as
-written, or the flat copy beside the entry.
+<run>/                                   the run's name is that of its directory (G5)
+  fc.lock (old runs: tb.lock)  run_metadata.json  results.json
+  <task>/<task>.<attempt>-of-<n>.<run>/results.json, panes/post-test.txt, ...   a trial
+  <task>/<task>.<attempt>-of-<n>.<run>.agent-<K>-<label>/...                    one agent of it, K from 1
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import JsonValue
 
-from streamer.schemas.decode import shown
-from streamer.schemas.limits import MAX_RECORD_BYTES
-from streamer.sources.agent_keys import Subject
-from streamer.sources.base import Remark, Unreadable
-from streamer.sources.fc_eval_layout import METRICS, POST_TEST_PANE
-from streamer.sources.files import FileError, is_file, known, part, read_bytes
-from streamer.sources.formulacode_blocks import (
-    FALLBACK_MARK,
-    ResultBlock,
-    Section,
-    read_result,
-    read_snapshot,
-    read_tests,
+from streamer.schemas.base import MAX_COUNT, MAX_RECORD_BYTES, UNKNOWN
+from streamer.schemas.events import ADVANTAGES
+from streamer.schemas.wire import shown
+from streamer.sources.base import Remark, RunPlan, Unreadable
+from streamer.sources.files import (
+    ConfiguredAgent,
+    FileError,
+    Subject,
+    is_directory,
+    is_file,
+    known,
+    model_of,
+    objects,
+    own_key,
+    part,
+    peek,
+    read_bytes,
+    spelled_for_files,
+    text,
 )
-from streamer.sources.formulacode_log import (
-    ParsedLog,
-    benchmarks_of,
-    is_last_agent,
-    keys_of_others,
-    parse_log,
-    sections_for,
+from streamer.sources.terminal_bench import (
+    FC_EVAL_LOCK,
+    LOCK,
+    METADATA,
+    RESULTS,
+    attempt_and_run,
+    is_run_file,
+    is_run_place,
+    result_files,
 )
+
+# -----------------------------------------------------------------------------
+# Where fc-eval keeps its files, and whose a result is by its name (semantics G1, G2, D4, E11).
+
+
+POST_TEST_PANE = Path("panes", "post-test.txt")
+PACKAGE = "fc-eval"
+MULTI_AGENT = "multi-agent"
+METRICS = "parser_extra_metrics"
+"""The one field that a trial has of fc-eval and not of Terminal-Bench (H1)."""
+
+_SUB_TRIAL = re.compile(r"\.agent-([0-9]{1,9})-(.*)\Z", re.DOTALL)
+
+
+class TrialName(NamedTuple):
+    """The parts of a trial's name.
+
+    Attributes:
+        trial: name of the trial as a whole: for a sub-trial without the agent's part.
+        attempt: from 1.
+        run: the run that it belongs to; None if the name has none.
+        agent_index: position of the agent in a multi-agent trial, from 1; None for the trial as a whole.
+        label: the agent in the spelling of file names (E11); "" for the trial as a whole.
+    """
+
+    trial: str
+    attempt: int
+    run: str | None
+    agent_index: int | None = None
+    label: str = ""
+
+
+def place(task_id: str, name: str, own_names: Collection[str]) -> TrialName:
+    """Read a trial's name. A run's own name may look like an agent's part, so it is passed in.
+
+    >>> place("a.b", "a.b.2-of-5.run1.agent-3-terminus-2", {"run1"})
+    TrialName(trial='a.b.2-of-5.run1', attempt=2, run='run1', agent_index=3, label='terminus-2')
+    >>> place("t", "t.1-of-1.my.agent-1-run", {"my.agent-1-run"})
+    TrialName(trial='t.1-of-1.my.agent-1-run', attempt=1, run='my.agent-1-run', agent_index=None, label='')
+    """
+    attempt, rest = attempt_and_run(task_id, name)
+    for own in sorted(own_names, key=len, reverse=True):
+        if rest == own:
+            return TrialName(name, attempt, rest)
+        match = _SUB_TRIAL.match(rest, len(own)) if rest and rest.startswith(own) else None
+        if match:
+            break
+    else:
+        match = _SUB_TRIAL.search(rest or "")
+    if rest is None or match is None:
+        return TrialName(name, attempt, rest)
+    return TrialName(name[: -len(match[0])], attempt, rest[: match.start()] or None, int(match[1]), match[2])
+
+
+def is_fc_eval(path: Path) -> bool:
+    """Whether a directory or a run-level file is a run of fc-eval rather than of Terminal-Bench."""
+    if is_file(path):
+        return is_run_file(path) and _entries_are_fc_evals(path)
+    if is_file(path / FC_EVAL_LOCK):
+        return True
+    if not is_run_place(path):
+        return False
+    if part(peek(path / LOCK), "harness").get("package") == PACKAGE:
+        return True
+    results = filter(None, map(peek, result_files(path, None, sub_trials=True)))
+    return METRICS in next(results, {}) or _entries_are_fc_evals(path / RESULTS)
+
+
+def _entries_are_fc_evals(run_file: Path) -> bool:
+    return any(METRICS in entry for entry in objects(peek(run_file), "results"))
+
+
+def named_so(agent: ConfiguredAgent, label: str) -> bool:
+    """Whether a label out of a file name is the agent's."""
+    return label in (agent.label, spelled_for_files(agent.label))
+
+
+def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAgent]]:
+    """Whether several agents share a trial, and the agents in their order (D4); [] if nothing says so."""
+    home = run if is_directory(run) else run.parent
+    has_lock = is_directory(run) or run.name == RESULTS
+    lock = (peek(home / FC_EVAL_LOCK) or peek(home / LOCK)) if has_lock else {}
+    names = (part(lock, "agent").get("name"), peek(home / METADATA).get("agent_name") if has_lock else None)
+    multi = part(lock, "run_spec").get("agent_mode") == "multi" or MULTI_AGENT in names
+    if not multi:
+        return False, [ConfiguredAgent(plan.agent, plan.model)] if plan.agent else []
+    configurations = (
+        part(lock, "run_spec").get("agents")
+        or part(part(lock, "agent"), "extra_kwargs").get("multi_agent_agents")
+        or []
+    )
+    return True, [_agent(one) for one in configurations] if isinstance(configurations, list) else []
+
+
+def _agent(configuration: Any) -> ConfiguredAgent:
+    known = configuration if isinstance(configuration, dict) else {}
+    path = text(known.get("agent_import_path"))
+    label = text(known.get("agent_name")) or (path.replace(":", ".") if path else None)
+    return ConfiguredAgent(label or UNKNOWN, model_of(label or UNKNOWN, text(known.get("model_name"))))
+
+
+# -----------------------------------------------------------------------------
+# Values out of FormulaCode's JSON, made fit to travel: counts, numbers, benchmarks as written.
+#
+# JSON that Python's reader accepts is wider than what an event may carry: NaN and Infinity, integers
+# of any size, half a surrogate pair, thousands of levels. Here each becomes the nearest thing that may
+# travel, or is left out.
+
+
+_INT64 = 2**63
+_KEPT_LEVELS = 3
+"""Levels of lists and objects kept inside a benchmark's entry: sample lists and a little more."""
+
+
+def count(value: Any) -> int:
+    """A count as the harness takes it: through int(), 0 for what is no number (B5).
+
+    Beyond 2**53 it is cut to that, which keeps its sign.
+
+    >>> [count(value) for value in ("2", 0.9, None, float("nan"), "many", -2, True)]
+    [2, 0, 0, 0, 0, -2, 1]
+
+    Raises:
+        OverflowError: for an infinite one, on which the harness stumbles (B4).
+    """
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        return 0
+    return max(-MAX_COUNT, min(number, MAX_COUNT))
+
+
+def number(value: Any) -> float | str:
+    """A claimed number as the harness takes it: through float(); what is not finite as text (R14).
+
+    Raises:
+        ValueError: for what is no number, on which the harness stumbles (B4).
+    """
+    try:
+        return _travelling(float(value))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+
+
+def raw_benchmarks(benchmarks: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """Benchmarks as written, with non-finite numbers as text; invalid entries stay and count (A1, A4).
+
+    >>> raw_benchmarks({"f": {"agent/nop": float("inf")}, "g": "x"})
+    {'f': {'agent/nop': 'Infinity'}, 'g': 'x'}
+    """
+    return {_text(name): _json(entry, _KEPT_LEVELS) for name, entry in benchmarks.items()}
+
+
+def _json(value: Any, levels: int) -> JsonValue:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
+        return value
+    if isinstance(value, int | float):
+        return _travelling(_float(value))
+    if not levels:
+        return None
+    if isinstance(value, dict):
+        return {_text(key): _json(item, levels - 1) for key, item in value.items()}
+    return [_json(item, levels - 1) for item in value]
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _travelling(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _text(value: str) -> str:
+    """Text without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# -----------------------------------------------------------------------------
+# The meaning of the three JSON blocks of a FormulaCode log: TESTS (B5, R5), SNAPSHOT (B6, R6), RESULT (B9).
+#
+# Each function takes the JSON of its block, however wrong its shape, and never raises. Where the harness
+# stumbles over a block (B4) the section fails.
+
+
+Section = dict[str, Any]
+"""The `tests` or `snapshot` field of an event: a status and counts."""
+
+FALLBACK_MARK = "fallback_to_baseline"
+"""What the harness puts beside the numbers that its fallback writes over an agent's own (C1)."""
+
+_BENCHMARK_COUNTS = ("num_valid_benchmarks", "total_benchmarks")
+TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
+_SNAPSHOT_COUNTS = ("passed", "failed", "skipped", "total")
+_BY_AGENT = "per_benchmark_speedups_by_agent"
+_LARGEST_DELTA = 100
+"""Percent of change beyond which the old format takes a benchmark for noise (B9)."""
+
+
+def read_tests(block: Any) -> Section:
+    """TESTS: failed + error > 0 fails; no `error` key means no errors (R5).
+
+    A block without any count is no result: it fails as unparsable, as it does in the harness (B5).
+
+    >>> read_tests({"passed": 9, "failed": 0, "error": 1})
+    {'status': 'failed', 'passed': 9, 'failed': 0, 'error': 1}
+    """
+    if not isinstance(block, dict) or not block.keys() & set(TEST_COUNTS):
+        return {"status": "unparsable"}
+    try:
+        counts = {name: count(block[name]) for name in TEST_COUNTS if name in block}
+    except OverflowError:
+        return {"status": "unparsable"}
+    counts.setdefault("error", 0)
+    failed = counts.get("failed", 0) + counts["error"] > 0
+    return {"status": "failed" if failed else "ok", **counts}
+
+
+def read_snapshot(block: Any) -> Section:
+    """SNAPSHOT: an `error` key or `pass-to-fail` > 0 fails; `failed` is the snapshot's own count (B6, R6).
+
+    >>> read_snapshot({"pass-to-fail": 0, "passed": 41, "failed": 2})
+    {'status': 'passed', 'pass_to_fail': 0.0, 'passed': 41, 'failed': 2}
+    """
+    if not isinstance(block, dict):
+        return {"status": "unparsable"}
+    pass_to_fail = block.get("pass-to-fail", 0)
+    if not isinstance(pass_to_fail, int | float):
+        return {"status": "unparsable"}
+    try:
+        counts = {name: count(block[name]) for name in _SNAPSHOT_COUNTS if name in block}
+        moved = float(0 if math.isnan(pass_to_fail) else pass_to_fail)
+    except OverflowError:
+        return {"status": "unparsable"}
+    if math.isinf(moved):
+        return {"status": "failed", **counts}  # (B4)
+    failed = "error" in block or moved > 0
+    return {"status": "failed" if failed else "passed", "pass_to_fail": moved, **counts}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBlock:
+    """RESULT, or nothing of one.
+
+    Attributes:
+        last_agent: label of the agent that the log is about; None if it names none (B10).
+        benchmarks_by_agent: label as written -> benchmarks as written; None if the block holds
+            something else there, so that the flat speedups count (B11).
+        flat_benchmarks: speedups of the last agent without its label.
+        claims: advantages and counts claimed for the last agent (B9).
+        claims_by_agent: label as written -> advantages and counts claimed.
+        speedup_percentage: of the old format (B9), in percent; None in the new one.
+    """
+
+    last_agent: str | None = None
+    benchmarks_by_agent: dict[str, dict[str, JsonValue]] | None = field(default_factory=dict)
+    flat_benchmarks: dict[str, JsonValue] | None = None
+    claims: dict[str, JsonValue] = field(default_factory=dict)
+    claims_by_agent: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    speedup_percentage: float | None = None
+
+
+def read_result(block: Any) -> ResultBlock:
+    """RESULT in the new or the old format; one that is neither says nothing (B9)."""
+    if not isinstance(block, dict) or not block or "error" in block:
+        return ResultBlock()
+    if "agent_advantage" not in block and _BY_AGENT not in block:
+        return ResultBlock(speedup_percentage=_old_percentage(block))
+    last_agent, flat = block.get("last_agent"), block.get("per_benchmark_speedups")
+    claimed = block.get("agent_advantages_by_agent")
+    return ResultBlock(
+        last_agent=last_agent if isinstance(last_agent, str) and last_agent else None,
+        benchmarks_by_agent=_by_agent(block.get(_BY_AGENT, {})),
+        flat_benchmarks=raw_benchmarks(flat) if isinstance(flat, dict) else None,
+        claims=_claims(block),
+        claims_by_agent={
+            label: _claims(claims)
+            for label, claims in (claimed.items() if isinstance(claimed, dict) else ())
+            if isinstance(claims, dict)
+        },
+    )
+
+
+def _by_agent(by_agent: Any) -> dict[str, dict[str, JsonValue]] | None:
+    if not isinstance(by_agent, dict):
+        return None
+    return {
+        label: raw_benchmarks(benchmarks)
+        for label, benchmarks in by_agent.items()
+        if isinstance(benchmarks, dict)
+    }
+
+
+def _claims(block: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """Advantages and counts that a log claims; one that is no number is not claimed.
+
+    In a result that the harness kept, its fallback may have written over a failed agent's claims.
+    """
+    claims: dict[str, JsonValue] = {}
+    if block.get(FALLBACK_MARK) is True:
+        return claims
+    for name in ADVANTAGES:
+        if name in block:
+            with suppress(ValueError):
+                claims[name] = number(block[name])
+    for name in _BENCHMARK_COUNTS:
+        if name in block:
+            with suppress(OverflowError):
+                claims[name] = count(block[name])
+    return claims
+
+
+def _old_percentage(block: Mapping[str, Any]) -> float | None:
+    """-mean(delta) of the benchmarks kept, 0.0 without any or if one is marked "!" (B9)."""
+    kept: list[tuple[Any, float]] = []
+    for entry in block.values():
+        delta = entry.get("delta_pct") if isinstance(entry, dict) else ""
+        if delta is not None and not isinstance(delta, int | float):
+            return None
+        if delta is not None and abs(delta) <= _LARGEST_DELTA and entry.get("change") != "x":
+            kept.append((entry.get("change"), delta))
+    if not kept or any(change == "!" for change, _ in kept):
+        return 0.0
+    return -math.fsum(delta for _, delta in kept) / len(kept)
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's log text -> the sections of a trial's event (B1-B11, R3, R5-R7).
+#
+# The text holds up to three blocks of JSON, each between `FORMULACODE_<X>_START` and `_END`. Whatever it
+# holds, nothing raises: what is missing or malformed fails. The time it takes is linear in the length of the
+# text.
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLog:
+    """The contents of a log.
+
+    Attributes:
+        tests: the `tests` field of the event.
+        snapshot: its `snapshot` field.
+        result: speedups and claims, by agent; None if there is no readable RESULT block.
+    """
+
+    tests: Section
+    snapshot: Section
+    result: ResultBlock | None
+
+
+def parse_log(text: str) -> ParsedLog:
+    r"""Sections of a log text.
+
+    >>> log = parse_log('FORMULACODE_TESTS_START\n{"passed": 1, "failed": 0}\nFORMULACODE_TESTS_END')
+    >>> log.tests
+    {'status': 'ok', 'passed': 1, 'failed': 0, 'error': 0}
+    >>> log.snapshot
+    {'status': 'missing'}
+    """
+    tests, snapshot, result = (_block(text, name) for name in ("TESTS", "SNAPSHOT", "RESULT"))
+    return ParsedLog(
+        tests=_failed(tests) or read_tests(tests),
+        snapshot=_failed(snapshot) or read_snapshot(snapshot),
+        result=None if isinstance(result, _NoBlock) else read_result(result),
+    )
+
+
+def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
+    """The fields of a `trial_result` that a log gives for one agent: what it does not say is left out.
+
+    `benchmarks` are those under the agent's own key (R7), never another agent's. `claimed` is there only
+    beside no benchmarks (R3).
+    """
+    sections: dict[str, Any] = {"tests": log.tests, "snapshot": log.snapshot}
+    if (result := log.result) is not None:
+        benchmarks = benchmarks_of(result, subject)
+        key = own_key(result.claims_by_agent, subject, result.last_agent)
+        claims = result.claims_by_agent[key] if key is not None else None
+        if claims is None and is_last_agent(result, subject):
+            claims = result.claims
+        sections |= {
+            "benchmarks": benchmarks,
+            "claimed": None if benchmarks else claims or None,
+            "speedup_percentage": result.speedup_percentage,
+        }
+    return known(sections)
+
+
+def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
+    """Benchmarks of exactly this agent; the flat ones if there are none by agent and it is the last (B11)."""
+    if result.benchmarks_by_agent is None:
+        return result.flat_benchmarks if is_last_agent(result, subject) else None
+    key = own_key(result.benchmarks_by_agent, subject, result.last_agent)
+    return None if key is None else result.benchmarks_by_agent[key]
+
+
+def keys_of_others(result: ResultBlock, subject: Subject) -> tuple[str, ...]:
+    """The keys of a result that has benchmarks, but none of this agent's (R7); empty otherwise."""
+    if benchmarks_of(result, subject) is not None:
+        return ()
+    if result.benchmarks_by_agent is not None:
+        return tuple(key for key, benchmarks in result.benchmarks_by_agent.items() if benchmarks)
+    return (result.last_agent,) if result.flat_benchmarks and result.last_agent else ()
+
+
+def is_last_agent(result: ResultBlock, subject: Subject) -> bool:
+    """Whether the result's last agent is this one (R7)."""
+    return result.last_agent is not None and own_key([result.last_agent], subject) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _NoBlock:
+    status: str
+
+
+def _failed(block: Any) -> Section | None:
+    return {"status": block.status} if isinstance(block, _NoBlock) else None
+
+
+def _block(text: str, name: str) -> Any:
+    """JSON between the first START and the first END of a block, lines joined without a break (B1, B2)."""
+    opening = f"FORMULACODE_{name}_START"
+    start, end = text.find(opening), text.find(f"FORMULACODE_{name}_END")
+    if start < 0 or end <= start:
+        return _NoBlock("missing")
+    inner = "".join(text[start + len(opening) : end].strip().splitlines())
+    try:
+        return json.loads(inner)
+    except (ValueError, RecursionError):
+        return _NoBlock("unparsable")
+
+
+# -----------------------------------------------------------------------------
+# The measurements of one fc-eval result: its own numbers, before the harness put them through a fallback.
+#
+# The harness keeps the JSON of each block as it read it (`tests_dict`, `snapshot_dict`, `improvements_dict`),
+# and only that is used here. The fields beside it have been through counts that get lost (B5), names that
+# clash (B7) and the fallback (B12, D7, D14). The fallback reaches into `improvements_dict` too: it writes
+# over the failed agent's entry and marks each benchmark with `fallback_to_baseline`. Then the pane has the
+# numbers as written, or the flat copy beside the entry.
+
 
 PARSE_ERROR = "parse_error"
 """Failure mode of a trial whose log the harness stumbled over (B4); ours does not."""

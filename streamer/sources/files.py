@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from streamer.sources.base import Unreadable
+from streamer.folding.slots import rfc3339
+from streamer.schemas.base import (
+    MAX_ARTIFACTS,
+    MAX_NAME_CHARACTERS,
+    MAX_TEXT_CHARACTERS,
+    UNKNOWN,
+    baseline_model,
+    model_for_reporting,
+)
+from streamer.sources.base import Found, Unreadable
+
+# -----------------------------------------------------------------------------
+# Reading what harnesses leave on disk: dirty JSON, endless links, odd names.
+
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -226,3 +241,534 @@ def walk(
         yield directory
         below = [Path(e.path) for e in entries(directory, problem) if e.is_dir(follow_symlinks=False)]
         pending.extend(path for path in reversed(below) if not skip(path))
+
+
+# -----------------------------------------------------------------------------
+# Trials that have begun and have no result yet.
+#
+# Nearly no harness writes down when a trial starts before it ends. Then the start is the time at which the
+# harness made the first of what it makes for a trial, as the file system has it.
+
+
+STARTED = "trial_started"
+
+
+def start_of(trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at: str | None = None) -> Found:
+    """The start of a trial.
+
+    Args:
+        trial: its directory.
+        slot: the fields that say which slot its result will fill.
+        made_first: files or directories that the harness makes for every trial at its start. The earliest
+            time of writing among them is the start; those that are not there do not count.
+        started_at: the start, if the files say it already.
+    """
+    written = first_written_ns(*made_first)
+    started_at = started_at or (rfc3339(written // 1000) if written else None)
+    return Found(trial, known({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
+
+
+# -----------------------------------------------------------------------------
+# The files that a trial left, as `artifacts` of its event: named where they lie, never read.
+#
+# Only what the harness itself keeps in fixed places is named: the files right in some directories of the
+# trial, in the order of these directories, then by name. Links are not followed. At most 32 fit an event.
+
+
+MEDIA_TYPES = {
+    ".cast": "application/x-asciicast",
+    ".csv": "text/csv",
+    ".diff": "text/x-diff",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".log": "text/plain",
+    ".md": "text/markdown",
+    ".patch": "text/x-diff",
+    ".txt": "text/plain",
+    ".xml": "application/xml",
+}
+"""Ending of a file's name to the media type; others are left out. The system's table differs by machine."""
+
+TRIAL = "."
+"""The trial's own directory among those that are looked into."""
+
+
+def artifacts_of(
+    run: Path, trial: Path | None, folders: Iterable[str], own: Collection[str] = ()
+) -> list[dict[str, str]] | None:
+    """The artifacts of a trial, None without any.
+
+    Args:
+        run: the run's directory, or a run-level file in it.
+        trial: the trial's directory below it; None: it has none.
+        folders: directories of the trial whose files count, relative to it, in order.
+        own: files that the event itself is made from; they are no artifacts.
+    """
+    home = run if is_directory(run) else run.parent
+    if trial is None or not trial.is_relative_to(home):
+        return None
+    found = (
+        artifact
+        for folder in folders
+        for file in _files(trial / folder)
+        if file.relative_to(trial).as_posix() not in own and (artifact := _artifact(home, trial, file))
+    )
+    return list(islice(found, MAX_ARTIFACTS)) or None
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """The regular files right in a directory, by name; none where it is a link to one."""
+    if directory.is_symlink():
+        return iter(())
+    return (directory / e.name for e in entries(directory) if e.is_file(follow_symlinks=False))
+
+
+def _artifact(home: Path, trial: Path, file: Path) -> dict[str, str] | None:
+    """One artifact; None if its name cannot stand in an event."""
+    place, name = file.relative_to(home), file.relative_to(trial).as_posix()
+    path = place.as_posix()
+    odd = any(clean_name(Path(part)) != part or "\\" in part for part in place.parts)
+    if odd or len(path) > MAX_TEXT_CHARACTERS or len(name) > MAX_NAME_CHARACTERS:
+        return None
+    known = MEDIA_TYPES.get(file.suffix.lower())
+    return {"name": name, "path": path} | ({"media_type": known} if known else {})
+
+
+# -----------------------------------------------------------------------------
+# Terminal recordings (asciinema's .cast): how many events one holds (E3).
+
+
+EVENT_PARTS = 3
+"""An event is at least [time, kind, data]."""
+
+MAX_RECORDING_BYTES = 1024 * 1024 * 1024
+"""Larger recordings are not read: it would take minutes."""
+
+MAX_LINE_CHARACTERS = 16 * 1024 * 1024
+"""A recording with a longer line is not a recording. Lines are read one by one, so this bounds the memory."""
+
+
+def cast_length(file: Path) -> int:
+    """Events of a recording, of any kind: output, input, markers, resizes (E3, R8).
+
+    The first line is the header, whatever it holds; blank and broken lines do not count. Lines end where
+    `str.splitlines` ends them, as in the harness: also at a raw U+2028. Raises FileError where there is
+    no header yet, or no UTF-8, or where it is too large.
+    """
+    lines = _lines(file)
+    try:
+        if next(lines, None) is None:
+            raise FileError("empty: the recording has not begun")
+        return sum(map(_is_event, lines))
+    except UnicodeDecodeError as error:
+        raise FileError(f"not UTF-8 ({error.reason})") from error
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with reading(file), file.open(encoding="utf-8", newline="\n") as blocks:
+        check_size(os.fstat(blocks.fileno()).st_size, MAX_RECORDING_BYTES)
+        while block := blocks.readline(MAX_LINE_CHARACTERS):
+            if len(block) == MAX_LINE_CHARACTERS:
+                raise FileError(f"has a line of {len(block):,} characters or more, as no recording has")
+            yield from block.splitlines()
+
+
+def _is_event(line: str) -> bool:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(event, list) and len(event) >= EVENT_PARTS
+
+
+# -----------------------------------------------------------------------------
+# Tokens and trajectory length from what an agent leaves beside its trial (E1-E3, E6-E8, R1, R2, R8).
+#
+# <trial>/agent-logs/*.json    a list of steps; some state the tokens used so far
+# <trial>/sessions/*.cast      recordings of the terminal, where there is no such list
+#
+# Costs are not computed here: events carry tokens and the cost that a harness reports; scoring prices the
+# rest (R2). Cached tokens are left alone: agents that state them count them in `prompt_tokens` as well.
+
+
+AGENT_LOGS = "agent-logs"
+SESSIONS = "sessions"
+TOKENS = ("input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLogs:
+    """The values from the logs of one trial. None means that the logs do not have it, never 0 (R1).
+
+    Attributes:
+        input_tokens: prompt tokens over the whole trial; as stated, nonsense (below 0) included.
+        output_tokens: completion tokens, likewise.
+        trajectory_length: steps of the list, else events of the recording (R8).
+        sources: for each value that is known, the file it comes from, relative to the trial's directory.
+        problems: what the newest files could not tell, and why.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    trajectory_length: int | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Enriched:
+    """An event with what the logs add.
+
+    Attributes:
+        event: a new event; the one given is untouched.
+        sources: where its tokens, cost and trajectory length come from, for those that are known.
+        own: what the event given has in the fields that changed, None for nothing.
+        problems: as in :class:`AgentLogs`.
+    """
+
+    event: dict[str, Any]
+    sources: Mapping[str, str]
+    own: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
+
+
+def read_agent_logs(
+    trial: Path | None,
+    *,
+    recordings: bool = True,
+    main_trial: str | None = None,
+    agent_index: int | None = None,
+) -> AgentLogs:
+    """Read the newest log of a trial, and the newest recording if that gives no steps. Never raises.
+
+    Older files are not tried, as in the harness (E2). Of files written at the same instant the last by
+    name counts. Symbolic links are not followed.
+
+    Args:
+        trial: the directory of the trial, or of the sub-trial; None: it has none, and so no logs.
+        recordings: whether recordings may stand in for a list of steps. The newest recording of a trial may
+            belong to its tests, which fc-eval counts all the same (E3).
+        main_trial: name of the trial that the sub-trial belongs to, its sibling (G2). Local runs leave the
+            recordings of all sub-trials there, named `agent-<index>-<agent>.cast` (E8, G1); its
+            agent-logs do not say whose they are, and are left alone.
+        agent_index: position of the sub-trial, from 1; needed with `main_trial`.
+    """
+    if trial is None:
+        return AgentLogs()
+    logs = _with_list(trial)
+    if not recordings:
+        return logs
+    if not logs.trajectory_length:
+        logs = _with_recording(logs, trial, "")
+    if not logs.trajectory_length and main_trial is not None and agent_index is not None:
+        logs = _with_recording(logs, trial.parent / main_trial, f"agent-{agent_index}-", of=trial)
+    return logs
+
+
+def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json") -> Enriched:
+    """A `trial_result` event with what the logs know better than the harness's result.
+
+    - Tokens of the logs replace the agent's own if either is above 0 (E6). A reported cost of 0 beside
+      them is the harness not knowing, and goes (R2).
+    - The trajectory length is the harness's own if that is above 0, since it was read while the files still
+      had the times of their writing. Otherwise it comes from the logs. It enters in any case (R8).
+
+    Args:
+        event: as the harness's result tells it; unknown fields are absent.
+        logs: see :func:`read_agent_logs`.
+        own: the file that the event was read from, for `sources`.
+    """
+    found = dict(event)
+    taken: dict[str, int] = {}
+    if any((getattr(logs, name) or 0) > 0 for name in TOKENS):
+        taken = {name: count for name in TOKENS if (count := getattr(logs, name)) is not None}
+        if found.get("cost_usd") == 0:
+            del found["cost_usd"]
+    if not found.get("trajectory_length") and logs.trajectory_length is not None:
+        taken["trajectory_length"] = logs.trajectory_length
+    found |= taken
+    sources = {
+        name: logs.sources[name] if name in taken else own
+        for name in (*TOKENS, "cost_usd", "trajectory_length")
+        if name in found
+    }
+    changed = {name: event.get(name) for name in (*taken, "cost_usd") if event.get(name) != found.get(name)}
+    return Enriched(found, sources, changed, logs.problems)
+
+
+class _Unusable(Exception):
+    """An entry of a log does not say what it should; the text says why."""
+
+
+def _with_list(trial: Path) -> AgentLogs:
+    """The values from the newest list of steps."""
+    file = _newest(trial / AGENT_LOGS, ".json")
+    if file is None:
+        return AgentLogs()
+    name = f"{AGENT_LOGS}/{file.name}"
+    try:
+        steps = _read_list(file)
+    except FileError as error:
+        return AgentLogs(problems=(f"{name}: {error}",))
+    prompt, completion, problem = _tokens(steps)
+    known = {"input_tokens": prompt, "output_tokens": completion, "trajectory_length": len(steps)}
+    return AgentLogs(
+        prompt,
+        completion,
+        len(steps),
+        {field: name for field, value in known.items() if value is not None},
+        (f"{name}: {problem}",) if problem else (),
+    )
+
+
+def _with_recording(logs: AgentLogs, trial: Path, prefix: str, of: Path | None = None) -> AgentLogs:
+    """The logs with the length of the newest recording of that prefix; `of`: whose sources they are."""
+    file = _newest(trial / SESSIONS, ".cast", prefix)
+    if file is None:
+        return logs
+    name = os.path.relpath(file, of or trial)
+    try:
+        length = cast_length(file)
+    except FileError as error:
+        return replace(logs, problems=(*logs.problems, f"{name}: {error}"))
+    return replace(logs, trajectory_length=length, sources={**logs.sources, "trajectory_length": name})
+
+
+def _newest(directory: Path, ending: str, prefix: str = "") -> Path | None:
+    """The newest entry of a directory with such a name: a directory, too, as the harness has it (E1)."""
+    if os.path.islink(directory):
+        return None
+    named = [
+        Path(entry.path)
+        for entry in entries(directory)
+        if entry.name.startswith(prefix) and entry.name.endswith(ending) and not entry.is_symlink()
+    ]
+    return max(named, key=lambda path: (mtime_ns(path), path.name), default=None)
+
+
+def _read_list(file: Path) -> list[Any]:
+    """The list in a JSON file. Raises FileError, also for what the harness cannot read as UTF-8."""
+    content = read_bytes(file)
+    value, encoding = parse_json(content), json.detect_encoding(content)
+    if encoding != "utf-8":
+        raise FileError(f"encoded as {encoding}; the harness writes and reads UTF-8 without a mark")
+    if not isinstance(value, list):
+        raise FileError(f"holds a JSON {type(value).__name__} where a list of steps belongs")
+    return value
+
+
+def _tokens(steps: list[Any]) -> tuple[int | None, int | None, str | None]:
+    """Prompt and completion tokens so far as the last step with any states them; and what stopped the scan.
+
+    If all that are stated are 0 or less, the first step's remain (E1, E2).
+    """
+    prompt: int | None = None
+    completion: int | None = None
+    for place in reversed(range(len(steps))):
+        try:
+            if not (usage := _usage(steps[place])):
+                continue
+            prompt, completion = _count(usage, "prompt_tokens"), None
+            completion = _count(usage, "completion_tokens")
+        except _Unusable as error:
+            return prompt, completion, f"step {place}: {error}"
+        if max(prompt or 0, completion or 0) > 0:
+            break
+    return prompt, completion, None
+
+
+def _usage(step: Any) -> dict[str, Any]:
+    """The accumulated usage that a step states, empty if it states none. Raises _Unusable."""
+    value = step
+    for key in ("llm_metrics", "accumulated_token_usage"):
+        value = _object(value).get(key, {})
+    return _object(value)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Unusable(f"found {value!r:.60} where an object belongs")
+    return value
+
+
+def _count(usage: dict[str, Any], name: str) -> int | None:
+    """A count as the harness reads it: whole numbers, also in text; floats are cut. Raises _Unusable."""
+    if name not in usage:
+        return None
+    try:
+        return int(usage[name])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _Unusable(f"{name} is {usage[name]!r:.60}, no count") from error
+
+
+# -----------------------------------------------------------------------------
+# The agent whose numbers a key of fc-eval means: the spellings of an agent, and the lookup of R7.
+#
+# One agent appears in three spellings. Configurations and results write `terminus-2:openai/gpt-5` (D4).
+# Reports normalise the model (E10). The container is handed the spelling of file names, with the agent's
+# position in front: `agent-3-terminus-2:openai-gpt-5` (E11). Logs use what the container was handed.
+
+
+_NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9\n .]")
+_POSITION = re.compile(r"\Aagent-([0-9]{1,9})-(?=[^:])")
+
+
+class ConfiguredAgent(NamedTuple):
+    """An LLM agent as the harness is configured with it; the model is None where no file says it."""
+
+    label: str
+    model: str | None
+
+    @property
+    def key(self) -> str:
+        """The agent's key as the harness writes it into results (D4)."""
+        return f"{self.label}:{self.model or UNKNOWN}"
+
+
+class Subject(NamedTuple):
+    """The agent that a log is read for.
+
+    Attributes:
+        key: `agent:model` as the harness is configured with it (D4).
+        position: place of the agent in its trial, from 1.
+        others: keys of the other agents of the run's configuration.
+    """
+
+    key: str
+    position: int = 1
+    others: Collection[str] = ()
+
+
+def model_of(label: str, model: str | None) -> str | None:
+    """The model of an agent; a baseline's is the baseline itself, however it is capitalised (R7).
+
+    >>> model_of("oracle", "Oracle"), model_of("oracle", "openai/gpt-5"), model_of("Oracle", "oracle")
+    ('oracle', 'openai/gpt-5', 'oracle')
+    """
+    return None if model is None else baseline_model(label, model)
+
+
+def agent_of_key(key: Any) -> ConfiguredAgent | None:
+    """The agent of a key `label:model`; None for what is no key."""
+    label, colon, model = (text(key) or "").partition(":")
+    return ConfiguredAgent(label, model_of(label, model or None)) if label and colon else None
+
+
+def spelled_for_files(name: str) -> str:
+    """A label or a model as file names have it (E11).
+
+    >>> spelled_for_files("openai/gpt_5@v1.2")
+    'openai-gpt-5-v1.2'
+    """
+    return _NOT_IN_FILE_NAMES.sub("-", name)
+
+
+def container_key(position: int, agent: ConfiguredAgent) -> str:
+    """The key that the harness hands to the container of an agent (E11).
+
+    >>> container_key(3, ConfiguredAgent("terminus-2", "openai/gpt-5"))
+    'agent-3-terminus-2:openai-gpt-5'
+    """
+    label, model = spelled_for_files(agent.label), spelled_for_files(agent.model or UNKNOWN)
+    return f"agent-{position}-{label}:{model}"
+
+
+def key_for_reporting(key: str) -> str:
+    """The key with its model normalised for reporting (E10, R7).
+
+    >>> key_for_reporting("terminus-2:@openai/gpt-5"), key_for_reporting("oracle:Oracle")
+    ('terminus-2:openai/gpt-5', 'oracle:oracle')
+    """
+    label, colon, model = key.partition(":")
+    return label + colon + (model_of(label, model_for_reporting(model)) or "")
+
+
+def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None) -> str | None:
+    """The key under which an agent's numbers stand in the log of its own sub-trial; None for none (R7).
+
+    The exact key wins, then the key normalised for reporting, then the key as file names spell it:
+
+    >>> subject = Subject("t-2:openai/gpt-5", 3, {"nop:nop", "t-2:qwen/q3"})
+    >>> own_key(["nop:nop", "t-2:openai/gpt-5", "agent-3-t-2:openai-gpt-5"], subject)
+    't-2:openai/gpt-5'
+    >>> own_key(["t-2:@openai/gpt-5", "t-2:openai-gpt-5"], subject)
+    't-2:@openai/gpt-5'
+    >>> own_key(["agent-1-nop:nop", "agent-3-t-2:openai-gpt-5"], subject)
+    'agent-3-t-2:openai-gpt-5'
+    >>> own_key(["t-2:openai-gpt-5"], subject)
+    't-2:openai-gpt-5'
+
+    A log may name a dated model that no configuration has. Then the log's last agent counts if it has
+    the label, else the only key with the label:
+
+    >>> own_key(["nop:nop", "t-2:gpt-5-0807"], subject)
+    't-2:gpt-5-0807'
+    >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject, last_agent="t-2:gpt-5-0901")
+    't-2:gpt-5-0901'
+
+    Neither is taken if it is another agent of the run, in any spelling, or has another position:
+
+    >>> own_key(["agent-4-t-2:qwen-q3"], subject, last_agent="agent-4-t-2:qwen-q3")
+    >>> own_key(["t-2:qwen-q3"], subject)
+    >>> own_key(["agent-4-t-2:gpt-5-0807"], subject)
+
+    Two keys that fit equally well do not count:
+
+    >>> own_key(["t-2:openai-gpt-5", "agent-3-t-2:openai-gpt-5"], subject)
+    >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject)
+    """
+    known = list(dict.fromkeys(keys))
+    if subject.key in known:
+        return subject.key
+    reported = key_for_reporting(subject.key)
+    spelled = _spellings(subject.key)
+    others = {key_for_reporting(other) for other in subject.others} - {reported}
+    for fits in (
+        [key for key in known if key_for_reporting(key) == reported],
+        [key for key in known if key_for_reporting(key) not in others and _is_spelled(key, subject, spelled)],
+    ):
+        if fits:
+            return fits[0] if len(fits) == 1 else None
+    others_spelled = frozenset().union(*map(_spellings, others))
+    labelled = [key for key in known if _has_label(key, subject)]
+    guess = last_agent if last_agent in labelled else labelled[0] if len(labelled) == 1 else None
+    return None if guess is None or _is_another(guess, subject.position, others_spelled) else guess
+
+
+def _spellings(key: str) -> frozenset[str]:
+    """A key as file names spell it (E11): as it is, and normalised for reporting."""
+    return frozenset(map(_spelled, (key, key_for_reporting(key))))
+
+
+def _spelled(key: str) -> str:
+    label, colon, model = key.partition(":")
+    return spelled_for_files(label) + colon + spelled_for_files(model)
+
+
+def _is_spelled(key: str, subject: Subject, spelled: frozenset[str]) -> bool:
+    """Whether a key is the agent's as file names spell it, perhaps with its own position in front."""
+    return not spelled.isdisjoint(_spellings(key) | _spellings(_without(subject.position, key)))
+
+
+def _has_label(key: str, subject: Subject) -> bool:
+    """Whether a key has the agent's label, perhaps with a position in front of it."""
+    return _label(subject.key) in (_label(key), _label(_POSITION.sub("", key)))
+
+
+def _is_another(key: str, position: int, others: Collection[str]) -> bool:
+    """Whether a key carries another position, or is one of others in any spelling."""
+    match = _POSITION.match(key)
+    if match and int(match[1]) != position:
+        return True
+    return not (_spellings(key) | _spellings(_POSITION.sub("", key))).isdisjoint(others)
+
+
+def _without(position: int, key: str) -> str:
+    """The key without this position in front of it."""
+    match = _POSITION.match(key)
+    return key[match.end() :] if match and int(match[1]) == position else key
+
+
+def _label(key: str) -> str:
+    return spelled_for_files(key.partition(":")[0])

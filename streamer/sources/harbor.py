@@ -10,46 +10,441 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.artifacts import artifacts_of
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
-from streamer.sources.costs import known_cost
+from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, known_cost, metric_name
 from streamer.sources.files import (
+    TRIAL,
     FileError,
+    artifacts_of,
     clean_name,
     is_directory,
     is_file,
+    is_plain,
     known,
     mtime_ns,
     objects,
     part,
+    peek,
     read_object,
     read_optional,
+    start_of,
     subdirectories,
     text,
+    time_of,
+    walk,
 )
-from streamer.sources.harbor_layout import (
-    CONFIG,
-    LOCK,
-    NO_RESULTS,
-    OWN_FILES,
-    RESULT,
-    attempts,
-    configured_agents,
-    folders_of,
-    is_job,
-    labels,
-    planned_trials,
-    queue_of_each,
-    steps_of,
-    with_zone,
-)
-from streamer.sources.harbor_outcome import MAIN_REWARD, failure_mode, message, metrics, verdict
-from streamer.sources.harbor_starts import slot_of, start_in
-from streamer.sources.harbor_trajectory import TRAJECTORY, trajectory_length
+
+# -----------------------------------------------------------------------------
+# Where harbor keeps its files, as its package 0.25.0 writes them.
+#
+# <job>/                                   the run's name is that of its directory
+#   config.json                            what the user asked for; defaults are left out (`Job.run`)
+#   lock.json                              every planned trial, resolved; not in early versions (`JobLock`)
+#   result.json                            rewritten whenever a trial starts or ends (`JobResult`)
+#   job.log
+#   <task>__<seven random characters>/     one trial; a retry deletes it and writes it again (`TrialQueue`)
+#     config.json  lock.json  trial.log    when it starts
+#     agent/trajectory.json                what the agent did, in the format ATIF, if the agent can tell
+#     steps/<step>/agent/trajectory.json   the same where the task has steps
+#     verifier/ artifacts/
+#     result.json                          when it has ended, in place (`Trial._finalize`)
+
+
+CONFIG = "config.json"
+LOCK = "lock.json"
+RESULT = "result.json"
+JOB_LOG = "job.log"
+TRIAL_LOG = "trial.log"
+OWN_FILES = (CONFIG, LOCK, RESULT)
+"""Files of a trial that its event is made from."""
+
+WRITTEN_TO = ("agent", "user-agent", "verifier")
+"""Directories of a trial, and of each of its steps, that agents and the verifier write to."""
+
+COLLECTED = "artifacts"
+"""The directory of what harbor collects from the environment, at any depth."""
+
+NO_RESULTS = frozenset({"agent", "user-agent", "verifier", "artifacts", "steps", ".sources"})
+"""Directories inside a job that hold no results of it; `.sources` holds trials of other jobs."""
+
+_JOB_KEYS = {
+    CONFIG: {"job_name"},
+    LOCK: {"trials", "n_concurrent_trials"},
+    RESULT: {"n_total_trials", "stats"},
+}
+"""What a job's own files hold, and a trial's files of the same names do not."""
+
+_CLOCK_STEP = timedelta(minutes=15)
+"""Every time zone is a multiple of this from UTC."""
+
+Planned = tuple[str | None, str | None, str]
+"""Agent, model and task of a planned trial."""
+
+
+def is_job(path: Path) -> bool:
+    """Whether a directory is a job's: by its log, by a file of its own, or because trials lie in it."""
+    if not is_directory(path) or is_trial(path):
+        return False
+    files = [path / name for name in (CONFIG, LOCK, RESULT) if is_file(path / name)]
+    if files and is_file(path / JOB_LOG):
+        return True
+    return any(map(_is_of_a_job, files)) or any(map(is_trial, subdirectories(path)))
+
+
+def is_trial(path: Path) -> bool:
+    """Whether a directory is a trial's."""
+    if is_file(path / TRIAL_LOG):
+        return is_file(path / CONFIG) or is_file(path / RESULT)
+    return any("trial_name" in peek(path / name) for name in (CONFIG, RESULT) if is_file(path / name))
+
+
+def _is_of_a_job(file: Path) -> bool:
+    return _JOB_KEYS[file.name] <= peek(file).keys()
+
+
+def steps_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Results of the steps of a trial whose task has steps; empty otherwise."""
+    return objects(result, "step_results")
+
+
+def step_homes(trial: Path, result: Mapping[str, Any]) -> list[Path]:
+    """The directories of these steps, in order."""
+    names = (text(step.get("step_name")) for step in steps_of(result))
+    return [trial / "steps" / name for name in names if name and is_plain(name)]
+
+
+def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
+    """The directories of a trial whose files are its artifacts, relative to it."""
+    homes = [trial, *step_homes(trial, result)]
+    yield TRIAL
+    yield from ((home / name).relative_to(trial).as_posix() for home in homes for name in WRITTEN_TO)
+    for home in homes:
+        for directory in islice(walk(home / COLLECTED, lambda _: False), MAX_ARTIFACTS):
+            yield directory.relative_to(trial).as_posix()
+
+
+def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
+    """Every trial that the lock names, in its order."""
+    return [
+        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "")
+        for entry in objects(lock, "trials")
+    ]
+
+
+def configured_agents(config: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    """Agent and model of each agent that the job's config names."""
+    return [agent_of(agent) for agent in objects(config, "agents")]
+
+
+def agent_of(agent: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Name and model; no name if the agent is given as code, which alone knows its name (`AgentFactory`)."""
+    name = text(agent.get("name"))
+    return (None if name and ":" in name else name), text(agent.get("model_name"))
+
+
+def labels(agents: list[tuple[str | None, str | None]]) -> list[str] | None:
+    """Labels of the agents, each once; None unless all have a name before they run."""
+    if not agents or not all(name for name, _ in agents):
+        return None
+    return list(dict.fromkeys(label_for_reporting(name or UNKNOWN, model) for name, model in agents))
+
+
+def attempts(planned: list[Planned]) -> int | None:
+    """How often each agent:model tries each task; None if that differs, as in a job that redoes trials."""
+    counts = Counter(planned)
+    tasks, agents = {task for *_, task in planned}, {(name, model) for name, model, _ in planned}
+    even = len(counts) == len(tasks) * len(agents) and len(set(counts.values())) == 1
+    return counts[planned[0]] if even else None
+
+
+def queue_of_each(planned: list[Planned]) -> list[str] | None:
+    """The tasks in the order in which each agent starts them; None if that differs, or a task has no name.
+
+    A job runs rounds: each attempt takes all tasks in the same order. So a task stands here once for each
+    attempt.
+
+    >>> queue_of_each([("a", "m", "t2"), ("b", "m", "t2"), ("a", "m", "t1"), ("b", "m", "t1")])
+    ['t2', 't1']
+    """
+    queues: dict[tuple[str | None, str | None], list[str]] = {}
+    for name, model, task in planned:
+        queues.setdefault((name, model), []).append(task)
+    first = next(iter(queues.values()), [])
+    return first if all(first) and all(queue == first for queue in queues.values()) and first else None
+
+
+def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
+    """A time that harbor wrote in the machine's own time, with its zone.
+
+    A job's own times have none. Its start does, nearly: the lock is made right after it, in UTC.
+
+    >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
+    '2026-01-02T12:30:00+02:00'
+    >>> with_zone("2026-01-02T12:30:00", None, None) is None
+    True
+    """
+    utc, here, wanted = time_of(same_moment), _naive(same_moment_local), _naive(local)
+    if utc is None or here is None or wanted is None:
+        return None
+    steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
+    offset = steps * _CLOCK_STEP
+    return wanted.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
+
+
+def _naive(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is None else None
+
+
+# -----------------------------------------------------------------------------
+# Trials of harbor that have begun: what their result will be called before it is there.
+#
+# - A trial has begun as soon as its config.json and lock.json are there. harbor takes the time that it later
+#   calls `started_at` right after it wrote config.json.
+# - An agent that is given as code names itself in results only. So its starts are known once one of its
+#   trials
+#   has ended.
+# - A task may have another name in its task.toml than the lock has. It too is known from the first result.
+
+
+_RANDOM_PART = "__"
+"""What stands in a trial's name between the task and the random characters."""
+
+
+def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]:
+    """The start of a trial without a result, if its files name the slot that the result will fill."""
+    config, lock = peek(trial / CONFIG), peek(trial / LOCK)
+    name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
+    if name is None or name != clean_name(trial) or task is None:
+        return
+    # config.json leaves out what is harbor's default: the agent oracle, say
+    asked = part(lock, "agent") or part(config, "agent")
+    agent, model = agent_of(asked)
+    agent = agent or _name_of_code(asked, _results(subdirectories(job)))
+    if agent is None:
+        return
+    slot = {
+        "shard": name,
+        "task_id": _name_of_task(config, _results(_same_task(job, trial))) or task,
+        "attempt": 1,
+        "agent": agent,
+        "model": model or options.model or UNKNOWN,
+    }
+    yield start_of(trial, slot, trial / CONFIG)
+
+
+def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Found:
+    """The start of a trial whose result harbor has just begun to fill; the result names the slot."""
+    return start_of(trial, slot_of(trial, result, options), trial / CONFIG)
+
+
+def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> dict[str, Any]:
+    """The slot of a trial by its result, finished or not; the result has a text under `task_name`."""
+    return {
+        "shard": text(result.get("trial_name")) or clean_name(trial),
+        "task_id": result["task_name"],
+        "attempt": 1,
+        "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
+        "model": _model(result) or options.model or UNKNOWN,
+    }
+
+
+def _model(result: Mapping[str, Any]) -> str | None:
+    asked = text(part(part(result, "config"), "agent").get("model_name"))
+    info = part(part(result, "agent_info"), "model_info")
+    told = [name for name in (text(info.get("provider")), text(info.get("name"))) if name]
+    return asked or ("/".join(told) if text(info.get("name")) else None)
+
+
+def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
+    """How an agent that is given as code calls itself in the first result by it; None without any."""
+    code = text(agent.get("import_path")) or text(agent.get("name"))
+    for result in results:
+        asked = part(part(result, "config"), "agent")
+        if code is not None and code in (asked.get("import_path"), asked.get("name")):
+            return text(part(result, "agent_info").get("name"))
+    return None
+
+
+def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
+    """What the first result of the same task calls it; None without any."""
+    wanted = part(config, "task")
+    for result in results:
+        task = part(part(result, "config"), "task")
+        if all(task.get(name) == value for name, value in wanted.items()):
+            return text(result.get("task_name"))
+    return None
+
+
+def _same_task(job: Path, trial: Path) -> list[Path]:
+    """Trials of the job whose names begin as that one's."""
+    return _by_beginning(job, mtime_ns(job)).get(_beginning(trial), [])
+
+
+@lru_cache(maxsize=8)
+def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
+    """Beginning of a trial's name to the trials; the job's directory is listed once for each change of it."""
+    found: dict[str, list[Path]] = {}
+    for trial in subdirectories(job):
+        found.setdefault(_beginning(trial), []).append(trial)
+    return found
+
+
+def _beginning(trial: Path) -> str:
+    return trial.name.rpartition(_RANDOM_PART)[0]
+
+
+def _results(trials: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    return (peek(trial / RESULT) for trial in trials if is_file(trial / RESULT))
+
+
+# -----------------------------------------------------------------------------
+# How a trial of harbor ended: rewards, verdict, failure mode, message.
+#
+# - Verdict: harbor calls a trial passed when its reward is 1 (`harbor analyze`, and pass@k over rewards that
+#   are 0 or 1). The reward is the one called `reward`, else the only one there is (`_primary_reward`, which
+#   `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
+#   trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
+# - Metrics: that reward is `reward`, every other one is `reward/NAME` (R30). A reward of 0.7 is no pass, and
+#   its number stands there. In its means harbor takes a trial without rewards as 0; here it has no value
+#   (R1).
+
+
+PASSED = 1
+"""The reward of a trial that passed."""
+
+MAIN_REWARD = "reward"
+"""The name of the reward that decides, in harbor's files and among our metrics."""
+
+
+def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
+    """Whether the trial passed, or why that is unknown."""
+    rewards = _rewards(result)
+    if not rewards:
+        return None, None
+    main = _main(rewards)
+    if main is None:
+        return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
+    reward = rewards[main]
+    if isinstance(reward, int | float):
+        return reward == PASSED, None
+    return None, f"no verdict: the reward {main!r} is {reward!r}, a number is needed"
+
+
+def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Every reward by its metric's name; None without any. A reward that is no number is left to be reported.
+
+    >>> metrics({"verifier_result": {"rewards": {"reward": 0.7, "style": 0.25}}})
+    {'reward': 0.7, 'reward/style': 0.25}
+    >>> metrics({"verifier_result": {"rewards": {"accuracy": 1.0}}})
+    {'reward': 1.0}
+    """
+    rewards = _rewards(result)
+    main = _main(rewards)
+    names = {name: MAIN_REWARD if name == main else metric_name(f"{MAIN_REWARD}/{name}") for name in rewards}
+    return {names[name]: value for name, value in rewards.items() if value is not None} or None
+
+
+def failure_mode(result: Mapping[str, Any]) -> str:
+    """Type of the trial's exception, else of its first step that has one; "unset" without any (G6)."""
+    return text(_exception(result).get("exception_type")) or "unset"
+
+
+def message(result: Mapping[str, Any]) -> str | None:
+    """What that exception says, after its type; None where there is none, or it says nothing."""
+    said = text(_exception(result).get("exception_message"))
+    return f"{failure_mode(result)}: {said}" if said else None
+
+
+def _rewards(result: Mapping[str, Any]) -> dict[str, Any]:
+    return part(part(result, "verifier_result"), "rewards")
+
+
+def _main(rewards: Mapping[str, Any]) -> str | None:
+    """Name of the reward that decides; None if there is none."""
+    if MAIN_REWARD in rewards or len(rewards) != 1:
+        return MAIN_REWARD if MAIN_REWARD in rewards else None
+    return next(iter(rewards))
+
+
+def _exception(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The exception of the trial, else of its first step that has one with a type; empty without any."""
+    found = (part(place, "exception_info") for place in (result, *steps_of(result)))
+    return next((exception for exception in found if text(exception.get("exception_type"))), {})
+
+
+# -----------------------------------------------------------------------------
+# How long an agent's way was, from the trajectory in ATIF that harbor's agents leave beside their logs.
+
+
+TRAJECTORY = "trajectory.json"
+
+
+def trajectory_length(trial: Path, result: Mapping[str, Any]) -> tuple[int | None, str | None]:
+    """Steps that the agent itself took, over all steps of the task; or None and, if worth saying, why.
+
+    Steps that a continuation repeats from before are not counted again.
+    """
+    files = [file for file in _files(trial, result) if is_file(file)]
+    if not files:
+        return None, None
+    steps = steps_of(result)
+    if steps and part(part(result, "config"), "agent").get("resume_trajectory") is True:
+        return None, "no length: the trajectories of the steps overlap (resume_trajectory)"
+    if steps and len(files) < len(steps):
+        return None, f"no length: only {len(files)} of {len(steps)} steps have a {TRAJECTORY}"
+    try:
+        return sum(map(_length, files)), None
+    except FileError as error:
+        return None, f"no length: {error}"
+
+
+def _files(trial: Path, result: Mapping[str, Any]) -> list[Path]:
+    if not isinstance(result.get("step_results"), list):
+        return [trial / "agent" / TRAJECTORY]
+    return [home / "agent" / TRAJECTORY for home in step_homes(trial, result)]
+
+
+def _length(file: Path) -> int:
+    """The agent's own steps in a trajectory and those that continue it. Raises FileError."""
+    return sum(
+        isinstance(step, dict) and step.get("source") == "agent" and step.get("is_copied_context") is not True
+        for segment in _segments(file)
+        for step in segment
+    )
+
+
+def _segments(file: Path) -> Iterator[list[Any]]:
+    """The steps of a trajectory and of each that continues it, which lies beside it. Raises FileError."""
+    seen: set[Path] = set()
+    following: Path | None = file
+    while following and following not in seen:
+        seen.add(following)
+        try:
+            content = read_object(following)
+        except FileError as error:
+            raise FileError(f"{following.name}: {error}") from error
+        if not isinstance(content.get("steps"), list):
+            raise FileError(f"{following.name} is no trajectory: it has no list under `steps`")
+        yield content["steps"]
+        name = text(content.get("continued_trajectory_ref"))
+        following = file.with_name(name) if name and is_plain(name) else None
+
+
+# -----------------------------------------------------------------------------
+# Job directories of harbor, as its package 0.25.0 writes them; the layout is in `harbor_layout`.
+
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 

@@ -7,21 +7,559 @@ records into events, and `inspect_log` reads the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import json
+import math
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from streamer.sources.base import ConvertOptions, Found, Item, Remark, RunPlan, Unreadable
-from streamer.sources.files import FileError, clean_name, known, mtime_ns, part, text
-from streamer.sources.inspect_events import (
-    HARNESS,
-    agent_of,
-    finished_event,
-    run_id_of,
-    started_event,
-    trial_event,
+import cramjam
+
+from streamer.schemas.base import (
+    MAX_MESSAGE_CHARACTERS,
+    MAX_METRICS,
+    MAX_NAME_CHARACTERS,
+    UNKNOWN,
+    label_for_reporting,
 )
-from streamer.sources.inspect_log import is_log, read_header, read_samples
+from streamer.sources.base import (
+    ConvertOptions,
+    Found,
+    Item,
+    Remark,
+    RunPlan,
+    Unreadable,
+    known_cost,
+    metric_name,
+)
+from streamer.sources.files import (
+    MAX_FILE_BYTES,
+    FileError,
+    check_size,
+    clean_name,
+    is_file,
+    known,
+    listed,
+    mtime_ns,
+    objects,
+    parse_json,
+    part,
+    read_object,
+    reading,
+    text,
+    time_of,
+)
+
+# -----------------------------------------------------------------------------
+# Scores of inspect_ai as named metrics and a verdict.
+#
+# A scorer's value becomes the metric SCORER. The entries of a dictionary become SCORER/KEY. Values become
+# numbers as in the metrics of inspect_ai (`value_to_float`): C is 1, P is 0.5, I and N are 0. A value that is
+# no number at all counts as 0 there. Here it is left out, and the report says so.
+
+
+CORRECT, INCORRECT = "C", "I"
+LETTERS = {CORRECT: 1.0, "P": 0.5, INCORRECT: 0.0, "N": 0.0}
+WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+_SHOWN = 40
+
+
+@dataclass(slots=True)
+class SampleScores:
+    """The scores of one sample.
+
+    Attributes:
+        metrics: name to value; 64 at most (R30).
+        resolved: the verdict of the first scorer whose value is C or I; None without any.
+        left_out: what is no number, and why.
+    """
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    resolved: bool | None = None
+    left_out: list[str] = field(default_factory=list)
+
+
+def read_scores(scores: Mapping[str, Any]) -> SampleScores:
+    """The scores of a sample, as its log has them: scorer to an object with `value`.
+
+    >>> found = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
+    >>> found.resolved, found.metrics
+    (True, {'match': 1.0, 'judge/style': 0.5, 'judge/size': 3.0})
+    >>> read_scores({"sizes": {"value": [1, 2]}}).left_out
+    ["the score 'sizes' is a list"]
+    """
+    found = SampleScores()
+    for scorer, score in scores.items():
+        value = score.get("value") if isinstance(score, dict) else None
+        if found.resolved is None and isinstance(value, str) and value in (CORRECT, INCORRECT):
+            found.resolved = value == CORRECT
+        for name, single in _singles(scorer, value):
+            _add(found, name, single)
+    return found
+
+
+def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values that are no dictionary."""
+    if isinstance(value, dict):
+        yield from ((f"{scorer}/{key}", single) for key, single in value.items())
+    else:
+        yield scorer, value
+
+
+def _add(found: SampleScores, name: str, value: Any) -> None:
+    """Take a value in, or say why not. None and NaN are inspect_ai's "not scored": missing, and no fault."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return
+    number = _number(value)
+    named = metric_name(name)
+    if number is None:
+        found.left_out.append(f"the score {name!r} is {_kind(value)}")
+    elif named in found.metrics:
+        found.left_out.append(f"the score {name!r} has the name {named!r} of another one")
+    elif not named or len(found.metrics) == MAX_METRICS:
+        found.left_out.append(
+            f"the score {name!r} is one more than {MAX_METRICS}" if named else "a score has no name"
+        )
+    else:
+        found.metrics[named] = number
+
+
+def _number(value: Any) -> float | None:
+    """The value as inspect_ai's metrics count it; None for what is no finite number."""
+    if isinstance(value, str):
+        known = LETTERS.get(value, WORDS.get(value.lower()))
+        if known is not None:
+            return known
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "a list"
+    shown = repr(value)
+    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, which is no number"
+
+
+# -----------------------------------------------------------------------------
+# Events of inspect_ai's evals, from its own records: the log's reader and the hook both make them here.
+#
+# - A run is a task with its `task_id`, which stays the same when an eval is retried: `TASK_TASKID`.
+# - A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
+#   `completed_at` wins (R17).
+# - The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
+# - Tokens are counted for the model under test. Other models, which grade or have other roles, are not in
+#   them.
+#   What the model under test itself grades is: inspect_ai counts by model.
+# - A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
+# - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
+
+
+HARNESS = "inspect"
+NO_FAILURE = "unset"
+"""Failure mode of a sample that ended by itself (G6)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
+"""The class that begins an exception's `repr`, which inspect_ai mostly writes as the message."""
+_PATTERN = re.compile(r"[*?[]")
+"""What makes a key of a scorer's statistics a pattern of keys."""
+
+Record = Mapping[str, Any]
+NOTHING: Record = {}
+
+
+def run_id_of(spec: Record) -> str | None:
+    """The run of an eval; None where the record does not name its task.
+
+    >>> run_id_of({"task": "gsm8k", "task_id": "YP98aj3W"})
+    'gsm8k_YP98aj3W'
+    """
+    task = text(spec.get("task"))
+    return "_".join(filter(None, (task, text(spec.get("task_id"))))) if task else None
+
+
+def agent_of(spec: Record, plan: Record) -> str | None:
+    """The solver named for the eval, else the solvers of its plan; None without any.
+
+    >>> agent_of({}, {"steps": [{"solver": "system_message"}, {"solver": "generate"}]})
+    'system_message+generate'
+    """
+    names = [text(step.get("solver")) for step in objects(plan, "steps")]
+    return text(spec.get("solver")) or "+".join(filter(None, names)) or None
+
+
+def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
+    """The `run_started` of an eval, without its run.
+
+    Args:
+        spec: the eval's specification (`EvalSpec`).
+        plan: its solvers (`EvalPlan`).
+        agent: its name where the two say none.
+    """
+    dataset, config = part(spec, "dataset"), part(spec, "config")
+    ids = [str(found) for found in listed(dataset, "sample_ids") if isinstance(found, str | int)]
+    tasks = list(dict.fromkeys(ids)) or None
+    epochs = config.get("epochs") or 1
+    repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
+    model = text(spec.get("model"))
+    agent = agent_of(spec, plan) or agent
+    return known(
+        {
+            "type": "run_started",
+            "harness": HARNESS,
+            "revision": nanoseconds(spec.get("created")) or 0,
+            "started_at": spec.get("created"),
+            "tasks": tasks,
+            "attempts": epochs,
+            "order": tasks * repeats if tasks and repeats else None,
+            "order_kind": "shuffled" if dataset.get("shuffled") is True else None,
+            "concurrency": config.get("max_samples"),
+            "agent_models": [label_for_reporting(agent, model)] if agent and model else None,
+            "benchmark": text(spec.get("task")),
+            "benchmark_version": str(spec["task_version"]) if spec.get("task_version") else None,
+            "metrics": {name: {} for name in planned_metrics(spec)} or None,
+        }
+    )
+
+
+MAX_QUEUE = 100_000
+"""A longer queue is not told: the event would be too large."""
+
+
+def planned_metrics(spec: Record) -> list[str]:
+    """The metrics that the eval's scorers will give, as far as the specification says it.
+
+    A scorer that gives a dictionary names its keys where it says which statistics they get: in a dictionary,
+    or in one among the statistics of the whole. A pattern names no key. inspect_ai numbers scorers of one
+    name: match, match1.
+
+    >>> planned_metrics({"scorers": [{"name": "pkg/match"}, {"name": "judge", "metrics": {"style": []}}]})
+    ['match', 'judge/style']
+    >>> whole = [{"name": "mean"}, {"style": [], "t_?": []}]
+    >>> planned_metrics({"scorers": [{"name": "judge", "metrics": whole}]})
+    ['judge/style']
+    """
+    found: list[str] = []
+    used: list[str] = []
+    for scorer in objects(spec, "scorers"):
+        base = (text(scorer.get("name")) or "").rpartition("/")[2]
+        if not base:
+            continue
+        numbered = (base, *(f"{base}{count}" for count in range(1, len(used) + 2)))
+        name = next(candidate for candidate in numbered if candidate not in used)
+        used.append(name)
+        keyed = _keyed_statistics(scorer)
+        keys = [key for statistics in keyed for key in statistics if not _PATTERN.search(key)]
+        found += [f"{name}/{key}" for key in keys] if keyed else [name]
+    return list(dict.fromkeys(map(metric_name, found)))[:MAX_METRICS]
+
+
+def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
+    """The dictionaries of key to statistics; none for a scorer that gives single values.
+
+    A single statistic is an object too, whose `name` is a text.
+    """
+    metrics = scorer.get("metrics")
+    if isinstance(metrics, dict):
+        return [metrics]
+    return [item for item in objects(scorer, "metrics") if not isinstance(item.get("name"), str)]
+
+
+def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
+    """The `run_finished` of an eval, without its run; None while it runs (status `started`)."""
+    completed_at = text(stats.get("completed_at"))
+    if not text(status) or status == "started":
+        return None
+    return known(
+        {
+            "type": "run_finished",
+            "revision": nanoseconds(completed_at) or 0,
+            "finished_at": completed_at,
+            "status": status,
+        }
+    )
+
+
+def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:
+    """The fields that say which slot a sample fills.
+
+    Args:
+        spec, plan: the eval's.
+        sample: a sample, or its summary.
+        defaults: `agent` and `model` where the records name none.
+    """
+    return {
+        "task_id": str(sample.get("id", "")),
+        "attempt": sample.get("epoch", 1),
+        "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
+        "model": text(spec.get("model")) or defaults.get("model") or UNKNOWN,
+    }
+
+
+def trial_event(
+    spec: Record, plan: Record, sample: Record, written_ns: int, defaults: Record = NOTHING
+) -> tuple[dict[str, Any], list[str]]:
+    """The `trial_result` of a sample, without its run; and which of its scores are left out, and why.
+
+    Args:
+        spec, plan: the eval's.
+        sample: `EvalSample` as JSON has it, or `EvalSampleSummary`: what both hold is enough.
+        written_ns: the revision of a sample that does not say when it was completed; Unix nanoseconds.
+        defaults: `agent` and `model` where the records name none.
+    """
+    slot = slot_of_sample(spec, plan, sample, defaults)
+    scores = read_scores(part(sample, "scores"))
+    usage = part(part(sample, "model_usage"), slot["model"])
+    error = _error_of(sample)
+    event = {
+        "type": "trial_result",
+        **slot,
+        "harness": HARNESS,
+        "revision": nanoseconds(sample.get("completed_at")) or written_ns,
+        "trial_id": text(sample.get("uuid")),
+        "resolved": scores.resolved,
+        "failure_mode": _failure_mode(error, sample.get("limit")),
+        "message": error[:MAX_MESSAGE_CHARACTERS] if error else None,
+        "metrics": scores.metrics or None,
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+        "cache_read_tokens": usage.get("input_tokens_cache_read"),
+        "cache_write_tokens": usage.get("input_tokens_cache_write"),
+        "cost_usd": known_cost(usage.get("total_cost"), usage.get("total_tokens")),
+        "duration_seconds": sample.get("total_time"),
+        "started_at": sample.get("started_at"),
+        "finished_at": sample.get("completed_at"),
+    }
+    return known(event), scores.left_out
+
+
+def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
+    """The `trial_started` of a sample, without its run.
+
+    Args:
+        spec, plan: the eval's.
+        sample: its summary as it begins.
+        now_ns: the present, Unix nanoseconds: when it began, if the sample does not say so.
+    """
+    began = nanoseconds(sample.get("started_at")) or now_ns
+    started_at = (_EPOCH + timedelta(microseconds=began // 1000)).isoformat()
+    slot = slot_of_sample(spec, plan, sample)
+    return {"type": "trial_started", **slot, "revision": began, "started_at": started_at}
+
+
+def nanoseconds(value: Any) -> int | None:
+    """A time as Unix nanoseconds, exact to the microsecond; None for what is no time with a zone.
+
+    >>> nanoseconds("2026-01-02T03:04:05.000006+00:00")
+    1767323045000006000
+    """
+    time = time_of(value)
+    return None if time is None else (time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _error_of(sample: Record) -> str | None:
+    """The message of the error that ended a sample; a summary has it as text."""
+    error = sample.get("error")
+    return text(error.get("message")) or "error" if isinstance(error, dict) else text(error)
+
+
+def _failure_mode(error: str | None, limit: Any) -> str:
+    """The class of the error where its message begins with it, else `error`. Without one, the limit.
+
+    >>> _failure_mode("TimeoutError('no answer')", None), _failure_mode("no answer", None)
+    ('TimeoutError', 'error')
+    >>> _failure_mode(None, {"type": "token", "limit": 100}), _failure_mode(None, "time")
+    ('token_limit', 'time_limit')
+    """
+    if error:
+        named = _EXCEPTION.match(error)
+        return named[1][:MAX_NAME_CHARACTERS] if named else "error"
+    kind = text(limit.get("type")) if isinstance(limit, dict) else text(limit)
+    return f"{kind}_limit" if kind else NO_FAILURE
+
+
+# -----------------------------------------------------------------------------
+# Log files of inspect_ai: `.eval`, a zip archive that grows while the eval runs, and `.json`.
+#
+# Of an `.eval` only the header and the summaries of samples are read. They hold all that an event needs, so
+# the size of the transcripts does not matter. While an eval runs, its archive has `_journal/start.json`. Each
+# time that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come
+# `header.json` and `summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees
+# half an archive. Members are packed with Zstandard (method 93), which Python's zipfile cannot unpack before
+# 3.14.
+
+
+ARCHIVE = ".eval"
+HEADER, START = "header.json", "_journal/start.json"
+SUMMARIES = "summaries.json"
+JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
+
+ZSTANDARD = 93
+"""The method's number in the zip format."""
+
+WRITTEN_SO = "its checksum is right, so the log was written like this: write it again with inspect_ai"
+"""What may be wrong with a member that is no JSON. Checksums are compared first, so it is whole."""
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+"""A member's header in the archive: signature, lengths of the name and of the extra field."""
+
+_ZIP_MAGIC = b"PK\x03\x04"
+_JSON_START = re.compile(rb'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
+_JSON_START_BYTES = 256
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file is a log of inspect_ai, by its first bytes."""
+    if not is_file(path):
+        return False
+    try:
+        with path.open("rb") as opened:
+            start = opened.read(_JSON_START_BYTES)
+    except OSError:
+        return False
+    if path.suffix == ARCHIVE:
+        return start.startswith(_ZIP_MAGIC)
+    return path.suffix == ".json" and _JSON_START.match(start) is not None
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a log says of the eval as a whole: `eval`, `plan`, `status`, `stats`; not all while it runs.
+
+    Raises:
+        FileError: the file is no log, is damaged, or is too large.
+    """
+    if path.suffix != ARCHIVE:
+        header = read_object(path)
+        header.pop("samples", None)
+    else:
+        with _opened(path) as archive:
+            header = archive.json_of(HEADER if archive.has(HEADER) else START)
+    if not isinstance(header, dict) or not part(header, "eval"):
+        raise FileError("not a log of inspect_ai: it has no object `eval`")
+    return header
+
+
+def read_samples(path: Path) -> Iterator[Any]:
+    """The finished samples of a log, or their summaries; a sample that ran again comes once, as it is now.
+
+    Raises:
+        FileError: as :func:`read_header`, or no list stands where the samples belong.
+    """
+    if path.suffix != ARCHIVE:
+        samples = read_object(path).get("samples")  # null in a log that keeps none
+        yield from [] if samples is None else _list_of("`samples`", samples)
+        return
+    with _opened(path) as archive:
+        lists = [_list_of(name, archive.json_of(name)) for name in archive.summary_names()]
+    latest: dict[tuple[Any, Any], Any] = {}
+    for summary in (summary for found in lists for summary in found):
+        key = (summary.get("id"), summary.get("epoch")) if isinstance(summary, dict) else (None, id(summary))
+        latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
+    yield from latest.values()
+
+
+def _list_of(name: str, value: Any) -> list[Any]:
+    """The list. Raises FileError where something else stands in its place."""
+    if not isinstance(value, list):
+        raise FileError(f"{name} is a JSON {type(value).__name__} where a list of samples belongs")
+    return value
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Archive]:
+    """The archive in a file. What is wrong with it becomes FileError."""
+    try:
+        with reading(path), _BoundedFile(io.FileIO(path)) as file, ZipFile(file) as archive:
+            yield _Archive(file, archive)
+    except (BadZipFile, cramjam.DecompressionError, zlib.error, struct.error, EOFError) as error:
+        raise FileError(
+            f"not a valid zip archive ({error}); it may be cut off, or be written still"
+        ) from error
+    except (NotImplementedError, RuntimeError) as error:  # another method, or a password
+        raise FileError(f"a zip archive that cannot be unpacked: {error}") from error
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file that is read in pieces of limited size, whatever sizes the archive claims."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        check_size(size or 0, MAX_FILE_BYTES)
+        return super().read(size)
+
+
+class _Archive:
+    """Reads members, none of them larger than a file may be, nor all of them together."""
+
+    def __init__(self, file: _BoundedFile, archive: ZipFile) -> None:
+        self._file = file
+        self._archive = archive
+        self._members = archive.NameToInfo  # of members with one name the last
+        self._left = MAX_FILE_BYTES
+
+    def has(self, name: str) -> bool:
+        return name in self._members
+
+    def summary_names(self) -> list[str]:
+        """The members with summaries, in the order in which they were written."""
+        if self.has(SUMMARIES):
+            return [SUMMARIES]
+        numbered = ((match, name) for name in self._members if (match := JOURNAL.fullmatch(name)))
+        return [name for _, name in sorted((int(match[1]), name) for match, name in numbered)]
+
+    def json_of(self, name: str) -> Any:
+        """The contents of a member; NaN and Infinity pass as floats."""
+        if name not in self._members:
+            raise FileError(f"not a log of inspect_ai: the archive has no {name}")
+        member = self._members[name]
+        check_size(member.file_size, self._left)
+        content = self._zstandard(member) if member.compress_type == ZSTANDARD else self._plain(member)
+        self._left -= len(content)
+        try:
+            return parse_json(content, WRITTEN_SO)
+        except FileError as error:
+            raise FileError(f"{name} is {error}") from error
+
+    def _plain(self, member: ZipInfo) -> bytes:
+        """A member in a method that zipfile knows in every version; it checks the sum itself."""
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise NotImplementedError(f"{member.filename} is packed with method {member.compress_type}")
+        with self._archive.open(member) as opened:
+            content = opened.read(member.file_size + 1)
+        check_size(len(content), member.file_size)
+        return content
+
+    def _zstandard(self, member: ZipInfo) -> bytes:
+        """A member packed with Zstandard, unpacked into as many bytes as it claims and no more."""
+        self._file.seek(member.header_offset)
+        signature, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
+        if signature != _ZIP_MAGIC:
+            raise BadZipFile(f"{member.filename} does not lie where the archive says")
+        self._file.seek(name_bytes + extra_bytes, 1)
+        content = bytearray(member.file_size)
+        written = cramjam.zstd.decompress_into(self._file.read(member.compress_size), content)
+        if written != member.file_size or zlib.crc32(content) != member.CRC:
+            raise BadZipFile(f"{member.filename} is not what its checksum says")
+        return bytes(content)
+
+
+# -----------------------------------------------------------------------------
+# Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
+
 
 LEFT_OUT = "have scores that are left out"
 """The remark on scores that are no numbers."""

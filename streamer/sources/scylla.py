@@ -14,12 +14,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from streamer.model_names import label_for_reporting
-from streamer.schemas.identity import UNKNOWN
-from streamer.sources.artifacts import TRIAL, artifacts_of
+from streamer.schemas.base import UNKNOWN, label_for_reporting
 from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
 from streamer.sources.files import (
+    TRIAL,
     FileError,
+    artifacts_of,
     clean_name,
     exists,
     is_directory,
@@ -31,12 +31,12 @@ from streamer.sources.files import (
     read_bytes,
     read_object,
     read_optional,
+    start_of,
     subdirectories,
     text,
     time_of,
     walk,
 )
-from streamer.sources.starts import start_of
 
 RESULT = "run_result.json"
 CONFIG = Path("config", "experiment.json")

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from streamer.text import UNSEEN
+from pydantic import BaseModel
+
+from streamer.schemas.events import (
+    ADVANTAGES,
+    BOARD_METRICS,
+    NAMED,
+    PRIMARY_METRIC,
+    BoardMetric,
+    board_metric,
+    named_metric,
+)
+from streamer.text import UNSEEN, counted, percent, shown
+
+# -----------------------------------------------------------------------------
+# A column of a board, and a board as a title with columns.
+
 
 Surface = Literal["page", "terminal", "text"]
 """The page, the screens of `streamer watch`, and the tables of commands and reports."""
@@ -28,7 +44,7 @@ class Column:
     Attributes:
         name: its name within the board.
         title: stands above it; the page begins it with a capital.
-        format: how a cell is written, one of those in `streamer/views/cells.py`.
+        format: how a cell is written, one of those in `streamer/views/tables.py`.
         path: fields to follow from the row to the value, which rows are also sorted by.
         beside: the same for a second value that the cell shows; (): it shows one.
         sort: the order that comes first when one sorts by it; None: one cannot sort by it.
@@ -91,3 +107,557 @@ def found(row: Any, path: Sequence[str]) -> Any:
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The same columns, by which one cannot sort."""
     return tuple(replace(column, sort=None) for column in columns)
+
+
+# -----------------------------------------------------------------------------
+# Grades, accuracies and pass@k as text for people: every surface words them the same way.
+#
+# Each function takes a summary, as its model or as the dict of its JSON.
+
+
+Json = Mapping[str, Any]
+Summary = BaseModel | Json
+
+BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
+"""`grade_basis` -> what people call it (R13)."""
+
+GRADES = "SABCDF"
+"""The letters, best first."""
+
+MARKS = {"*": "planned trials are missing", "?": "trials wait for their judge", "!": "decided"}
+"""What each mark beside a grade means where there is little room."""
+
+GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
+"""All marks beside a grade in one line."""
+
+OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
+"""`outcome` of a trial -> what people call it."""
+
+MIXED = "No pass@k: the trials mix agents or tiers, and each of those has its own (R11)"
+"""Why pass@k is null where a group has trials."""
+
+
+def grade(group: Summary) -> str:
+    """The grade in words: with what it still waits for, planned trials or the judge.
+
+    >>> grade({"grade": "B", "provisional": True, "grade_provisional": True})
+    'B (prov., judge awaited)'
+    >>> grade({"grade": "B", "provisional": False, "grade_provisional": False})
+    'B'
+    >>> grade({"grade": None, "provisional": True, "grade_provisional": False})
+    '–'
+    """
+    awaited = [
+        word
+        for field, word in (("provisional", "prov."), ("grade_provisional", "judge awaited"))
+        if of(group, field)
+    ]
+    letter = of(group, "grade")
+    if letter is None:
+        return UNSEEN
+    return f"{letter} ({', '.join(awaited)})" if awaited else str(letter)
+
+
+def is_open(group: Summary) -> bool:
+    """Whether results are still missing: planned trials are not in, or trials are in flight.
+
+    >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
+    (True, False)
+    """
+    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
+
+
+def marked_grade(group: Summary) -> str:
+    """The grade where there is little room, with :data:`GRADE_MARKS`.
+
+    >>> marked_grade({"grade": "B", "provisional": True, "grade_provisional": True})
+    'B*?'
+    >>> settled = {"decided": {"grade": True}}
+    >>> marked_grade({"grade": "F", "provisional": True, "grade_provisional": False, "uncertainty": settled})
+    'F*!'
+    """
+    letter = of(group, "grade")
+    marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
+    marks += "!" * bool(is_open(group) and found(group, ("uncertainty", "decided", "grade")))
+    return UNSEEN if letter is None else f"{letter}{marks}"
+
+
+def basis(group: Summary) -> str:
+    """The number behind the grade: `pass rate`, `composite`, or a dash without one."""
+    return BASES.get(of(group, "grade_basis"), UNSEEN)
+
+
+def grade_with_basis(group: Summary) -> str:
+    """The grade in words, and the number that it rests on.
+
+    >>> waiting = {"provisional": True, "grade_provisional": False}
+    >>> grade_with_basis({"grade": "D", "grade_basis": "mean_pass_rate", "grade_score": 0.65, **waiting})
+    'D (prov.) by pass rate 65.0 %'
+    >>> grade_with_basis({"grade": "C", "grade_basis": "composite_median", "grade_score": 0.8, **waiting})
+    'C (prov.) by composite 0.8'
+    >>> grade_with_basis({"grade": None, "grade_basis": None, "grade_score": None, **waiting})
+    '–'
+    """
+    score = of(group, "grade_score")
+    if of(group, "grade") is None or score is None:
+        return grade(group)
+    number = percent(score) if of(group, "grade_basis") == "mean_pass_rate" else shown(score)
+    return f"{grade(group)} by {basis(group)} {number}"
+
+
+def accuracy(summary: Summary) -> str:
+    """The accuracy, and the one without infrastructure failures wherever there were some.
+
+    >>> some = {"accuracy": 0.4124, "accuracy_excluding_infrastructure": 0.43, "infrastructure_failures": 3}
+    >>> accuracy(some), accuracy(some | {"infrastructure_failures": 0})
+    ('41.2 % (43.0 % without 3 infrastructure failures)', '41.2 %')
+    """
+    count = of(summary, "infrastructure_failures")
+    if not count:
+        return percent(of(summary, "accuracy"))
+    without = percent(of(summary, "accuracy_excluding_infrastructure"))
+    failures = counted(count, "infrastructure failure")
+    return f"{percent(of(summary, 'accuracy'))} ({without} without {failures})"
+
+
+def accuracy_name(run: Summary) -> str:
+    """Name of a run's accuracy: "all trials" where the run has several agents, since it mixes them."""
+    return "all trials" if of(run, "agent_models") > 1 else "accuracy"
+
+
+def pass_at_ends(summary: Summary) -> str:
+    """pass@1 and pass@k of the largest k, where there is little room.
+
+    >>> some = {str(k): {"value": k / 4, "partial": False} for k in (1, 2, 4)}
+    >>> pass_at_ends({"pass_at_k": some})
+    '1: 25.0 %, 4: 100.0 %'
+    """
+    held = of(summary, "pass_at_k") or {}
+    known = sorted(int(k) for k, found in held.items() if of(found, "value") is not None)
+    return pass_at_k({"pass_at_k": {str(k): held[str(k)] for k in (*known[:1], *known[-1:])}})
+
+
+def pass_at_k(summary: Summary) -> str:
+    """pass@k on one line; `*` marks what not every task supports yet (R11).
+
+    >>> some = {"1": {"value": 0.5, "partial": False}, "2": {"value": 0.75, "partial": True}}
+    >>> pass_at_k({"pass_at_k": some}), pass_at_k({"pass_at_k": None})
+    ('1: 50.0 %, 2: 75.0 %*', '–')
+    """
+    held = of(summary, "pass_at_k") or {}
+    known = {int(k): found for k, found in held.items() if of(found, "value") is not None}
+    parts = (f"{k}: {percent(of(f, 'value'))}{'*' * of(f, 'partial')}" for k, f in sorted(known.items()))
+    return ", ".join(parts) or UNSEEN
+
+
+def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bool, float, str]]:
+    """Sort key of agents: baselines last, then unknown values, the best first, equal ones by label.
+
+    Args:
+        primary: METRIC that the run names as its primary one; see `run_summary`.
+
+    >>> found = [{"agent_model": "a", "baseline": False, "accuracy": 0.1}]
+    >>> found.append({"agent_model": "b", "baseline": False, "accuracy": 0.2})
+    >>> [agent["agent_model"] for agent in sorted(found, key=best_first("accuracy"))]
+    ['b', 'a']
+    """
+
+    def key(group: Json) -> tuple[bool, bool, float, str]:
+        metric = board_metric(primary, [group])
+        value = metric.value(group) if metric else None
+        sign = -1.0 if metric and metric.higher_is_better else 1.0
+        return (group["baseline"], value is None, sign * (value or 0.0), group["agent_model"])
+
+    return key
+
+
+def primary_of(run: Json | None) -> str:
+    """What the boards of a run are ordered by; the pass rate of a run that older versions summarised."""
+    return (run or {}).get("primary_metric") or PRIMARY_METRIC
+
+
+def of(summary: Summary, name: str) -> Any:
+    """A field of a summary."""
+    return summary[name] if isinstance(summary, Mapping) else getattr(summary, name)
+
+
+# -----------------------------------------------------------------------------
+# Columns of metrics that harnesses name themselves (R30).
+
+
+MOST_NAMED_COLUMNS = 6
+"""Named metrics that have a column; all are in the summaries."""
+
+_FORMATS = {"USD": "dollars", "seconds": "span"}
+_FORMAT = "number"
+"""The format of each of these units, and the format of all others."""
+
+_BEHIND = ("pass_rate",)
+"""The column of groups behind which named metrics stand."""
+
+_BEHIND_OF_TRIALS = ("duration_seconds",)
+"""The columns of trials behind which they stand."""
+
+
+def format_of(unit: str) -> str:
+    """How a number of that unit is written.
+
+    >>> format_of("USD"), format_of("seconds"), format_of("furlongs")
+    ('dollars', 'span', 'number')
+    """
+    return _FORMATS.get(unit, _FORMAT)
+
+
+def named(metric: str, says: Any) -> Column:
+    """The column of a named metric, `metrics/NAME`.
+
+    Args:
+        says: how to read it: `direction`, `unit` and `label`, as summaries have them; None: not known.
+    """
+    of = read_as(metric.removeprefix(NAMED), says)
+    first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
+    return Column(
+        metric,
+        shown(of.label),
+        format_of(of.unit),
+        of.path,
+        sort=first,
+        rank=2,
+        hint=of.description,
+        outside=True,
+    )
+
+
+def read_as(name: str, says: Any) -> BoardMetric:
+    """A named metric by its plain name, with `says` as of `named`."""
+    return named_metric(name, {part: found(says, (part,)) for part in ("direction", "unit", "label")})
+
+
+def for_page() -> dict[str, Any]:
+    """The rules of this module that `streamer/web/static/js/named.js` follows, as a JSON value."""
+    return {
+        "prefix": NAMED,
+        "most": MOST_NAMED_COLUMNS,
+        "behind": list(_BEHIND),
+        "behind_of_trials": list(_BEHIND_OF_TRIALS),
+        "formats": _FORMATS,
+        "format": _FORMAT,
+    }
+
+
+def with_named(board: Board, groups: Iterable[Any]) -> Board:
+    """The board with columns of the groups' named metrics, behind the pass rate.
+
+    Planned ones come first, then those with more trials, :data:`MOST_NAMED_COLUMNS` in all.
+    """
+    says: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for group in groups:
+        for name, statistics in (found(group, ("metrics",)) or {}).items():
+            says.setdefault(name, statistics)
+            counts[name] += found(statistics, ("count",))
+    planned = {name for name, of in says.items() if found(of, ("planned",))}
+    names = foremost(counts, planned, MOST_NAMED_COLUMNS)
+    return _behind(board, _BEHIND, [named(NAMED + name, says[name]) for name in names])
+
+
+def with_values(
+    board: Board, trials: Iterable[Mapping[str, Any]], planned: Mapping[str, Any] | None = None
+) -> Board:
+    """The board of trials with columns of their named metrics, behind the duration.
+
+    Args:
+        planned: named metrics of the plan, which come first, and how to read them; None: not known.
+    """
+    reading = planned or {}
+    counts = Counter(name for trial in trials for name in trial.get("metrics") or ())
+    columns = [
+        replace(named(NAMED + name, reading.get(name)), path=("metrics", name), sort=None, hint="")
+        for name in foremost(counts, reading, MOST_NAMED_COLUMNS)
+    ]
+    return _behind(board, _BEHIND_OF_TRIALS, columns)
+
+
+def foremost(counts: Mapping[str, int], planned: Container[str], most: int) -> list[str]:
+    """At most so many names: planned ones first, then those with more trials, then by name.
+
+    >>> foremost({"a": 1, "b": 2, "c": 2, "z": 0}, {"z"}, 3)
+    ['z', 'b', 'c']
+    """
+    return sorted(counts, key=lambda name: (name not in planned, -counts[name], name))[:most]
+
+
+def _behind(board: Board, names: Container[str], columns: Sequence[Column]) -> Board:
+    at = 1 + max(n for n, column in enumerate(board.columns) if column.name in names)
+    return replace(board, columns=(*board.columns[:at], *columns, *board.columns[at:]))
+
+
+# -----------------------------------------------------------------------------
+# The boards and their columns: the page, the terminal, the commands and the reports draw what stands here.
+#
+# A column names a field of its row, and a format. `streamer/views/tables.py` writes the formats as text.
+# `streamer/web/static/js/cells.js` draws the same formats on the page.
+
+
+_METRICS: dict[str, tuple[str, str, int]] = {
+    "pass_rate": ("pass rate", "percent", 1),
+    "composite_score": ("composite", "score", 8),
+    "impl_rate": ("judge", "score", 12),
+    "mean_speedup": ("speedup", "times", 2),
+    "agent_advantage": ("advantage", "ratio", 3),
+    "accuracy": ("accuracy", "percent", 10),
+    "total_cost": ("cost", "dollars", 4),
+    "mean_cost": ("mean cost", "dollars", 11),
+    "cost_of_pass": ("cost/pass", "dollars", 5),
+    "mean_duration": ("duration", "span", 13),
+}
+"""METRIC to the title, format and rank of its column; of a metric that is not here they follow from it."""
+
+
+def metric(name: str, **changes: Any) -> Column:
+    """The column of a METRIC of the leaderboards, best first, with these attributes changed."""
+    of = BOARD_METRICS[name]
+    plain = (name.replace("_", " "), format_of(of.unit), 14)
+    title, format, rank = _METRICS.get(name, plain)
+    first: Literal["greatest", "least"] = "greatest" if of.higher_is_better else "least"
+    column = Column(name, title, format, of.path, sort=first, rank=rank, hint=of.description)
+    return replace(column, **changes)
+
+
+AGENT = Column("agent", "agent:model", "agent", ("agent_model",), sort="least", rank=0, least=22)
+GRADE = Column("grade", "grade", "grade", ("grade",), sort="least", rank=1, hint=GRADE_MARKS)
+BASIS = Column(
+    "basis", "rests on", "basis", ("grade_basis",), sort="least", rank=7, hint="What the grade is of"
+)
+TRIALS_IN = Column("trials", "trials", "of", ("trials",), ("runs_planned",), "greatest", rank=6)
+INFRASTRUCTURE = Column(
+    "infrastructure",
+    "w/o infra",
+    "infrastructure",
+    ("accuracy_excluding_infrastructure",),
+    ("infrastructure_failures",),
+    rank=10,
+    hint="Accuracy without infrastructure failures, and how many those are",
+)
+BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
+"""pass@1, and pass@k of the largest k."""
+PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent")
+"""The pass rate with the interval of the final one."""
+
+PLACE = Column(
+    "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
+)
+IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
+DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
+
+STATE = Column("state", "state", "state", ("state",), sort="least", rank=1, least=9)
+
+_PROGRESS = (("progress", "done"), ("progress", "planned"))
+
+RUNS = Board(
+    "Runs",
+    (
+        Column("run", "run", "run", ("display_name",), ("run_id",), "least", rank=0, least=16),
+        Column("id", "id", "id", ("run_id",), ("display_name",), rank=10, least=16, on=("terminal", "text")),
+        Column("benchmark", "benchmark", "name", ("benchmark",), sort="least", rank=7, least=9),
+        STATE,
+        Column("filled", "progress", "filled", *_PROGRESS, sort="greatest", rank=2, on=("terminal",)),
+        Column("trials", "trials", "progress", *_PROGRESS, sort="greatest", rank=3),
+        metric("accuracy", title="all trials", rank=4, hint="Accuracy over all trials, whatever the agent"),
+        INFRASTRUCTURE,
+        metric("total_cost", sort="greatest", rank=5),
+        Column("agents", "agents", "count", ("agent_models",), sort="greatest", rank=8),
+        Column("tiers", "tiers", "some", ("tiers",), sort="greatest", rank=9),
+        Column("last", "last event", "age", ("last_event_at",), sort="greatest", rank=6),
+    ),
+)
+
+AGENTS = Board(
+    "Agents",
+    (
+        AGENT,
+        PASS_RATE,
+        PLACE,
+        GRADE,
+        BASIS,
+        DECIDED,
+        TRIALS_IN,
+        IN_FLIGHT,
+        metric("composite_score"),
+        metric("impl_rate", on=LIVE),
+        metric("mean_speedup", on=LIVE),
+        metric("agent_advantage", on=LIVE),
+        metric("accuracy"),
+        INFRASTRUCTURE,
+        BOTH_PASSES,
+        Column("pass@1", "pass@1", "pass_at_1", ("pass_at_k",), rank=9, on=LIVE),
+        Column(
+            "pass@most", "pass@k", "pass_at_most", ("pass_at_k",), rank=8, hint="Of the greatest k", on=LIVE
+        ),
+        metric("total_cost", on=LIVE),
+        metric("mean_cost"),
+        metric("cost_of_pass"),
+        metric("mean_duration", on=LIVE),
+        *(metric(name, on=LIVE) for name in BOARD_METRICS if name not in _METRICS),
+    ),
+)
+
+LABELLED = replace(
+    AGENTS,
+    title="By label",
+    columns=(
+        Column("value", "value", "name", ("value",), rank=0, least=10),
+        replace(AGENT, rank=1),
+        *AGENTS.columns[1:],
+    ),
+)
+"""The agents of a run, for each value of a label."""
+
+TIERS = Board(
+    "Tiers",
+    (
+        Column("tier", "tier", "tier", ("tier",), sort="least", rank=0, least=10),
+        replace(AGENT, rank=14),
+        GRADE,
+        BASIS,
+        DECIDED,
+        TRIALS_IN,
+        IN_FLIGHT,
+        PASS_RATE,
+        metric("composite_score"),
+        Column(
+            "uplift",
+            "uplift",
+            "gain_percent",
+            ("tier_uplift",),
+            sort="greatest",
+            rank=2,
+            hint="What the grade rests on, over the baseline tier's, minus 1",
+        ),
+        Column(
+            "delta",
+            "delta",
+            "gain",
+            ("tier_delta",),
+            sort="greatest",
+            rank=12,
+            hint="What the grade rests on, minus the baseline tier's",
+        ),
+        Column("spread", "spread", "spread", ("statistics",), on=("page",)),
+        Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
+        metric("accuracy", on=("terminal", "text")),
+        INFRASTRUCTURE,
+        BOTH_PASSES,
+        metric("total_cost", rank=5, on=("terminal",)),
+        metric("mean_cost"),
+        metric("cost_of_pass", rank=4),
+    ),
+)
+
+WITHIN_TIERS = replace(
+    TIERS, columns=tuple(replace(c, rank=1) if c.name == AGENT.name else c for c in TIERS.columns)
+)
+"""The same where the agents differ, so that their names stay."""
+
+COMPARED = Board(
+    "Metrics",
+    (
+        Column("pass_rate", "pass rate", "percent", ("pass_rate",), sort="greatest"),
+        Column("composite_score", "composite", "score", ("composite_score",), sort="greatest", rank=9),
+        Column("task_speedup", "speedup", "times", ("task_speedup",), sort="greatest", rank=6),
+        Column("agent_advantage", "advantage", "ratio", ("agent_advantage",), sort="greatest", rank=8),
+        Column("cost_usd", "cost", "dollars", ("cost_usd",), sort="least", rank=3),
+        Column("duration_seconds", "duration", "span", ("duration_seconds",), sort="least", rank=7),
+    ),
+)
+"""What trials, and the two sides of a comparison, are measured by."""
+
+_RATE, _COMPOSITE, _SPEEDUP, _ADVANTAGE, _COST, _DURATION = COMPARED.columns
+
+TRIALS = Board(
+    "Trials",
+    (
+        Column("task", "task", "task", ("task_id",), ("shard",), "least", rank=0, least=16),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
+        Column("tier", "tier", "tier", ("tier",), ("subtest",), "least", rank=5, least=8),
+        replace(AGENT, rank=2, least=18),
+        Column("outcome", "outcome", "outcome", ("outcome",), sort="least", rank=1),
+        Column("resolved", "resolved", "verdict", ("resolved",), ("verdict_source",), on=("text",)),
+        *unsorted([_SPEEDUP, _ADVANTAGE]),
+        _COMPOSITE,
+        Column("grade", "grade", "letter", ("grade",), rank=10),
+        _COST,
+        _DURATION,
+        Column("failure", "failure mode", "failure", ("failure_mode",), rank=11, least=12),
+    ),
+)
+
+LEADERS = Board(
+    "Leaderboard",
+    unsorted(
+        (
+            AGENT,
+            Column("rank", "rank", "count", ("rank",)),
+            Column("run", "run", "name", ("run",)),
+            Column("value", "value", "number", ("value",)),
+            Column("trials", "trials", "count", ("trials",)),
+            GRADE,
+            BASIS,
+            replace(STATE, title="run state"),
+        )
+    ),
+)
+
+
+def leaders_of(name: str) -> Board:
+    """The leaderboard of one METRIC, built-in or `metrics/NAME`."""
+    value = replace(metric(name) if name in BOARD_METRICS else named(name, {}), path=("value",), sort=None)
+    return replace(LEADERS, columns=tuple(value if c.name == "value" else c for c in LEADERS.columns))
+
+
+def _formulacode(name: str, title: str, format: str, beside: str = "") -> Column:
+    return Column(name, title, format, ("formulacode", name), ("formulacode", beside) if beside else ())
+
+
+FORMULACODE = Board(
+    "FormulaCode",
+    (
+        AGENT,
+        _formulacode("mean_speedup", "mean speedup", "times"),
+        _formulacode("mean_success_rate", "success rate", "percent"),
+        *(
+            _formulacode(name, title, "ratio")
+            for name, title in zip(
+                ADVANTAGES, ("advantage", *(f"level {n}" for n in (1, 2, 3, 4))), strict=True
+            )
+        ),
+        _formulacode("cost_weighted_advantage", "per USD", "ratio"),
+        _formulacode("num_valid_benchmarks", "valid benchmarks", "of", beside="num_benchmarks"),
+        _formulacode("fallbacks", "fell back", "count"),
+        _formulacode("missing", "missing", "count"),
+        _formulacode("claimed", "claimed", "count"),
+        Column("measured", "with a speedup", "count", ("formulacode", "coverage", "task_speedup")),
+    ),
+)
+
+
+RUNNING = Board(
+    "Running trials",
+    (
+        Column("task", "task", "name", ("task",), rank=0, least=16),
+        Column("attempt", "try", "count", ("attempt",), rank=4, empty="1"),
+        Column("tier", "tier", "tier", ("tier",), ("subtest",), rank=5, least=8),
+        Column("agent", "agent:model", "name", ("agent_model",), rank=2, least=18),
+        Column("age", "running for", "span", ("age_seconds",), rank=1),
+    ),
+)
+"""Trials that have started and have no result."""
+
+FAILURES = Board(
+    "How the trials ended",
+    (
+        Column("mode", "failure mode", "name", ("mode",)),
+        Column("count", "trials", "count", ("count",)),
+        Column("share", "share", "percent", ("share",)),
+    ),
+)

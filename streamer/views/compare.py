@@ -8,21 +8,379 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from math import fsum, isfinite
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from streamer.client.results import ComparedRun
-from streamer.inference.ability import Clusters, mean_interval
-from streamer.schemas.details import NAMED
-from streamer.schemas.metrics import BoardMetric
-from streamer.schemas.summaries import AgentModelSummary
-from streamer.stats.sign_test import sign_test
-from streamer.text import counted
-from streamer.views.boards import COMPARED
-from streamer.views.comparisons import between
-from streamer.views.flips import Rows, Task, flip_groups, name_of, passes
-from streamer.views.models import Comparison, Difference, Ends, Side, SideTotals, TaskPair, TrialRow
-from streamer.views.named_columns import read_as
+from pydantic import Field
+
+from streamer.client.queries import ComparedRun
+from streamer.schemas.base import Message
+from streamer.schemas.events import NAMED, BoardMetric
+from streamer.schemas.summaries import (
+    AgentModelSummary,
+    ComparedPair,
+    ComparisonMissing,
+    RunComparison,
+    TaskOutcomes,
+)
+from streamer.statistics.ability import Clusters, mean_interval
+from streamer.statistics.exact import quotient, sign_test
+from streamer.statistics.final import ALPHA
+from streamer.statistics.pairs import Attempts, Paired, PairedTask, paired
+from streamer.text import counted, ends_in_points, points
+from streamer.views.columns import COMPARED, Board, Column, named, read_as
+from streamer.views.models import (
+    Comparison,
+    Difference,
+    Ends,
+    FlipGroup,
+    Side,
+    SideTotals,
+    TaskPair,
+    TrialRow,
+    stated_mode,
+)
+from streamer.views.tables import Document, Table, place, table_of, text
+
+# -----------------------------------------------------------------------------
+# The tasks that one side of a comparison alone passes, in groups of like ones. Pure.
+
+
+Task = tuple[str, str | None]
+"""Task id and tier."""
+
+Rows = Mapping[Task, Sequence[TrialRow]]
+"""The trials of one side, by task."""
+
+
+def passes(side: Side) -> bool:
+    """Whether a side passes a task: in more than half of its trials."""
+    return side.pass_rate > 0.5
+
+
+def name_of(task: Task) -> str:
+    """How a task is listed: the tier in front, where there is one.
+
+    >>> name_of(("fix", None)), name_of(("fix", "T0"))
+    ('fix', 'T0/fix')
+    """
+    return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
+
+
+def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list[FlipGroup]:
+    """The tasks that one side alone passes, by that side, tier and how the other side failed.
+
+    Args:
+        pairs: the common tasks.
+        a, b: the trials of each side.
+        limit: at most so many tasks are listed of each group; its count is of all.
+
+    Returns:
+        First the groups that A passes, then B's groups; the largest first.
+    """
+    groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
+    for pair in pairs:
+        if passes(pair.a) == passes(pair.b):
+            continue
+        task = (pair.task_id, pair.tier)
+        by: Literal["a", "b"] = "a" if passes(pair.a) else "b"
+        mode = _failure_mode((b if by == "a" else a)[task])
+        groups.setdefault((by, pair.tier, mode), []).append(name_of(task))
+    found = [
+        FlipGroup(passed_by=by, tier=tier, failure_mode=mode, count=len(names), tasks=sorted(names)[:limit])
+        for (by, tier, mode), names in groups.items()
+    ]
+    return sorted(found, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
+
+
+def _failure_mode(trials: Iterable[TrialRow]) -> str | None:
+    """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
+    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if not trial.success)
+    named = [(-times, mode) for mode, times in modes.items() if mode is not None]
+    return min(named)[1] if named else None
+
+
+# -----------------------------------------------------------------------------
+# Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
+#
+# The numbers come from `inference.paired`; here they get the words that every surface uses.
+
+
+RANKS = Board(
+    "Where each agent may truly stand",
+    (
+        Column("agent_model", "agent:model", "name", ("agent_model",)),
+        Column("rank", "place", "state", ("rank",)),
+    ),
+)
+AGENT_PAIRS = Board(
+    "Every two agents",
+    (
+        Column("a", "a", "name", ("a",)),
+        Column("b", "b", "name", ("b",)),
+        Column("wins", "only a passed", "count", ("wins",)),
+        Column("losses", "only b passed", "count", ("losses",)),
+        Column("ties", "the same", "count", ("ties",)),
+        Column("unknown", "unknown", "count", ("unknown",)),
+        Column("words", "what may be said", "state", ("words",)),
+    ),
+)
+MISSING: dict[ComparisonMissing, str] = {
+    "no_plan": "the run has not said how many trials it plans, and it has not finished",
+    "plan_exceeded": "there are more trials than planned, and the run has not finished",
+    "too_many_agents": "more than 60 agents",
+    "too_many_trials": "too many trials to compare once a second",
+}
+"""Why there are no ranks, for people."""
+
+NOTHING = "Nothing separates"
+"""How the words of two agents begin that are not told apart yet."""
+
+EITHER = 2 / ALPHA
+"""An e-value that shows one of two directions, whichever it is, however often you look."""
+
+
+class Range(Message):
+    """Both ends of a difference of pass rates."""
+
+    low: float = Field(ge=-1, le=1, description="Lower end.")
+    high: float = Field(ge=-1, le=1, description="Upper end.")
+
+
+class PairStanding(Message):
+    """Two agents on their common tasks: `a` less `b`."""
+
+    a: str = Field(description="Label of the first agent:model.")
+    b: str = Field(description="Label of the second agent:model.")
+    counts: ComparedPair | None = Field(description="As published; null: not both of the same comparison.")
+    tasks: int = Field(ge=0, description="Common tasks, planned ones too.")
+    ahead: int = Field(ge=0, description="Tasks that `a` passes more often.")
+    behind: int = Field(ge=0, description="Tasks that `b` passes more often.")
+    equal: int = Field(ge=0, description="Tasks that both pass equally often.")
+    open: int = Field(ge=0, description="Tasks that are undecided.")
+    uneven: int = Field(ge=0, description="Tasks with unequal attempts: no e-value and no test uses them.")
+    difference: float | None = Field(
+        description="Of the pass rates on the tasks with results of both, so far; null: no such task."
+    )
+    final: Range | None = Field(
+        description="Final difference in this run, 95 %, however often you look; null: none."
+    )
+    reachable: Range | None = Field(description="Differences that are still possible; null: no plan.")
+    better: float = Field(gt=0, description="e-value that `a` is better; 40 shows it, whenever you look.")
+    worse: float = Field(gt=0, description="e-value that `a` is worse; 40 shows it, whenever you look.")
+    ended: bool = Field(description="True if no trial is missing.")
+    interval: Range | None = Field(description="On tasks like these, 95 %, clustered; null before the end.")
+    p_value: float | None = Field(
+        ge=0,
+        le=1,
+        description="Exact two-sided sign test; null: `ended` is false, or attempts are nowhere equal.",
+    )
+    words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
+
+
+def pair_standings(found: ComparedRun) -> list[PairStanding]:
+    """Every two agents of a run, in the order of the comparison; [] if there is none.
+
+    Args:
+        found: as `StateReader.comparison` gives it.
+    """
+    comparison = found.comparison
+    if comparison is None:
+        return []
+    labels = [agent.agent_model for agent in comparison.agents]
+    return [
+        pair_standing(comparison, pair, labels[pair.a], labels[pair.b], found.tasks)
+        for pair in comparison.pairs
+    ]
+
+
+def pair_standing(
+    comparison: RunComparison, counts: ComparedPair, a: str, b: str, tasks: Mapping[str, TaskOutcomes]
+) -> PairStanding:
+    """Two agents of one comparison."""
+    pairs = task_pairs(tasks, tasks, a, b, comparison.planned)
+    complete = comparison.planned is not None or comparison.ended
+    found = paired(pairs, complete=complete)
+    final = None
+    if counts.final is not None and counts.pairs:
+        low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
+        final = Range(low=low, high=high)
+    return PairStanding(
+        a=a,
+        b=b,
+        counts=counts,
+        tasks=found.tasks,
+        ahead=found.ahead,
+        behind=found.behind,
+        equal=found.equal,
+        open=found.open,
+        uneven=found.uneven,
+        difference=found.difference,
+        final=final,
+        reachable=_range_of(found.reachable),
+        better=found.better,
+        worse=found.worse,
+        ended=found.ended,
+        interval=_range_of(found.interval),
+        p_value=found.p_value,
+        words=list(_pair_words(a, b, found, final, shuffled=comparison.order_kind == "shuffled")),
+    )
+
+
+def between(
+    a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None, *, ended: bool
+) -> list[str]:
+    """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
+
+    Two agents of one run have the words of their pair. Across runs there is no final difference: nothing but
+    the tasks that both have begun is compared, and it has ended once both runs lack nothing.
+
+    Args:
+        a, b: the runs, as `StateReader.comparison` gives them.
+        a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+        ended: no trial of either side is missing, see `has_ended`.
+    """
+    ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
+    if ours is None or theirs is None:
+        return []
+    if a.run.run_id == b.run.run_id:
+        labels = {ours, theirs}
+        return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
+    found = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
+    names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
+    return list(_pair_words(*names, found, None, shuffled=False, about=" on tasks like these"))
+
+
+def _only_agent(run: ComparedRun) -> str | None:
+    labels = {label for outcomes in run.tasks.values() for label in outcomes}
+    return labels.pop() if len(labels) == 1 else None
+
+
+def comparison_tables(found: ComparedRun) -> list[Table]:
+    """The ranks, and every two agents in a sentence; [] without a comparison."""
+    comparison = found.comparison
+    if comparison is None:
+        return []
+    ranked = [
+        {"agent_model": agent.agent_model, "rank": agent.rank and place(agent.rank)}
+        for agent in comparison.agents
+    ]
+    pairs = [
+        {"a": one.a, "b": one.b, **_counts(one.counts), "words": "; ".join(one.words)}
+        for one in pair_standings(found)
+    ]
+    ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
+    return [ranks, table_of(AGENT_PAIRS, pairs)] if pairs else [ranks]
+
+
+def task_pairs(
+    tasks: Mapping[str, TaskOutcomes], other: Mapping[str, TaskOutcomes], a: str, b: str, planned: int | None
+) -> list[PairedTask]:
+    """The common tasks of two agents; with a plan also the ones without any trial yet.
+
+    Args:
+        tasks, other: the tasks of each side's run; the same for two agents of one run.
+        planned: planned trials of each; None: only tasks count of which both sides have trials.
+    """
+    ours = {task: Attempts(*held[a]) for task, held in tasks.items() if a in held}
+    theirs = {task: Attempts(*held[b]) for task, held in other.items() if b in held}
+    if planned is None:
+        return [PairedTask(ours[task], theirs[task]) for task in ours if task in theirs]
+    every = {**ours, **theirs}
+    attempts = max((one.planned for one in every.values()), default=1)
+    none = Attempts(0, 0, attempts)
+    unseen = max(0, planned // attempts - len(every))
+    awaited = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
+    found = [PairedTask(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
+    return found + [PairedTask(none, none)] * unseen
+
+
+def _pair_words(
+    a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool, about: str = ""
+) -> Iterable[str]:
+    """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
+    said = [
+        *_of_run(a, b, found, final if shuffled or found.ended else None),
+        *_of_ability(a, b, found),
+    ]
+    if final is not None and not shuffled and not found.ended:
+        said.append(
+            f"{_in_points(found.difference)} so far, {_ends(final)} in the end, if the order has nothing "
+            "to do with difficulty"
+        )
+    said = said or [f"{NOTHING} {a} and {b}{about} yet" if not found.ended else f"{a} and {b}: no difference"]
+    if found.uneven:
+        said.append(f"{found.uneven} of {found.tasks} tasks have unequal attempts: no test uses them")
+    return said
+
+
+def _of_run(a: str, b: str, found: Paired, final: Range | None) -> Iterable[str]:
+    """About this run's final pass rate."""
+    reach = found.reachable
+    for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
+        if reach is not None and not found.ended and min(sign * end for end in reach) > 0:
+            yield f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
+        if final is not None and not found.ended and min(sign * final.low, sign * final.high) > 0:
+            ends = sorted((sign * final.low, sign * final.high))
+            yield (
+                f"{ahead} ahead in this run's final pass rate: {_in_points(_times(found.difference, sign))} "
+                f"so far, {_ends(Range(low=ends[0], high=ends[1]))} in the end; 95 %, however often you look"
+            )
+
+
+def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
+    """About tasks like these."""
+    for ahead, behind, evidence in ((a, b, found.better), (b, a, found.worse)):
+        if not found.ended and Fraction(evidence) >= EITHER:
+            yield (
+                f"{ahead} better than {behind} on tasks like these: e-value {evidence:.3g}, {EITHER} needed; "
+                "95 %, however often you look"
+            )
+    if found.interval is not None:
+        if found.certain:
+            ahead = a if found.ahead > found.behind else b
+            yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
+        yield (
+            f"{a} minus {b}: {_in_points(found.difference)} {_ends(_range_of(found.interval))}; 95 %, "
+            "about tasks like these"
+        )
+
+
+def _times(value: float | None, sign: int) -> float | None:
+    return None if value is None else sign * value
+
+
+def _in_points(value: float | None) -> str:
+    return "no common result" if value is None else points(value)
+
+
+def _ends(found: Range | None) -> str:
+    return "" if found is None else ends_in_points(found.low, found.high)
+
+
+def _range_of(ends: tuple[float, float] | None) -> Range | None:
+    return None if ends is None else Range(low=ends[0], high=ends[1])
+
+
+def _counts(counts: ComparedPair | None) -> dict[str, int]:
+    return {} if counts is None else counts.model_dump(include={"wins", "ties", "losses", "unknown"})
+
+
+def _rank_note(comparison: RunComparison) -> str:
+    """What the ranks mean, or why there are none."""
+    if comparison.rank_missing is None:
+        looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
+        return (
+            f"With 95 % probability no agent's true place is outside its range, {looks}, all agents at once."
+        )
+    return f"No ranks: {MISSING[comparison.rank_missing]}."
+
+
+# -----------------------------------------------------------------------------
+# Two runs or two agents, on the tasks that both have done. Pure; the page and `streamer compare` use it.
+
 
 Named = tuple[str, str | None]
 """Run id, and agent:model or None."""
@@ -266,3 +624,176 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """Mean of the known values; None if there is none."""
     known = [value for value in values if value is not None]
     return fsum(known) / len(known) if known else None
+
+
+# -----------------------------------------------------------------------------
+# A comparison of two sides as a document: the same on the terminal, in Markdown and in HTML.
+
+
+OF_INTERVAL = "Of the mean difference on tasks like these, clustered by task."
+
+COMPARED_BOARD = Board(
+    "Metrics",
+    (
+        Column("metric", "mean over tasks", "name", ("metric",)),
+        Column("a", "A", "number", ("a",), rank=3),
+        Column("b", "B", "number", ("b",), rank=3),
+        Column("moved", "B - A", "number", ("moved",), rank=1),
+        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL, rank=2),
+        Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it.", rank=5),
+        Column("a_better", "A better", "count", ("a_better",), rank=6),
+        Column("b_better", "B better", "count", ("b_better",), rank=6),
+        Column("equal", "equal", "count", ("equal",), rank=6),
+        Column(
+            "p", "p", "number", ("p",), hint="Two-sided exact sign test over the tasks that differ.", rank=1
+        ),
+    ),
+)
+FLIPS = Board(
+    "Tasks that one side alone passes",
+    (
+        Column("passed_by", "passed by", "state", ("passed_by",)),
+        Column("tier", "tier", "tier", ("tier",)),
+        Column("failure_mode", "the other failed by", "failure", ("failure_mode",)),
+        Column("count", "tasks", "count", ("count",)),
+        Column("tasks", "which", "list", ("tasks",)),
+    ),
+)
+COMPARED_TASKS = Board(
+    "Tasks with different pass rates, the most different first",
+    (
+        Column("task", "task", "name", ("task",)),
+        Column("tier", "tier", "tier", ("tier",)),
+        Column("a", "A", "percent", ("a", "pass_rate")),
+        Column("a_trials", "trials", "count", ("a", "trials")),
+        Column("b", "B", "percent", ("b", "pass_rate")),
+        Column("b_trials", "trials", "count", ("b", "trials")),
+    ),
+)
+NOT_COMMON = Board(
+    "Tasks that are not compared",
+    (
+        Column("side", "only in", "state", ("side",)),
+        Column("count", "tasks", "count", ("count",)),
+        Column("tasks", "which", "list", ("tasks",)),
+    ),
+)
+
+UNTESTED = "Without p: no task that differs has equal attempts."
+STILL_OPEN = (
+    f"Results or verdicts are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
+)
+METHODS = (
+    f"p: exact sign test over the tasks that differ and have equal attempts. {UNTESTED} "
+    "95 %: interval of the mean difference on tasks like these, clustered by task. "
+    "Each row was asked for itself: of 20 equal metrics one looks different."
+)
+
+
+def comparison_document(found: Comparison) -> Document:
+    """The whole comparison; of tasks those that it lists."""
+    return Document(
+        title="Two sides on their common tasks",
+        facts=[f"A  {_side_words(found.a)}", f"B  {_side_words(found.b)}"],
+        lines=[found.in_common, *found.words],
+        tables=[_metrics(found), _flips(found), _pairs(found), _not_common(found)],
+    )
+
+
+def column_of(metric: str, difference: Difference) -> Column:
+    """The column that says how values of a metric are written and what it is called."""
+    if metric.startswith(NAMED):
+        direction = "higher" if difference.higher_is_better else "lower"
+        return named(metric, {"unit": difference.unit, "label": difference.label, "direction": direction})
+    [column] = [column for column in COMPARED.columns if column.name == metric]
+    return column
+
+
+def written(column: Column, value: float | None) -> str:
+    """A value of a compared metric as text."""
+    return text(replace(column, path=("value",)), {"value": value})
+
+
+def moved(column: Column, by: float | None) -> str:
+    """A difference of two values of a compared metric, with its sign; percentages differ by points.
+
+    >>> moved(COMPARED.columns[0], -0.05), moved(COMPARED.columns[4], 0.5), moved(COMPARED.columns[4], None)
+    ('-5.0 points', '+$0.5000', '–')
+    """
+    if by is None or column.format == "percent":
+        return points(by)
+    return f"{'+' if by > 0 else ''}{_signed_difference(column, by)}"
+
+
+def interval_of(column: Column, difference: Difference) -> str:
+    """The interval of a difference as text, of percentages in points; "" where there is none."""
+    ends = difference.interval
+    if ends is None:
+        return ""
+    if column.format == "percent":
+        return ends_in_points(ends.low, ends.high)
+    return f"[{_signed_difference(column, ends.low)}, {_signed_difference(column, ends.high)}]"
+
+
+def _signed_difference(column: Column, by: float) -> str:
+    """The minus stands before the sign of a currency."""
+    return f"{'-' if by < 0 else ''}{written(column, abs(by))}"
+
+
+def _metrics(found: Comparison) -> Table:
+    rows = list(_metric_rows(found))
+    return table_of(COMPARED_BOARD, rows)._replace(note=METHODS if found.ended else STILL_OPEN)
+
+
+def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
+    for metric, difference in found.differences.items():
+        if difference.tasks:
+            column = column_of(metric, difference)
+            yield {
+                **difference.model_dump(include={"tasks", "a_better", "b_better", "equal"}),
+                "metric": column.title if column.outside else metric,
+                "a": written(column, value_of(found.a, metric)),
+                "b": written(column, value_of(found.b, metric)),
+                "moved": moved(column, difference.mean),
+                "interval": interval_of(column, difference) or None,
+                "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
+            }
+
+
+def _flips(found: Comparison) -> Table:
+    rows = [
+        {
+            **group.model_dump(exclude={"tasks"}),
+            "passed_by": f"{group.passed_by.upper()} alone",
+            "tasks": _listed(group.tasks, group.count),
+        }
+        for group in found.flips
+    ]
+    return table_of(FLIPS, rows)
+
+
+def _pairs(found: Comparison) -> Table:
+    differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
+    left = found.a_better + found.b_better - len(differing)
+    rows = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
+    return table_of(COMPARED_TASKS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
+
+
+def _not_common(found: Comparison) -> Table:
+    sides = (("A", found.not_in_b, found.a.only_here), ("B", found.not_in_a, found.b.only_here))
+    rows = [
+        {"side": side, "count": count, "tasks": _listed(tasks, count)}
+        for side, tasks, count in sides
+        if count
+    ]
+    return table_of(NOT_COMMON, rows)
+
+
+def _listed(tasks: list[str], count: int) -> str:
+    more = [f"and {count - len(tasks):,} more (--limit)"] if count > len(tasks) else []
+    return ", ".join([*tasks, *more])
+
+
+def _side_words(side: SideTotals) -> str:
+    whose = "all but baselines" if side.agent_model is None else side.agent_model
+    return f"{side.run}: {whose}, {counted(side.trials, 'trial')} of the common tasks"

@@ -2,44 +2,308 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
+from typing import Literal
 
-from streamer.aggregate.contestant import Contestant
-from streamer.aggregate.matching import Matched, Unmatched, match
-from streamer.aggregate.roster import MEANS
-from streamer.aggregate.run_summary import planned_metrics
-from streamer.aggregate.tasks import Task
-from streamer.inference.ability import Clusters, Interval, mean_interval
-from streamer.inference.comparisons import (
+from pydantic import Field
+
+from streamer.folding.pairs import Task, compared_agents
+from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
+from streamer.folding.slots import GroupId
+from streamer.folding.state import RunState
+from streamer.folding.summaries import planned_metrics
+from streamer.folding.uncertainty import MEANS
+from streamer.schemas.base import Message, task_key
+from streamer.schemas.events import NAMED, PRIMARY_METRIC
+from streamer.statistics.ability import Clusters, Interval, mean_interval
+from streamer.statistics.final import ALPHA, OrderKind
+from streamer.statistics.pairs import (
     Ends,
     GateVerdict,
+    ability,
+    ends_by_task,
+    ends_of,
     evidence_worse,
     final_difference,
     hard_difference,
+    mean_ability,
+    mean_differences,
     no_further_behind,
+    paired,
+    reaches,
+    together,
 )
-from streamer.inference.finite_population import ALPHA
-from streamer.inference.gates import ability, ends_by_task, ends_of, mean_ability, reaches, together
-from streamer.inference.order import OrderKind
-from streamer.inference.paired import mean_differences, paired
-from streamer.schemas.details import NAMED
-from streamer.schemas.identity import task_key
-from streamer.schemas.metrics import PRIMARY_METRIC
-from streamer.views.gate_verdict import (
-    AbilityAnswer,
-    FinalAnswer,
-    GateEnds,
-    GatePairs,
-    GateResult,
-    GateSaved,
-    GateSide,
-    Question,
-    TargetAnswer,
-)
-from streamer.views.gate_words import UNMATCHED, words
-from streamer.views.uncertainty import REASONS
+from streamer.text import counted, ends_in_points, percent, points, visible
+from streamer.views.models import Comparison
+from streamer.views.tables import REASONS, of_planned
+
+# -----------------------------------------------------------------------------
+# The verdict of a gate as `streamer gate` writes it: for CI, for a harness, for a comment.
+
+
+Question = Literal["final", "ability"]
+Basis = Literal["exact", "covered", "interval", "bounds", "nothing"]
+
+
+class GateSide(Message):
+    """One side: an agent of a run, as it stands."""
+
+    source: str = Field(description="As it was given: a run, RUN/AGENT:MODEL, or a file.")
+    run_id: str | None = Field(description="Its run; null: it has not begun.")
+    agent_model: str | None = Field(description="Its agent:model; null: the run names none yet.")
+    planned: int | None = Field(ge=0, description="Planned trials; null: not planned.")
+    known: int = Field(ge=0, description="Trials with a final value.")
+    passed: int = Field(ge=0, description="Known trials that passed.")
+    over: bool = Field(description="True if nothing more is awaited.")
+
+
+class GateEnds(Message):
+    """A difference, candidate minus baseline, in the metric's unit: of pass rates -1 to 1."""
+
+    low: float = Field(description="Lower end.")
+    high: float = Field(description="Upper end.")
+
+
+class FinalAnswer(Message):
+    """Whether this run ends at most `max_drop` worse."""
+
+    verdict: GateVerdict = Field(description="pass, fail or undecided.")
+    basis: Basis = Field(
+        description="What it rests on. `exact`: everything is in. `covered`: all trials are in, some lack "
+        "the metric, see `missing`. `interval`: holds however often you look. `bounds`: what is still "
+        "possible, with no assumption. `nothing`: see `missing`."
+    )
+    ends: GateEnds | None = Field(description="The final difference lies here; null: nothing is known.")
+    unrelated: GateEnds | None = Field(
+        description="Interval if order and difficulty are unrelated, which nobody declared; decides nothing."
+    )
+    missing: str | None = Field(
+        description="Why there is no interval, or which part is covered; null: there is one, or no need."
+    )
+
+
+class AbilityAnswer(Message):
+    """Whether the agent is at most `max_drop` worse on tasks like these."""
+
+    verdict: GateVerdict = Field(description="pass, fail or undecided.")
+    worse: float | None = Field(
+        ge=0,
+        description="e-value that the candidate is worse; null: of a mean or unequal attempts, or too early.",
+    )
+    needed: float = Field(gt=0, description="An e-value from here on fails the gate, whenever you look.")
+    interval: GateEnds | None = Field(
+        description="Clustered interval of the difference; null before the end, or of fewer than two tasks."
+    )
+
+
+class TargetAnswer(Message):
+    """Whether the final pass rate reaches the target."""
+
+    verdict: GateVerdict = Field(description="pass, fail or undecided.")
+    target: float = Field(ge=0, le=1, description="The wanted pass rate.")
+    low: float | None = Field(ge=0, le=1, description="The lowest that is still possible; null: no plan.")
+    high: float | None = Field(ge=0, le=1, description="The highest that is still possible; null: no plan.")
+
+
+class GateSaved(Message):
+    """An estimate of what stopping the candidate now saves."""
+
+    trials: int = Field(ge=0, description="Planned trials without a final value; some may be running.")
+    cost_usd: float | None = Field(
+        ge=0, description="Their cost, USD, if each costs the mean so far; null: no cost is known."
+    )
+
+
+class GatePairs(Message):
+    """The common trials and tasks."""
+
+    planned: int = Field(ge=0, description="Pairs; 0: nothing matches before the end.")
+    wins: int = Field(ge=0, description="Pairs that only the candidate passed.")
+    ties: int = Field(ge=0, description="Pairs that both passed, or neither.")
+    losses: int = Field(ge=0, description="Pairs that only the baseline passed.")
+    unknown: int = Field(ge=0, description="Pairs without a final value on one side or both.")
+    tasks: int = Field(ge=0, description="Common tasks, with planned ones that have no name.")
+    only_candidate: list[str] = Field(description="Tasks that the baseline does not have, if that is known.")
+    only_baseline: list[str] = Field(description="Tasks that the candidate does not have, if that is known.")
+
+
+class GateResult(Message):
+    """What a gate says. `words` say it in sentences, whose names are not escaped."""
+
+    type: Literal["gate_verdict"] = Field(default="gate_verdict", description="Always this.")
+    verdict: GateVerdict = Field(description="Of the chosen question, and of the target if there is one.")
+    question: Question = Field(description="Which answer decides: `final` or `ability`.")
+    metric: str = Field(description="What is compared: pass_rate, another mean, or metrics/NAME.")
+    higher_is_better: bool = Field(description="Direction of the metric.")
+    max_drop: float = Field(ge=0, description="How much worse is allowed, in the metric's unit.")
+    level: float = Field(gt=0, lt=1, description="Confidence of intervals; an e-value needs 1/(1 - level).")
+    candidate: GateSide
+    baseline: GateSide | None = Field(description="Null: only the target is judged.")
+    pairs: GatePairs | None = Field(description="Null: there is no baseline, or a side has not begun.")
+    final: FinalAnswer | None = Field(description="Null: there is no baseline, or a side has not begun.")
+    ability: AbilityAnswer | None = Field(description="Null: there is no baseline, or a side has not begun.")
+    target: TargetAnswer | None = Field(description="Null: no target was given, or nothing has begun.")
+    over: bool = Field(description="True if nothing more is awaited on either side.")
+    saved: GateSaved | None = Field(description="Null: nothing is saved, or nothing is decided.")
+    words: list[str] = Field(description="What is known, one sentence each.")
+
+
+# -----------------------------------------------------------------------------
+# What a gate knows, in sentences (inference 8). Names in them are not escaped.
+
+
+POINTS = " points"
+"""Unit of a difference of pass rates."""
+
+LISTED = 10
+"""Tasks of one side alone that are named; the JSON has all."""
+
+UNMATCHED: dict[Unmatched, str] = {
+    Unmatched.NOTHING_IN_COMMON: "no task is planned on both sides",
+    Unmatched.PLAN_EXCEEDED: "a side has more trials than planned; compared at the end only",
+    Unmatched.TASKS_UNNAMED: "the plan of a side does not name all its tasks; compared at the end only",
+    Unmatched.ATTEMPTS_DIFFER: "the attempts at some task differ; compared at the end only",
+}
+"""Why there is no early verdict, for people."""
+
+
+def words(result: GateResult) -> list[str]:
+    """What is known, a sentence for each answer."""
+    said = list(_answers(result))
+    return said or [f"{side}: no trial is known yet" for side in _not_begun(result)]
+
+
+def counts(result: GateResult) -> str:
+    """How far both sides are."""
+    if result.pairs is None or not result.pairs.planned:
+        sides = [side for side in (result.candidate, result.baseline) if side]
+        return "; ".join(f"{_called(side)}: {of_planned(side.known, side.planned)} trials" for side in sides)
+    pairs = result.pairs
+    known = of_planned(pairs.planned - pairs.unknown, pairs.planned)
+    return (
+        f"{known} pairs: only the candidate passed {pairs.wins}, "
+        f"only the baseline {pairs.losses}, the same {pairs.ties}"
+    )
+
+
+def verdict_line(result: GateResult) -> str:
+    """The verdict in one line: what was asked, and whether it is met."""
+    asked = []
+    if result.baseline is not None:
+        drop = _amount(result.max_drop, result.metric)
+        what = "in this run" if result.question == "final" else "on tasks like these"
+        asked.append(f"{result.metric} at most {drop} worse than {_called(result.baseline)}, {what}")
+    if result.target is not None:
+        asked.append(f"final pass rate of {percent(result.target.target)} or more")
+    return f"{result.verdict.upper()}: {' and '.join(asked)}"
+
+
+def not_common(result: GateResult) -> list[str]:
+    """The tasks that only one side has, the first of them by name."""
+    if result.pairs is None:
+        return []
+    sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
+    return [f"only in the {side}: {_listed_tasks(tasks)}" for side, tasks in sides if tasks]
+
+
+def saved_line(result: GateResult) -> str | None:
+    """What stopping now saves, as an estimate; None: nothing."""
+    if result.saved is None or not result.saved.trials:
+        return None
+    cost = result.saved.cost_usd
+    money = "" if cost is None else f", and {cost:,.2f} USD if each costs the mean so far"
+    return f"estimate: stopping now saves up to {counted(result.saved.trials, 'trial')}{money}"
+
+
+def _answers(result: GateResult) -> Iterable[str]:
+    level = f"{100 * result.level:g} %"
+    if result.final is not None:
+        yield f"final: {_final_words(result.final, result.metric, level)}"
+    if result.ability is not None:
+        yield f"ability: {_ability_words(result.ability, result.metric, level)}"
+    if result.target is not None:
+        yield f"target: {_target_words(result.target)}"
+
+
+def _final_words(answer: FinalAnswer, metric: str, level: str) -> str:
+    ends, why = answer.ends, answer.missing
+    if ends is None:
+        return f"{answer.verdict}, {why}"
+    if answer.basis == "exact":
+        return f"candidate minus baseline {_signed(ends.low, metric)} in this run: {answer.verdict}"
+    if answer.basis == "covered":
+        return f"candidate minus baseline {_signed(ends.low, metric)} where known: {answer.verdict} ({why})"
+    if answer.basis == "interval":
+        told = f"{_range(ends, metric)} in the end, {level}, however often you look"
+    else:
+        told = f"{_range(ends, metric)} still possible, unless results are corrected ({why})"
+    if answer.unrelated is not None:
+        told += f"; {_range(answer.unrelated, metric)} if the order has nothing to do with difficulty"
+    return f"{answer.verdict}, candidate minus baseline {told}"
+
+
+def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
+    told = []
+    if answer.interval is not None:
+        told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
+    if answer.worse is not None:
+        told.append(
+            f"e-value that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
+        )
+    return (
+        f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before all trials are final'}"
+    )
+
+
+def _target_words(answer: TargetAnswer) -> str:
+    if answer.low is None or answer.high is None:
+        return f"{answer.verdict}, no plan says what is still possible"
+    if answer.verdict is not GateVerdict.UNDECIDED and answer.low == answer.high:
+        return f"{answer.verdict}, pass rate {percent(answer.low)}, {percent(answer.target)} wanted"
+    return (
+        f"{answer.verdict}, pass rates of {percent(answer.low)} to {percent(answer.high)} still possible, "
+        f"{percent(answer.target)} wanted"
+    )
+
+
+def _not_begun(result: GateResult) -> list[str]:
+    sides = (result.candidate, result.baseline)
+    return [side.source for side in sides if side and side.agent_model is None]
+
+
+def _listed_tasks(tasks: Sequence[str]) -> str:
+    left = len(tasks) - LISTED
+    return ", ".join(tasks[:LISTED]) + (f" and {left:,} more" if left > 0 else "")
+
+
+def _called(side: GateSide) -> str:
+    """What a side is called: its agent and run, where they are known."""
+    return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
+
+
+def _evidence(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _range(ends: GateEnds, metric: str) -> str:
+    low = _signed(ends.low, metric).removesuffix(POINTS)
+    return f"{low} to {_signed(ends.high, metric)}"
+
+
+def _signed(value: float, metric: str) -> str:
+    return points(value) if metric == PRIMARY_METRIC else f"{value:+.4g}"
+
+
+def _amount(value: float, metric: str) -> str:
+    return f"{100 * value:g}{POINTS}" if metric == PRIMARY_METRIC else f"{value:g}"
+
+
+# -----------------------------------------------------------------------------
+# What a gate says of two agents as they stand: the numbers of `inference`, put into a verdict. Pure.
+
 
 Values = Mapping[Task, Sequence[float]]
 """A metric's values by task."""
@@ -278,3 +542,178 @@ def _oriented(ends: Ends | None, *, higher: bool) -> Ends | None:
 
 def _ends(found: Ends | Interval | None) -> GateEnds | None:
     return None if found is None else GateEnds(low=float(found.low), high=float(found.high))
+
+
+# -----------------------------------------------------------------------------
+# Which agent of which run a text names: RUN, RUN/AGENT:MODEL, or in a file with one run AGENT:MODEL.
+
+
+SHOWN = 5
+
+
+class NoSuchSide(Exception):
+    """There is no such run or agent, or a text names several."""
+
+
+def possible_runs(text: str) -> list[str]:
+    """Every run that a text may name, the longest id first: ids and models may hold slashes.
+
+    >>> possible_runs("nightly/terminus:openai/gpt-5")
+    ['nightly/terminus:openai/gpt-5', 'nightly']
+    """
+    return [run_id for run_id, _ in _readings(text)]
+
+
+def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool) -> Entrant:
+    """The side that a text names.
+
+    Args:
+        source: what the side is called.
+        text: what names it; in a file "" is its only run.
+        runs: those that are known.
+        fixed: nothing more comes: what is missing now is an error.
+
+    Raises:
+        NoSuchSide: it names none, though nothing more comes; or several agents.
+    """
+    found = next(((runs[name], label) for name, label in _readings(text) if name in runs), None)
+    if found is None and fixed and len(runs) == 1 and (":" in text or not text):
+        found = next(iter(runs.values())), text
+    if found is None:
+        if fixed:
+            raise NoSuchSide(_no_run(source, text, runs))
+        return Entrant(source, None)
+    run, label = found
+    group = _agent(source, run, label, fixed=fixed)
+    trials = None if group is None else Contestant(run, group, fixed=fixed)
+    return Entrant(source, trials, run.run_id)
+
+
+def _readings(text: str) -> Iterator[tuple[str, str]]:
+    """Run and label, the longest run first; a label has a colon."""
+    yield text, ""
+    for at in range(len(text) - 1, 0, -1):
+        if text[at] == "/" and ":" in text[at + 1 :]:
+            yield text[:at], text[at + 1 :]
+
+
+def _agent(source: str, run: RunState, label: str, *, fixed: bool) -> GroupId | None:
+    """The agent of that label, or the only one that is no baseline; None: it may still come."""
+    run.count()
+    over = fixed or run.plan.finished is not None
+    if label:
+        named = {group.agent_model: group for group in _every_agent(run)}
+        if label not in named and over:
+            raise NoSuchSide(_no_agent(source, run, label, [name for name in named if name]))
+        return named.get(label)
+    agents = compared_agents(run)
+    if len(agents) > 1 or (over and not agents):
+        names = [group.agent_model or "" for group in agents]
+        raise NoSuchSide(
+            f"{visible(source)} has {len(agents)} agents that are no baselines"
+            + (f"; name one: {source}/AGENT:MODEL, of {_listed_names(names)}" if names else "")
+        )
+    return agents[0] if agents else None
+
+
+def _every_agent(run: RunState) -> set[GroupId]:
+    """Every agent:model of a run, baselines and planned ones too."""
+    seen = {group for group in run.scores.roster.groups() if group.agent and group.tier is None}
+    return seen | {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
+
+
+def _no_agent(source: str, run: RunState, label: str, known: Collection[str]) -> str:
+    close = get_close_matches(label, known, n=SHOWN, cutoff=0.4)
+    known_names = _listed_names(sorted(known)) or "none"
+    hint = f"Did you mean {_listed_names(close)}?" if close else f"It has {known_names}."
+    return f"run {run.run_id!r} of {source} has no agent {label!r}. {hint}"
+
+
+def _no_run(source: str, text: str, runs: Mapping[str, RunState]) -> str:
+    known = sorted(runs)
+    if text:
+        return f"{source} holds no run or agent {text!r}. Its runs: {_listed_names(known) or 'none'}"
+    if not known:
+        return f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines"
+    return f"{source} holds {len(known)} runs; name one: {source}/RUN, of {_listed_names(known)}"
+
+
+def _listed_names(names: Collection[str]) -> str:
+    shown = ", ".join(list(names)[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown}, ..."
+
+
+# -----------------------------------------------------------------------------
+# Sentences about two agents of different runs while one goes on: pairs in order, from both logs. Pure.
+
+
+def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
+    """A comparison, and what the order of the trials allows to say across two runs.
+
+    Args:
+        found: the two sides compared.
+        a, b: their runs, folded; None: its log is not at hand, so nothing is added.
+    """
+    if a is None or b is None or not needs_order(found):
+        return found
+    return with_words(found, ordered_words(a, b, found.a.agent_model, found.b.agent_model))
+
+
+def with_words(found: Comparison, said: Iterable[str]) -> Comparison:
+    """A comparison with more sentences, before its own; each stands once."""
+    return found.model_copy(update={"words": list(dict.fromkeys([*said, *found.words]))})
+
+
+def needs_order(found: Comparison) -> bool:
+    """Whether there may be something to say: two runs, and results are missing."""
+    return not found.ended and found.a.run != found.b.run
+
+
+def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> list[str]:
+    """The sentences about the final pass rates (inference 8); [] once all is in, and of several agents.
+
+    Args:
+        a, b: two folded runs; of one and the same there is nothing to add, `between` has its words.
+        a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+    """
+    if a.run_id == b.run_id:
+        return []
+    try:
+        ours, theirs = _entrant_of(a, a_agent), _entrant_of(b, b_agent)
+    except NoSuchSide:
+        return []
+    result = judge(ours, theirs, Terms(max_drop=Fraction()))
+    final, other = result.final, result.baseline
+    if other is None or final is None or final.basis == "exact" or final.ends is None:
+        return []
+    return _order_words(_name(result.candidate), _name(other), final, final.ends)
+
+
+def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
+    text = f"{run.run_id}/{agent_model}" if agent_model else run.run_id
+    return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
+
+
+def _name(side: GateSide) -> str:
+    return f"{side.agent_model} of {side.run_id}"
+
+
+def _order_words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
+    ahead, behind = (a, b) if ends.low > 0 else (b, a)
+    apart = ends.low > 0 or ends.high < 0
+    low, high = (ends.low, ends.high) if ahead == a else (-ends.high, -ends.low)
+    if final.basis == "interval":
+        whose = f"{ahead} ahead of {behind} in the final pass rate" if apart else f"{a} minus {b}"
+        shown = (low, high) if apart else (ends.low, ends.high)
+        return [f"{whose}: {_range_words(*shown)} in the end; 95 %, however often you look"]
+    said = [f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"] if apart else []
+    if final.unrelated is not None:
+        said.append(
+            f"{a} minus {b}: {_range_words(final.unrelated.low, final.unrelated.high)} in the end, if the "
+            "order has nothing to do with difficulty"
+        )
+    return said
+
+
+def _range_words(low: float, high: float) -> str:
+    return f"{ends_in_points(low, high)} points"

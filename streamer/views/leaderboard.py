@@ -7,24 +7,188 @@ for its agent:model: the sums by task that pooling needs are published of passes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from streamer.client.lifecycle import state_of
-from streamer.client.results import BoardRun
-from streamer.inference.ability import Clusters, rate_interval
-from streamer.inference.paired import Attempts
-from streamer.inference.ranks import places_at_end
-from streamer.schemas.base import Message, Number
-from streamer.schemas.canonical import json_number
-from streamer.schemas.comparison import Rank
-from streamer.schemas.metrics import PRIMARY_METRIC, BoardMetric, board_metric
-from streamer.views.board_entries import Entry, LeftOut, entries_of
-from streamer.views.models import Ends, Label
-from streamer.views.trend import Change, TrendPoint, change_between
+from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
+from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id
+from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
+from streamer.schemas.summaries import AgentModelSummary, Rank, is_over, state_of
+from streamer.schemas.wire import json_number
+from streamer.statistics.ability import Clusters, rate_interval
+from streamer.statistics.pairs import Attempts, Paired, paired, places_at_end
+from streamer.text import UNSEEN, ends_in_points, points, shown
+from streamer.views.columns import Board, Column, found, metric, named
+from streamer.views.compare import EITHER, between, task_pairs
+from streamer.views.models import Ends, HistoryPoint, Label
+from streamer.views.tables import Document, Table, place, table_of, text
+
+# -----------------------------------------------------------------------------
+# Who stands on the leaderboards of benchmarks: each agent:model of each run, and who is left out. Pure.
+
+
+LeftOut = Literal["unfinished", "tiny", "no_benchmark", "not_compared"]
+
+LEAST_TASKS = 5
+"""Even if one agent passes all of fewer tasks and another none, the sign test cannot tell them apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An agent:model of one run.
+
+    Attributes:
+        run: the run.
+        agent: its summary there.
+        value: the metric's.
+        interval: of the value, on tasks like these; None: not known.
+        tasks: its trials by task; {} while the run is not over.
+        left_out: why the run is not pooled; None: it is.
+    """
+
+    run: BoardRun
+    agent: AgentModelSummary
+    value: float
+    interval: Ends | None
+    tasks: dict[str, Attempts]
+    left_out: LeftOut | None
+
+    @property
+    def when(self) -> tuple[datetime, str]:
+        """Event time of the run's last event, and its id."""
+        return self.run.run.last_event_at or datetime.min.replace(tzinfo=UTC), self.run.run.run_id
+
+
+def entries_of(runs: Iterable[BoardRun], of: BoardMetric, *, pooled: bool) -> list[Entry]:
+    """Every agent:model of every run that has the metric, baselines left out (R4).
+
+    Args:
+        runs: of one benchmark.
+        of: the metric.
+        pooled: the runs may be pooled; False: their benchmark is not known.
+    """
+    held = [entry for run in runs for entry in _entries(run, of)]
+    most = max((len(entry.tasks) for entry in held if entry.left_out is None), default=0)
+    return [_mark(entry, most, pooled=pooled) for entry in held]
+
+
+def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
+    over = is_over(run.run) and run.run.degraded is None and not run.run.provisional
+    for agent in run.agents:
+        stored, label = agent.model_dump(mode="json"), agent.agent_model
+        value = None if agent.baseline else of.value(stored)
+        if value is None:
+            continue
+        held = {task: Attempts(*numbers[label]) for task, numbers in run.tasks.items() if label in numbers}
+        finished = over and not agent.provisional
+        left_out: LeftOut | None = None if held else "not_compared"
+        yield Entry(run, agent, value, _interval(of, stored), held, left_out if finished else "unfinished")
+
+
+def _mark(entry: Entry, most: int, *, pooled: bool) -> Entry:
+    if entry.left_out is not None:
+        return entry
+    if not pooled:
+        return replace(entry, left_out="no_benchmark")
+    tiny = len(entry.tasks) < LEAST_TASKS or 2 * len(entry.tasks) < most
+    return replace(entry, left_out="tiny") if tiny else entry
+
+
+def _interval(of: BoardMetric, agent: Mapping[str, object]) -> Ends | None:
+    """The interval that the summary of one run has of a metric."""
+    beside = {
+        "pass_rate": ("uncertainty", "ability"),
+        "mean_cost": ("statistics", "cost_usd"),
+        "mean_speedup": ("formulacode",),
+    }
+    path = beside.get(of.name, of.path[:-1] if of.path[-1] == "mean" else None)
+    if path is None:
+        return None
+    before = "mean_speedup_" if of.name == "mean_speedup" else ""
+    low, high = found(agent, (*path, f"{before}low")), found(agent, (*path, f"{before}high"))
+    return Ends(low=low, high=high) if isinstance(low, float) and isinstance(high, float) else None
+
+
+# -----------------------------------------------------------------------------
+# An agent:model over the nights: its finished runs of one benchmark, and whether the last change is real.
+
+
+class TrendPoint(Message):
+    """One finished run of an agent:model."""
+
+    run: str = Field(description="Run id.")
+    at: Instant | None = Field(description="Event time of its last event.")
+    value: Number = Field(description="In the unit of the metric.")
+    interval: Ends | None = Field(description="On tasks like these, 95 %; null: none is known.")
+    trials: int = Field(ge=0, description="Trials of the run.")
+
+
+class Change(Message):
+    """The newest finished run of an agent:model against the one before, on their common tasks."""
+
+    before: str = Field(description="Run id of the older run.")
+    after: str = Field(description="Run id of the newer run.")
+    difference: float | None = Field(
+        description="Pass rate after minus before, over known trials of common tasks; null: none."
+    )
+    interval: Ends | None = Field(
+        description="Of the difference, 95 %, clustered; null: trials are unknown, or under two tasks."
+    )
+    p_value: float | None = Field(
+        ge=0,
+        le=1,
+        description="Exact two-sided sign test over the tasks with equal attempts; null: trials are unknown, "
+        "or there is no such task.",
+    )
+    certain: bool = Field(
+        description="The sign test shows it at 5 %, and the mean agrees; or, where trials are unknown, an "
+        "e-value of 40 does (inference 7)."
+    )
+    said: str = Field(
+        description="The difference, its interval, and `real`, `may be chance` or `attempts differ`."
+    )
+    words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
+
+
+def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Change:
+    """How an agent:model changed from one finished run to the next.
+
+    It is one comparison that was chosen before its outcome was seen. Of twenty agents that did not change,
+    about one looks as if it had.
+    """
+    found = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
+    older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
+    ended = not before.run.provisional and not after.run.provisional
+    ends = found.interval
+    certain = found.certain or (not found.ended and max(found.better, found.worse) >= EITHER)
+    return Change(
+        before=before.run.run_id,
+        after=after.run.run_id,
+        difference=found.difference,
+        interval=ends and Ends(low=ends.low, high=ends.high),
+        p_value=found.p_value,
+        certain=certain,
+        said=_said(found, certain=certain),
+        words=between(newer, older, agent_model, agent_model, ended=ended),
+    )
+
+
+def _said(found: Paired, *, certain: bool) -> str:
+    if found.difference is None:
+        return UNSEEN
+    ends, untested = found.interval, found.uneven == found.tasks
+    between = f" {ends_in_points(ends.low, ends.high)}" if ends else ""
+    judged = "real" if certain else "attempts differ" if untested else "may be chance"
+    return f"{points(found.difference)}{between}, {judged}"
+
+
+# -----------------------------------------------------------------------------
+# Leaderboards of benchmarks: the runs of each pooled by agent:model, with intervals and ranks. Pure.
+
 
 LEFT_OUT: dict[LeftOut, str] = {
     "tiny": "tiny",
@@ -272,3 +436,248 @@ def _change(entries: Sequence[Entry]) -> Change | None:
     if benchmark is None or before is None:
         return None
     return change_between(before.run, after.run, after.agent.agent_model)
+
+
+# -----------------------------------------------------------------------------
+# Leaderboards of benchmarks as tables and as a document: terminal, HTML file and page say the same.
+
+
+POOLED = Board(
+    "Leaderboard of a benchmark",
+    (
+        Column("agent", "agent:model", "agent", ("agent_model",)),
+        Column("order", "order", "count", ("order",), on=("text",)),
+        Column("rank", "place", "number", ("rank",), hint="Where it may truly stand, with 95 %"),
+        Column("value", "value", "number", ("value",)),
+        Column("interval", "95 %", "number", ("interval",), on=("text",)),
+        Column("trials", "trials", "count", ("trials",)),
+        Column("tasks", "tasks", "count", ("tasks",)),
+        Column("unknown", "unknown", "some", ("unknown",), hint="Trials without a final value"),
+        Column("runs", "runs", "count", ("runs",), hint="Finished runs that are pooled"),
+        Column("newest", "newest run", "name", ("newest",)),
+        Column("trend", "run by run", "state", ("trend",), hint="Finished runs, the oldest first"),
+        Column("change", "change", "state", ("change",), hint="The newest run against the one before"),
+        Column("why", "left out", "state", ("why",), on=("text",)),
+    ),
+)
+"""The columns of a leaderboard that pools runs, on every surface."""
+
+RANKED = (
+    "place: with 95 % probability no agent's true place is outside its range, all agents at once "
+    "(one-sided sign tests on common tasks, Holm). This holds for one board that was fixed beforehand, not "
+    "for the best of many nights. Of every two agents as many of the newest runs count as give both equal "
+    "attempts at a task. Without such runs the task tells them not apart, and ranges become wider."
+)
+NOT_RANKED = {
+    "metric": "No ranks: two agents are tested against each other by passes alone, not by this metric.",
+    "too_many_agents": "No ranks: more than 60 agents.",
+    "one_agent": "No ranks: fewer than two agents have a finished run.",
+}
+ALL_RUNS = (
+    "The value is of all finished runs together; 95 % is about tasks like these, clustered by task. "
+    "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's."
+)
+NEWEST = "The value and its 95 % are of the newest finished run: only passes can be pooled over runs."
+UNKNOWN = (
+    "unknown: trials without a final value, such as without a verdict. They count as not passed in the "
+    "value, and both ways in the place and in the change."
+)
+CHANGED = (
+    "change: the newest run against the one before of the same benchmark. real: the sign test over the "
+    "common tasks with equal attempts shows it at 5 %. attempts differ: there is no such task. Of 20 "
+    "unchanged agents about one looks changed."
+)
+MIXED = "Benchmarks are mixed: values of different tasks stand beside each other."
+
+POINTS_LISTED = 5
+
+
+def leaderboard_tables(boards: Iterable[BenchmarkBoard], limit: int | None = None) -> list[Table]:
+    """A table for each benchmark: ranked agents first, runs that are left out below and marked.
+
+    Args:
+        limit: at most so many rows of each table; None: all.
+    """
+    return [_table(board, limit) for board in boards]
+
+
+def leaderboard_document(
+    boards: Sequence[BenchmarkBoard], facts: Sequence[str], limit: int | None = None
+) -> Document:
+    """All boards as one document.
+
+    Args:
+        facts: what they were narrowed to, such as a label.
+        limit: as of `leaderboard_tables`.
+    """
+    lines = [] if any(board.rows or board.below for board in boards) else ["No agent is on this board."]
+    return Document("Leaderboard", facts, lines, leaderboard_tables(boards, limit))
+
+
+def with_words(boards: Iterable[BenchmarkBoard]) -> list[BenchmarkBoard]:
+    """The same boards, each with its title and its notes."""
+    return [board.model_copy(update={"title": title_of(board), "notes": notes_of(board)}) for board in boards]
+
+
+def value_column(board: BenchmarkBoard) -> Column:
+    """The column that says how values of a board are written and what they are called."""
+    if board.metric in BOARD_METRICS:
+        return metric(board.metric, path=("value",), sort=None)
+    direction = "higher" if board.higher_is_better else "lower"
+    says = {"unit": board.unit, "label": board.label, "direction": direction}
+    return replace(named(board.metric, says), path=("value",), sort=None)
+
+
+def title_of(board: BenchmarkBoard) -> str:
+    """What stands above a board; names from outside stand in it."""
+    if board.mixed:
+        name = "All runs"
+    elif board.benchmark is None:
+        name = "Runs that name no benchmark"
+    else:
+        name = " ".join(
+            [shown(board.benchmark), *([shown(board.versions[0])] if len(board.versions) == 1 else [])]
+        )
+    return f"{name}: {value_column(board).title}, {'highest' if board.higher_is_better else 'lowest'} first"
+
+
+def notes_of(board: BenchmarkBoard) -> list[str]:
+    """What the columns of a board mean, and why some say nothing; a sentence or two each."""
+    said = [MIXED] if board.mixed else []
+    if len(board.versions) > 1:
+        said.append(f"Versions of the benchmark are pooled: {', '.join(map(shown, board.versions))}.")
+    if board.rows:
+        said.append(ALL_RUNS if board.metric == "pass_rate" else NEWEST)
+        said.append(RANKED if board.rank_missing is None else NOT_RANKED[board.rank_missing])
+    if any(row.unknown for row in board.rows):
+        said.append(UNKNOWN)
+    if any(row.change for row in board.rows):
+        said.append(CHANGED)
+    return said
+
+
+def _table(board: BenchmarkBoard, limit: int | None) -> Table:
+    value = value_column(board)
+    columns = tuple(value if column.name == "value" else column for column in POOLED.columns)
+    rows = [_row(row, value) for row in (*board.rows, *board.below)][:limit]
+    return table_of(replace(POOLED, columns=columns), rows, title_of(board))._replace(
+        note="\n".join(notes_of(board))
+    )
+
+
+def _row(row: BoardRow, value: Column) -> dict[str, Any]:
+    ends = row.interval
+
+    def write(one: float | str) -> str:
+        return text(value, {"value": one})
+
+    points = [write(point.value) for point in row.trend[-POINTS_LISTED:]] if len(row.trend) > 1 else []
+    return {
+        **row.model_dump(include={"agent_model", "order", "trials", "tasks", "unknown", "value", "why"}),
+        "rank": place(row.rank) if row.rank else UNSEEN,
+        "interval": f"[{write(ends.low)}, {write(ends.high)}]" if ends else None,
+        "runs": len(row.runs),
+        "newest": row.runs[0],
+        "trend": ", ".join(points) or None,
+        "change": row.change.said if row.change else None,
+    }
+
+
+# -----------------------------------------------------------------------------
+# The history of a run as points of a chart: few enough to draw, the latest of every group among them.
+
+
+COUNTS = ("trials", "done", "planned")
+NUMBERS = (
+    "accuracy",
+    "pass_rate",
+    "composite_score",
+    "total_cost",
+    "cost_of_pass",
+    "mean_speedup",
+    "agent_advantage",
+)
+_NOT_FINITE = {"Infinity", "-Infinity", "NaN"}
+
+T = TypeVar("T")
+
+
+def history_points(entries: Iterable[HistoryEntry], kind: str | None, limit: int) -> list[HistoryPoint]:
+    """Entries as points, oldest first.
+
+    Args:
+        entries: oldest first.
+        kind: only these; None: all.
+        limit: at most so many points per group, 2 or more.
+    """
+    groups: dict[tuple[str, str], list[HistoryEntry]] = {}
+    for entry in entries:
+        if kind in (None, entry.kind):
+            groups.setdefault((entry.kind, entry.group), []).append(entry)
+    kept = [entry for group in groups.values() for entry in thinned(group, limit)]
+    return [point_of(entry) for entry in sorted(kept, key=lambda entry: _order(entry.id))]
+
+
+def thinned(items: Sequence[T], limit: int) -> list[T]:
+    """At most `limit` (2 or more) of the items, evenly spread, the first and the last among them.
+
+    >>> thinned([1, 2, 3, 4, 5], 3), thinned([1, 2], 3), thinned([], 3)
+    ([1, 3, 5], [1, 2], [])
+    """
+    if len(items) <= limit:
+        return list(items)
+    step = (len(items) - 1) / (limit - 1)
+    return [items[round(number * step)] for number in range(limit)]
+
+
+def point_of(entry: HistoryEntry) -> HistoryPoint:
+    """One entry with its numbers as numbers."""
+    tier, agent_model = group_of(entry.kind, entry.group)
+    numbers: dict[str, Any] = {name: _plain_number(entry.headline.get(name)) for name in NUMBERS}
+    counts: dict[str, Any] = {name: _count(entry.headline.get(name)) for name in COUNTS}
+    named: dict[str, Any] = {
+        name.removeprefix(NAMED): _plain_number(mean)
+        for name, mean in entry.headline.items()
+        if name.startswith(NAMED)
+    }
+    provisional = entry.headline.get("provisional")
+    return HistoryPoint(
+        id=entry.id,
+        kind=entry.kind,  # type: ignore[arg-type]
+        agent_model=agent_model,
+        tier=tier,
+        epoch=entry.epoch,
+        state_version=entry.state_version,
+        last_event_at=entry.last_event_at,
+        deleted=entry.deleted,
+        grade=entry.headline.get("grade"),  # type: ignore[arg-type]
+        metrics=named,
+        provisional=None if provisional is None else provisional == "true",
+        **numbers,
+        **counts,
+    )
+
+
+def group_of(kind: str, suffix: str) -> tuple[str | None, str | None]:
+    """Tier and agent:model of a group, from what follows the kind in the suffix of its Redis key.
+
+    >>> group_of("tier", "T1:a%3Ab:m"), group_of("agent_model", "a:m"), group_of("run", "")
+    (('T1', 'a%3Ab:m'), (None, 'a:m'), (None, None))
+    """
+    parts = [decode_id(part) for part in suffix.split(":")] if suffix else []
+    tier = parts.pop(0) if kind == "tier" else None
+    return tier, agent_model_label(*parts) if len(parts) == 2 else None
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    """Redis stream ids are `milliseconds-number`."""
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+def _plain_number(text: str | None) -> float | str | None:
+    return text if text is None or text in _NOT_FINITE else float(text)
+
+
+def _count(text: str | None) -> int | None:
+    return None if text is None else int(text)

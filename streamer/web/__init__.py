@@ -4,7 +4,202 @@ Answers come from Redis, single trials and folded runs from the log. Only `POST 
 publishes events to the broker.
 """
 
+from __future__ import annotations
+
+import errno
+import io
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import quote
+
+# -----------------------------------------------------------------------------
+# Live boards in a browser: a JSON API, Server-Sent Events, and one page that needs no build step.
+
 
 STATIC = Path(__file__).with_name("static")
 """The page's files; reports are made of them too."""
+
+
+# -----------------------------------------------------------------------------
+# The port that the page is served on. Loads no web server, so that `up` can choose the port at once.
+
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8720
+BACKLOG = 512
+
+
+class ServeError(Exception):
+    """The server cannot start as it was asked to."""
+
+
+class AddressInUse(ServeError):
+    """The port is taken, or the address is not ours."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        super().__init__(f"Cannot listen on {host} port {port}: {error.strerror}. Name another with --port")
+
+
+def listening(host: str, port: int | None) -> socket.socket:
+    """A socket that is bound; AddressInUse if it cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        try:
+            listener.bind((host, DEFAULT_PORT if port is None else port))
+        except OSError as error:
+            if port is not None or error.errno != errno.EADDRINUSE:
+                raise
+            listener.bind((host, 0))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(host, DEFAULT_PORT if port is None else port, error) from error
+    return listener
+
+
+def available_port(port: int | None = None) -> int:
+    """The port that a server on this machine would get; AddressInUse if it is taken."""
+    with listening(DEFAULT_HOST, port) as listener:
+        return int(listener.getsockname()[1])
+
+
+# -----------------------------------------------------------------------------
+# Which tokens a server needs. Loads no web server, so that `up` can check them at once.
+
+
+MIN_TOKEN_CHARACTERS = 16
+
+
+class TokenNeeded(ServeError):
+    """Open to other hosts, and no token."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
+            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
+        )
+
+
+class TokenTooShort(ServeError):
+    """A token that could be guessed."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
+
+
+class SameToken(ServeError):
+    """One token for both uses: every viewer could publish."""
+
+    def __init__(self) -> None:
+        super().__init__("--token and --publish-token are the same. Give two, so that viewers cannot publish")
+
+
+def check_tokens(host: str, token: str | None, publish_token: str | None) -> None:
+    """That others need a token, and that tokens are good ones.
+
+    Raises:
+        ServeError: they are not.
+    """
+    for option, given in (("--token", token), ("--publish-token", publish_token)):
+        if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
+            raise TokenTooShort(option)
+    if token is not None and token == publish_token:
+        raise SameToken
+    if token is None and not is_loopback(host):
+        raise TokenNeeded(host)
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# -----------------------------------------------------------------------------
+# Where a browser finds the page: addresses that can be opened, and a QR code of the one for phones.
+
+
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - it is compared with, not listened on
+"""Hosts that stand for every address of this machine."""
+
+_ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses of documentation (RFC 5737, RFC 3849): no packet is sent there."""
+
+
+def addresses(host: str, port: int, own: Sequence[str] = ()) -> list[str]:
+    """The addresses of the page that can be opened, the one for other machines first.
+
+    Args:
+        host: that the server listens on.
+        port: likewise.
+        own: addresses of this machine in its networks.
+
+    >>> addresses("127.0.0.1", 8720), addresses("::1", 8720)
+    (['http://127.0.0.1:8720/'], ['http://[::1]:8720/'])
+    >>> addresses("0.0.0.0", 8720, ["10.1.2.3"])
+    ['http://10.1.2.3:8720/', 'http://127.0.0.1:8720/']
+    """
+    loopback = "::1" if host == "::" and not own else "127.0.0.1"
+    hosts = [*own, loopback] if host in EVERYWHERE else [host]
+    return [f"http://{f'[{name}]' if ':' in name else name}:{port}/" for name in hosts]
+
+
+def own_addresses(host: str) -> list[str]:
+    """The addresses under which other machines find this one; [] without a network.
+
+    Args:
+        host: that the server listens on: "0.0.0.0" has no IPv6 addresses.
+    """
+    families = (socket.AF_INET, socket.AF_INET6) if host == "::" else (socket.AF_INET,)
+    found = []
+    for family in families:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((_ELSEWHERE[family], 9))  # chooses a route, and sends nothing
+            found.append(str(probe.getsockname()[0]))
+    return [name for name in found if not is_loopback(name)]
+
+
+def announcement(host: str, port: int, token: str | None, *, on_terminal: bool) -> list[str]:
+    """Where the page is, in lines; on a terminal with a QR code, if other machines can open it.
+
+    Args:
+        host, port: that the server listens on.
+        token: a client must know it; the QR code has it, the printed addresses have not. None: no token.
+        on_terminal: whether people read the lines.
+
+    >>> announcement("127.0.0.1", 8720, None, on_terminal=True)
+    ['http://127.0.0.1:8720/']
+    """
+    lines = addresses(host, port, own_addresses(host) if host in EVERYWHERE else [])
+    name = lines[0].split("/")[2].rpartition(":")[0].strip("[]")
+    if on_terminal and not is_loopback(name):
+        lines.append("with a phone in the same network" + "; the code holds the token" * (token is not None))
+        lines += qr_code(lines[0] + (f"?token={quote(token, safe='')}" if token else "")).splitlines()
+    return lines
+
+
+def qr_code(text: str) -> str:
+    """The text as a QR code of half blocks, for a dark or a light terminal.
+
+    >>> lines = qr_code("http://10.1.2.3:8720/").splitlines()
+    >>> len(lines), len({len(line) for line in lines})
+    (17, 1)
+    """
+    import segno
+
+    out = io.StringIO()
+    segno.make(text, error="l", micro=False).terminal(out, border=4, compact=True)
+    return out.getvalue().rstrip("\n")

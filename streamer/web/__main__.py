@@ -7,8 +7,8 @@ import os
 import sys
 
 from streamer.settings import Settings
-from streamer.web.listening import DEFAULT_HOST
-from streamer.web.server import run_server
+from streamer.web import DEFAULT_HOST
+from streamer.web.app import run_server
 
 if __name__ == "__main__":
     run_server(

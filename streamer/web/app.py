@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any, TypeVar, get_origin
+from functools import cache, partial
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_origin
 from urllib.parse import unquote
 
-from pydantic import ValidationError
+import uvicorn
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
@@ -22,22 +29,290 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streamer.kafka.errors import KafkaError, broker_problem
-from streamer.schemas.canonical import canonical_json
-from streamer.web import STATIC
-from streamer.web.answers import OPERATIONS, values_of
-from streamer.web.boards_module import boards_module
-from streamer.web.downloads import DOWNLOADS, download
-from streamer.web.models import AsOfQuery, Query
-from streamer.web.openapi import STREAMS, openapi
-from streamer.web.operation import BadQuery, Operation
-from streamer.web.player import player
-from streamer.web.problems import Refused, problem, status_of
-from streamer.web.publishing import publish_events
-from streamer.web.request_checks import EVENTS_PATH, SESSION_PATH, RequestChecks
-from streamer.web.resources import Web
-from streamer.web.rooms import Room
-from streamer.web.trial_answers import recorded
+from streamer.schemas.events import EVENT_TYPES
+from streamer.schemas.export import VERSION, definitions
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.storage.kafka import KafkaError, broker_problem
+from streamer.storage.redis import check_protocol
+from streamer.text import visible
+from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
+from streamer.web.api import DOWNLOADS, OPERATIONS, WRITERS, Web, download, recorded, values_of
+from streamer.web.connections import (
+    EVENTS_PATH,
+    IDLE_SECONDS,
+    MOST_PER_ADDRESS,
+    SESSION_PATH,
+    Connections,
+    LimitedProtocol,
+    RequestChecks,
+)
+from streamer.web.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind, publish_events
+from streamer.web.live import Room
+from streamer.web.models import (
+    AsOfQuery,
+    BadQuery,
+    Operation,
+    Problem,
+    PublishedEvents,
+    Query,
+    Refused,
+    problem,
+    status_of,
+)
+from streamer.web.pages import boards_module, hash_of
+
+# -----------------------------------------------------------------------------
+# The OpenAPI 3.1 document of the API, made from the operations and their models.
+
+
+REFERENCE = "#/components/schemas/{model}"
+STREAMS = {
+    "/api/updates": "The list of runs as it changes.",
+    "/api/runs/{run}/updates": "A run, its agents and its tiers as they change.",
+}
+"""Paths that answer with Server-Sent Events."""
+
+_ABOUT_STREAMS = (
+    "Server-Sent Events. `snapshot`: forget what you know, everything follows. `run_summary`, "
+    "`agent_model_summary`, `tier_summary`: a summary as it stands now, the same JSON as elsewhere; a "
+    "run has its `state` besides, and is told again when that changes by the passing of time alone. "
+    "`deleted`: an object with run_id, type, tier and agent_model; that summary is gone. `told`: now you "
+    "know everything. Send Last-Event-ID to be told only what changed since; where the server does not "
+    "remember, it begins with a snapshot. Of a summary that changes often only the latest state is told."
+)
+
+_ABOUT_PUBLISHING = (
+    "Answered once the broker has acknowledged every event. Events keep their order. An invalid event is "
+    "published as it came: the worker puts it into the rejection topic with its bytes. No Content-Encoding; "
+    f"at most {MAX_BODY_BYTES:,} bytes, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES:,} bytes an event. "
+    "Sending the same events again does no harm: duplicates do not count."
+)
+_REFUSALS = {
+    "400": "The body is not JSON, or neither an array nor an object.",
+    "401": "The token for publishing is missing or wrong.",
+    "403": "Publishing is off, the token is for viewing only, or a page of another site asks.",
+    "413": "Too large: the body, one event, or the number of events.",
+    "415": "Another Content-Type, or a Content-Encoding.",
+    "429": "Too many events wait for the broker. Send the same body after Retry-After seconds.",
+    "503": "The broker did not acknowledge all events. Send the same body after Retry-After seconds.",
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The whole document."""
+    models: set[type[BaseModel]] = {operation.model for operation in OPERATIONS}
+    models |= {Problem, PublishedEvents}
+    in_order = sorted(models, key=lambda model: model.__name__)
+    references, answers = models_json_schema(
+        [(model, "serialization") for model in in_order], ref_template=REFERENCE, by_alias=True
+    )
+    named = {model: reference for (model, _), reference in references.items()}
+    paths = {operation.path: {"get": _get(operation, named[operation.model])} for operation in OPERATIONS}
+    paths |= {path: {"get": _stream(path, summary)} for path, summary in STREAMS.items()}
+    paths |= {path: {"get": _file_operation(path, ending)} for path, ending in DOWNLOADS.items()}
+    paths[EVENTS_PATH] = {"post": _post(named[PublishedEvents])}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Streamer",
+            "version": VERSION,
+            "description": "Numbers that are not finite are the texts Infinity, -Infinity and "
+            "NaN. Ids in paths are percent-encoded, a slash as %2F.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": definitions(EVENT_TYPES) | answers["$defs"],
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "Where serve has a --token."},
+                "publish_token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "To publish, where serve has a --publish-token or a --token.",
+                },
+            },
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "array", "items": reference} if operation.many else reference
+    if operation.file_name is not None:
+        schema = {"type": "string", "description": "A file to keep."}
+    return {
+        "operationId": _id(operation.path),
+        "summary": operation.summary,
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
+        "responses": {
+            "200": {"description": "The answer.", "content": {operation.media: {"schema": schema}}},
+            "default": _PROBLEM,
+        },
+    }
+
+
+def _post(answer: dict[str, Any]) -> dict[str, Any]:
+    event = {"oneOf": [{"$ref": REFERENCE.format(model=model.__name__)} for model in EVENT_TYPES]}
+    return {
+        "operationId": _id(EVENTS_PATH),
+        "summary": "Publish events.",
+        "description": _ABOUT_PUBLISHING,
+        "security": [{}, {"publish_token": []}],
+        "requestBody": {
+            "required": True,
+            "content": {
+                BodyKind.LINES.value: {"schema": {"type": "string", "description": "One event per line."}},
+                BodyKind.JSON.value: {"schema": {"anyOf": [{"type": "array", "items": event}, event]}},
+            },
+        },
+        "responses": {
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
+            **{status: _refusal(status, meaning) for status, meaning in _REFUSALS.items()},
+            "default": _PROBLEM,
+        },
+    }
+
+
+def _refusal(status: str, meaning: str) -> dict[str, Any]:
+    after = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+    return _PROBLEM | {"description": meaning} | ({"headers": after} if status in ("429", "503") else {})
+
+
+def _stream(path: str, summary: str) -> dict[str, Any]:
+    resume = [
+        {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}},
+        {
+            "name": "last_event_id",
+            "in": "query",
+            "description": "For clients that cannot send the header.",
+            "schema": {"type": "string"},
+        },
+    ]
+    return {
+        "operationId": _id(path),
+        "summary": summary,
+        "description": _ABOUT_STREAMS,
+        "parameters": [*_path_parameters(path), *resume],
+        "responses": {
+            "200": {
+                "description": "Until the viewer goes.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            "default": _PROBLEM,
+        },
+    }
+
+
+def _file_operation(path: str, ending: str) -> dict[str, Any]:
+    media_type = WRITERS[ending][1].partition(";")[0]
+    return {
+        "operationId": _id(path),
+        "summary": f"All scored trials of a run as {ending}, as `streamer report` writes them.",
+        "parameters": [*_path_parameters(path), *_query_parameters(AsOfQuery)],
+        "responses": {
+            "200": {"description": "A file to keep.", "content": {media_type: {}}},
+            "default": _PROBLEM,
+        },
+    }
+
+
+_PROBLEM = {
+    "description": "What went wrong.",
+    "content": {"application/problem+json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}},
+}
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)}", path)
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(query: type[Query]) -> list[dict[str, Any]]:
+    schema = query.model_json_schema()
+    required = schema.get("required", ())
+    parameters = []
+    for name, field in schema.get("properties", {}).items():
+        described = {key: value for key, value in field.items() if key not in ("title", "description")}
+        parameters.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in required,
+                "description": field["description"],
+                "schema": described,
+            }
+        )
+    return parameters
+
+
+def _id(path: str) -> str:
+    return "_".join(re.findall(r"\w+", path.removeprefix("/api")))
+
+
+# -----------------------------------------------------------------------------
+# The player of a terminal's recording: a page of its own, in a sandbox with a policy of its own.
+#
+# It has no origin, no cookies and no way to reach any server. Its policy allows the scripts and styles that
+# stand in it, by their hashes, and nothing else. The recording stands in it as JSON that cannot end its
+# element.
+
+
+_VENDORED = STATIC / "vendor" / "asciinema-player"
+_START = (
+    'const recorded = JSON.parse(document.getElementById("recorded").textContent);\n'
+    'AsciinemaPlayer.create({ data: recorded }, document.getElementById("player"), '
+    '{ fit: "width", preload: true, idleTimeLimit: 2 });\n'
+)
+_STYLE = "html,body{margin:0;background:#121314}\n"
+
+
+def player(recording: str, name: str) -> Response:
+    """The page that plays a recording.
+
+    Args:
+        recording: the contents of the `.cast` file.
+        name: for the title.
+    """
+    style, script, policy = _fixed()
+    data = canonical_json(recording).decode().replace("<", "\\u003c")
+    page = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(visible(name))}</title>'
+        f'<style>{style}</style><div id="player"></div>'
+        f'<script type="application/json" id="recorded">{data}</script>'
+        f"<script>{script}</script></html>"
+    )
+    headers = {
+        "content-security-policy": policy,
+        "x-frame-options": "SAMEORIGIN",
+        "cache-control": "no-store",
+    }
+    return Response(page, media_type="text/html", headers=headers)
+
+
+@cache
+def _fixed() -> tuple[str, str, str]:
+    """Style, script and policy: the same for every recording."""
+    licence = (_VENDORED / "LICENSE").read_text(encoding="utf-8").strip()
+    code = (_VENDORED / "asciinema-player.min.js").read_text(encoding="utf-8")
+    style = (_VENDORED / "asciinema-player.css").read_text(encoding="utf-8") + _STYLE
+    script = f"/*\n{licence}\n*/\n{code}\n{_START}"
+    policy = (
+        "default-src 'none'",
+        f"script-src {hash_of(script)} 'wasm-unsafe-eval'",
+        f"style-src {hash_of(style)}",
+        "font-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self'",
+        "sandbox allow-scripts",
+    )
+    return style, script, "; ".join(policy)
+
+
+# -----------------------------------------------------------------------------
+# The application: paths, and what stands around them.
+
 
 log = logging.getLogger("streamer.web")
 
@@ -243,3 +518,81 @@ class _Stream(EventSourceResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._leave()
+
+
+# -----------------------------------------------------------------------------
+# Runs the application on uvicorn until SIGTERM or Ctrl-C.
+
+
+GRACE_SECONDS = 5
+
+
+def run_server(
+    settings: Settings,
+    *,
+    host: str = DEFAULT_HOST,
+    port: int | None = None,
+    token: str | None = None,
+    publish_token: str | None = None,
+    host_names: Iterable[str] = (),
+    connections_per_address: int = MOST_PER_ADDRESS,
+    artifacts: Sequence[Path] = (),
+    echo: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: where broker and Redis are.
+        host: address to listen on; anything but this machine's own needs a token.
+        port: None: 8720, or a free one if that is taken.
+        token: a client must know it to get data.
+        publish_token: a client must know it to publish; None: only clients of this machine publish, and only
+            if there is no `token` either.
+        host_names: further names that this server may be called by.
+        connections_per_address: how many connections one address may have; a proxy is one address.
+        artifacts: directories of runs, or above some, whose files the page may show.
+        echo: takes each line for the user.
+
+    Raises:
+        ServeError: it cannot start like that.
+        OtherProtocol: Redis speaks TLS and the URL does not say so, or the other way round.
+    """
+    check_tokens(host, token, publish_token)
+    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
+    with listening(host, port) as listener:
+        web = Web(settings, artifacts)
+        app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
+        config = configured(app, Connections(connections_per_address))
+        port = listener.getsockname()[1]
+        first, *others = announcement(host, port, token, on_terminal=sys.stdout.isatty())
+        for line in (f"streamer serves {first}  (Ctrl-C ends it)", *others):
+            echo(line)
+        Server(config, web).run(sockets=[listener])
+
+
+def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
+    """How uvicorn serves the application, within limits."""
+    return uvicorn.Config(
+        app,
+        http=cast(Any, partial(LimitedProtocol, connections)),
+        log_level=logging.ERROR,  # bad requests and broken connections are no news
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        backlog=BACKLOG,
+    )
+
+
+class Server(uvicorn.Server):
+    """Ends its streams first: viewers would keep it from ending otherwise."""
+
+    def __init__(self, config: uvicorn.Config, web: Web) -> None:
+        super().__init__(config)
+        self._web = web
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in good order."""
+        self._web.hub.close()
+        await super().shutdown(sockets)

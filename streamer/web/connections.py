@@ -9,10 +9,26 @@ requests never keep out whole ones, also not from the same address (a proxy, a t
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import resource
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streamer.web import is_loopback
+from streamer.web.models import problem
+
+# -----------------------------------------------------------------------------
+# Limits of connections: how long a request may take to arrive, and how many connections there may be.
+
 
 HEADER_SECONDS = 10.0
 """From the connection, or the first byte of a further request, to the end of its headers."""
@@ -155,3 +171,190 @@ def _affordable() -> int:
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
     return max(1, min(MOST_CONNECTIONS, files - FILES_FOR_OTHERS))
+
+
+# -----------------------------------------------------------------------------
+# The checks of each request, and the headers that restrict the browser.
+#
+# Nothing is open to other hosts without a token: one for viewing, another one for publishing. A page of
+# another site cannot ask in a visitor's name. The name in Host must be ours (DNS rebinding), the cookie is
+# SameSite=Strict, and no answer allows cross-origin reading. Publishing takes no cookie, and no Origin but
+# ours.
+
+
+COOKIE = "streamer_session"
+SESSION_PATH = "/api/session"
+EVENTS_PATH = "/api/events"
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "frame-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""No inline script or style, nothing from elsewhere, and no way to turn text into HTML (Trusted Types)."""
+
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class RequestChecks:
+    """Checks every request before the application sees it.
+
+    Args:
+        app: the application.
+        token: a client must know it to get data; None: open to all.
+        publish_token: a client must know it to publish. None: with a `token` no client may; else
+            those that call this server by a loopback name.
+        host_names: further names that this server may be called by.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        publish_token: str | None = None,
+        host_names: Iterable[str] = (),
+    ) -> None:
+        self._app = app
+        self._token = token
+        self._publish_token = publish_token
+        self._host_names = {"localhost", *(_plain_name(name) for name in host_names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer requests that must not pass; add the headers to the answers of others."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    given.setdefault(name, value)  # the player has a policy of its own
+            await send(message)
+
+        headers = Headers(scope=scope)
+        app = self._refusal(scope, headers) or self._exchange(scope) or self._app
+        await app(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return problem(
+                421,
+                f"This server is not called {ascii(host)[:200]}. Use an IP address or localhost, or start it "
+                "with --host-name NAME",
+            )
+        path = scope["path"]
+        if path == EVENTS_PATH and scope["method"] == "POST":
+            return self._publish_refusal(headers, host)
+        if not path.startswith("/api/") or self._token is None:
+            return None
+        if path == SESSION_PATH and self._may_view(headers):
+            return self._with_cookie(Response(status_code=204))
+        if self._may_view(headers) or self._cookie_fits(headers):
+            return None
+        return _token_needed("A token is needed: open /?token=TOKEN, or send Authorization: Bearer TOKEN")
+
+    def _publish_refusal(self, headers: Headers, host: str) -> Response | None:
+        """A browser says in Origin whose page asks; other programs send none."""
+        ours = {f"http://{host}".lower(), f"https://{host}".lower()}
+        if foreign := [origin for origin in headers.getlist("origin") if origin.lower() not in ours]:
+            return problem(403, f"Pages of {ascii(foreign[0])[:200]} may not publish here. Leave Origin out")
+        if self._publish_token is None:
+            if self._token is None and is_loopback(_plain_name(host)):
+                return None
+            return problem(
+                403,
+                "Publishing is off here. Start the server with --publish-token (STREAMER_WEB_PUBLISH_TOKEN). "
+                "A server without any token takes events at http://127.0.0.1",
+            )
+        if _bearer_fits(headers, self._publish_token):
+            return None
+        if self._may_view(headers):
+            return problem(403, "This token is for viewing. To publish, send the one of --publish-token")
+        return _token_needed("The token for publishing is needed: send Authorization: Bearer TOKEN")
+
+    def _exchange(self, scope: Scope) -> Response | None:
+        """A token in the address of the page is exchanged for a cookie, once, and leaves the address."""
+        if scope["path"] != "/" or self._token is None or b"token=" not in scope["query_string"]:
+            return None
+        query = parse_qsl(scope["query_string"].decode("ascii", "replace"), keep_blank_values=True)
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        answer = RedirectResponse(f"/?{rest}" if rest else "/", status_code=303)
+        fits = any(name == "token" and _equal(value, self._token) for name, value in query)
+        return self._with_cookie(answer) if fits else answer
+
+    def _with_cookie(self, answer: Response) -> Response:
+        answer.set_cookie(COOKIE, _session(self._token or ""), httponly=True, samesite="strict", path="/")
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
+    def _may_view(self, headers: Headers) -> bool:
+        return self._token is not None and _bearer_fits(headers, self._token)
+
+    def _cookie_fits(self, headers: Headers) -> bool:
+        try:
+            given = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return given is not None and _equal(given.value, _session(self._token or ""))
+
+    def _is_ours(self, host: str) -> bool:
+        """An address cannot be rebound, only a name can."""
+        name = _plain_name(host)
+        try:
+            ip_address(name)
+        except ValueError:
+            return name in self._host_names
+        return True
+
+
+def _token_needed(detail: str) -> Response:
+    refusal = problem(401, detail)
+    refusal.headers["www-authenticate"] = "Bearer"
+    return refusal
+
+
+def _bearer_fits(headers: Headers, token: str) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and _equal(given.strip(), token)
+
+
+def _plain_name(host: str) -> str:
+    """Host without port, brackets, final dot and capitals.
+
+    >>> _plain_name("[::1]:80"), _plain_name("Streamer.Example.:8080")
+    ('::1', 'streamer.example')
+    """
+    host = host.strip().lower()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.removesuffix(".")
+
+
+def _equal(given: str, wanted: str) -> bool:
+    """In constant time, lengths included."""
+    hashes = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, wanted))
+    return hmac.compare_digest(*hashes)
+
+
+def _session(token: str) -> str:
+    """The content of the cookie: it follows from the token, and does not reveal it."""
+    return hmac.new(token.encode(), b"streamer web session 1", hashlib.sha256).hexdigest()

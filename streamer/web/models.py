@@ -5,23 +5,59 @@ Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
-from streamer.client.lifecycle import State
-from streamer.schemas.base import METRIC_NAME, Instant, Message, Number
-from streamer.schemas.comparison import RunComparison
-from streamer.schemas.details import NAMED, Artifact
-from streamer.schemas.events import TrialResult
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.limits import MAX_METRIC_NAME_CHARACTERS
-from streamer.schemas.metrics import BOARD_METRICS, PRIMARY_METRIC
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.summary_fields import Grade, GradeBasis, NamedMetrics, Statistics
-from streamer.views.comparisons import PairStanding
-from streamer.views.matrix import MatrixMetric, MatrixSort
-from streamer.views.models import Label, TrialOutcome, TrialRow, described
+from streamer.client.feeds import NotInLog
+from streamer.client.folded import NothingYet
+from streamer.client.queries import (
+    RedisUnavailable,
+    UnknownBenchmark,
+    UnknownMetric,
+    UnknownRun,
+    UnreadableSummary,
+)
+from streamer.folding.breakdowns import UnknownLabel
+from streamer.folding.fold import CannotBeFolded
+from streamer.schemas.base import MAX_METRIC_NAME_CHARACTERS, METRIC_NAME, Instant, Message, Number
+from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, Artifact, TrialResult
+from streamer.schemas.summaries import (
+    AgentModelSummary,
+    Grade,
+    GradeBasis,
+    NamedMetrics,
+    RunComparison,
+    RunSummary,
+    State,
+    Statistics,
+    TierSummary,
+    TrialInFlight,
+)
+from streamer.schemas.wire import BadPosition, canonical_json
+from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
+from streamer.views.compare import PairStanding
+from streamer.views.models import (
+    Label,
+    MatrixMetric,
+    MatrixSort,
+    TooManyCells,
+    TrialOutcome,
+    TrialRow,
+    described,
+)
+from streamer.views.why import UnknownAgent
+from streamer.web.artifacts import CannotBeOpened
+from streamer.web.report import ParquetMissing
+
+# -----------------------------------------------------------------------------
+# The models of the API besides the summaries: answers and questions.
+
 
 MAX_PAGE = 500
 MAX_POINTS = 2000
@@ -298,3 +334,108 @@ class CompareQuery(Query):
     b_agent: str | None = Field(default=None, description="Agent:model of the second side.")
     offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
+
+
+# -----------------------------------------------------------------------------
+# Errors as answers of the API (RFC 9457).
+
+
+MEDIA_TYPE = "application/problem+json"
+
+
+RETRY_SECONDS = 2
+"""So long a client should wait before it sends the same request again."""
+
+
+class Refused(Exception):
+    """A request that is not carried out; the message says what is allowed and what to do.
+
+    Attributes:
+        status: HTTP status of the answer.
+        again: whether the same request may succeed soon.
+    """
+
+    status: ClassVar[int]
+    again: ClassVar[bool] = False
+
+
+_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel)
+
+_KINDS: dict[int, tuple[type[Exception], ...]] = {
+    # who disconnects before the end of the body does not get the answer
+    400: (UnknownMetric, BadPosition, ClientDisconnect),
+    404: (*_UNKNOWN, NothingYet, NotInLog, CannotBeOpened),
+    409: (CannotBeFolded,),
+    501: (ParquetMissing,),
+    502: (UnreadableSummary,),
+    503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable, TooManyCells),
+}
+"""HTTP status -> the errors from elsewhere that have it."""
+
+
+def problem(status: int, detail: str, *, again: bool = False) -> Response:
+    """One problem as an answer; `again`: say when the client should ask again."""
+    found = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+    answer = Response(canonical_json(found.model_dump()), status, media_type=MEDIA_TYPE)
+    answer.headers["cache-control"] = "no-store"
+    if again:
+        answer.headers["retry-after"] = str(RETRY_SECONDS)
+    return answer
+
+
+def status_of(error: Exception) -> int | None:
+    """HTTP status of an error that can be explained; None: it is a mistake of ours."""
+    if isinstance(error, Refused):
+        return error.status
+    return next((status for status, kinds in _KINDS.items() if isinstance(error, kinds)), None)
+
+
+# -----------------------------------------------------------------------------
+# One path of the API: what may be asked there, and how it is answered.
+
+
+JSON = "application/json"
+
+Answer = BaseModel | Sequence[BaseModel] | bytes
+
+
+class BadQuery(Refused):
+    """The part after the question mark cannot be answered."""
+
+    status = 400
+
+
+class NoSuchTrial(Refused):
+    """The run has no such trial."""
+
+    status = 404
+
+    def __init__(self, run_id: str, trial_id: str) -> None:
+        super().__init__(f"Run {run_id!r} has no trial {trial_id!r}; /api/runs/.../trials lists those it has")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One path of the API.
+
+    Attributes:
+        path: with the names of its parameters in braces.
+        summary: what it answers, for people.
+        query: what may stand behind the question mark.
+        model: what it answers with; `many`: a list of that.
+        answer: called with the process's `Web`, the parameters of the path, and the query.
+        media: type of the answer; anything but JSON is a file to keep, and `answer` gives its bytes.
+    """
+
+    path: str
+    summary: str
+    query: type[Query]
+    model: type[BaseModel]
+    many: bool
+    answer: Callable[..., Awaitable[Answer]]
+    media: str = JSON
+
+    @property
+    def file_name(self) -> str | None:
+        """What the file is called; None: the answer is JSON, and no file."""
+        return None if self.media == JSON else self.path.rpartition("/")[2]

@@ -10,8 +10,8 @@ def main() -> int:
     from pydantic import ValidationError
 
     from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
-    from streamer.worker.app import run_worker
-    from streamer.worker.process.runner import USED_WRONGLY
+    from streamer.worker.agents import run_worker
+    from streamer.worker.process import USED_WRONGLY
 
     gc.enable()
     try:

@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from streamer.schemas.comparison import RunComparison
+from streamer.schemas.summaries import RunComparison
 from tests.support.events import a_plan, a_trial, folded
 
 Event = dict[str, Any]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.aggregate.contestant import Contestant
-from streamer.aggregate.keys import GroupId
-from streamer.aggregate.matching import Matched, match
+from streamer.folding.pairs.contest import Contestant, Matched, match
+from streamer.folding.slots import GroupId
 from tests.support.events import Event, a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]

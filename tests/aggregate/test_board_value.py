@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.aggregate.group import GroupState
-from streamer.aggregate.summarise import board_value, headline
-from streamer.schemas.metrics import BOARD_METRICS, BoardMetric, named_metric
+from streamer.folding.groups import GroupState
+from streamer.folding.summaries import board_value, headline
+from streamer.schemas.events import BOARD_METRICS, BoardMetric, named_metric
 from tests.support.events import a_trial, folded
 
 METRICS = [*BOARD_METRICS.values(), named_metric("reward", {})]

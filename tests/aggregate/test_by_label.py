@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.by_label import UnknownLabel, by_label
+from streamer.folding.breakdowns import UnknownLabel, by_label
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded, summarised
 
 AGENT = "agent_model run-1|terminus:gpt-5"

@@ -8,10 +8,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.by_subtest import by_subtest
-from streamer.aggregate.run_state import RunState
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.breakdowns import by_subtest
+from streamer.folding.fold import fold_records
+from streamer.folding.state import RunState
+from streamer.schemas.wire import records_of_lines
 from tests.support.examples import examples
 
 TRIALS = st.lists(

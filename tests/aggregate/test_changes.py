@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.aggregate.changes import RunChanges, SummaryChange
-from streamer.aggregate.keys import RUN, GroupId, SlotKey
+from streamer.folding.slots import RUN, GroupId, RunChanges, SlotKey, SummaryChange
 
 GROUP = GroupId(None, "terminus", "gpt-5")
 SLOTS = [SlotKey("", f"t{number}", 1, "terminus", "gpt-5", None, None) for number in range(3)]

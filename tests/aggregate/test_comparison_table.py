@@ -9,9 +9,15 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.comparisons import Pair, evidence_worse, final_difference
-from streamer.inference.paired import Attempts, PairedTask, paired
-from streamer.inference.ranks import places
+from streamer.statistics.pairs import (
+    Attempts,
+    Pair,
+    PairedTask,
+    evidence_worse,
+    final_difference,
+    paired,
+    places,
+)
 from tests.aggregate.compared import (
     AGENTS,
     END,

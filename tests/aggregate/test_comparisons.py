@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.aggregate import comparison_table, comparisons
-from streamer.pipeline import Pipeline
+from streamer.folding import pairs
+from streamer.folding.fold import Pipeline
 from tests.aggregate.compared import (
     PLAN,
     compared,
@@ -33,9 +33,9 @@ def test_beyond_sixty_agents_and_too_many_trials_there_is_none_and_it_says_so(
     assert (found["pairs"], len(found["agents"]), found["agents_total"]) == ([], 60, 61)
     assert tasks_of([PLAN, *many]) == {}
     assert len(the_comparison([PLAN, *many[1:]])["pairs"]) == 60 * 59 // 2
-    monkeypatch.setattr(comparisons, "MOST_CELLS", 59)
+    monkeypatch.setattr(pairs, "MOST_CELLS", 59)
     assert the_comparison([PLAN, *many[1:]])["missing"] == "too_many_trials"
-    monkeypatch.setattr(comparison_table, "MOST_RANKED_TASKS", 11)
+    monkeypatch.setattr(pairs, "MOST_RANKED_TASKS", 11)
     assert the_comparison([PLAN, *many[:2]])["rank_missing"] == "too_many_trials"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.aggregate.tasks import Pairing
-from streamer.inference.comparisons import Ends
-from streamer.inference.conclusion import FinalMissing
+from streamer.folding.pairs import Pairing
+from streamer.statistics.final import FinalMissing
+from streamer.statistics.pairs import Ends
 from tests.aggregate.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import a_plan, a_start, a_trial
 

@@ -7,9 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.fold import fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.schemas.wire import Record
 from tests.support.events import a_plan, a_retraction, folded, records
 from tests.support.events import a_trial as a_result
 from tests.support.examples import examples

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.curves import BAND_POINTS, curves, evenly
+from streamer.folding.breakdowns import BAND_POINTS, curves, evenly
 from tests.support.events import Event, a_plan, a_start, a_trial, folded, summaries
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

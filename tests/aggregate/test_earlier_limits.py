@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.page_format import page_key, written
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import page_key, written
 from tests.support.events import Event, a_plan, a_trial, folded
 
 EARLIER: dict[str, Event] = {

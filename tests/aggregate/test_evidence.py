@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.aggregate.keys import GroupId
-from streamer.aggregate.uncertainty import Evidence
+from streamer.folding.slots import GroupId
+from streamer.folding.uncertainty import Evidence
 from tests.support.events import Event, a_start, a_trial, folded
 
 AGENT = GroupId(None, "terminus", "gpt-5")

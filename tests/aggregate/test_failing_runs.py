@@ -7,15 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate import scores, summarise
-from streamer.aggregate.page_format import PageFromTheFuture, page_key
-from streamer.aggregate.plan import Denominators
-from streamer.aggregate.run_state import RunState
-from streamer.fold import fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import Record, records_of_lines
-from streamer.schemas.canonical import digest_of
+from streamer.folding import state, summaries
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.folding.plan import Denominators
+from streamer.folding.run import PageFromTheFuture, page_key
+from streamer.folding.state import RunState
 from streamer.schemas.events import RunStarted
+from streamer.schemas.wire import Record, digest_of, records_of_lines
 
 SICK = "sick"
 
@@ -34,14 +32,14 @@ def trial(run_id: str, task: str, **fields: Any) -> bytes:
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scoring a trial of the task `poison` fails."""
 
-    score = scores.score_trial  # type: ignore[attr-defined]
+    score = state.score_trial  # type: ignore[attr-defined]
 
     def poisoned(event: Any, *given: Any) -> Any:
         if event.task_id == "poison":
             raise Poisoned("cannot be divided\n\x1b[31m" + "x" * 1000)
         return score(event, *given)
 
-    monkeypatch.setattr(scores, "score_trial", poisoned)
+    monkeypatch.setattr(state, "score_trial", poisoned)
 
 
 EVENTS = [
@@ -119,7 +117,7 @@ def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.Mo
     def broken(value: bytes | None) -> RunStarted:
         raise Poisoned("nobody thought of this")
 
-    monkeypatch.setattr("streamer.decoding.decode", broken)
+    monkeypatch.setattr("streamer.folding.fold.decode", broken)
     plan = orjson.dumps({"type": "run_started", "run_id": "r"})
     pipeline, folded = a_fold([plan, trial("well", "1")])
     assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]
@@ -135,14 +133,14 @@ def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> No
 
 
 def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = summarise.run_body
+    body = summaries.run_body
 
     def poisoned(run: RunState, planned: Denominators) -> Any:
         if run.run_id == SICK:
             raise Poisoned("too large")
         return body(run, planned)
 
-    monkeypatch.setattr(summarise, "run_body", poisoned)
+    monkeypatch.setattr(summaries, "run_body", poisoned)
     folding = fold_records(records_of_lines(EVENTS))
     assert {change.run_id for change in folding.summaries()} == {"well"}
     assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]

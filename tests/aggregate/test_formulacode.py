@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.formulacode import FormulaCodeSums
-from streamer.pipeline import Pipeline
-from streamer.schemas.events import EVENT, TrialResult
-from streamer.schemas.formulacode import ADVANTAGES
-from streamer.score import Scored, score_trial
+from streamer.folding.fold import Pipeline
+from streamer.folding.groups import FormulaCodeSums
+from streamer.folding.score import Scored, score_trial
+from streamer.schemas.events import ADVANTAGES, EVENT, TrialResult
 from tests.score.build import RULES
 from tests.support.events import (
     Event,

@@ -10,13 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate.formulacode_summary import MissingTrials, missing_sub_trials
-from streamer.aggregate.run_state import RunState
-from streamer.aggregate.uncertainty import Evidence
-from streamer.fold import fold_records
-from streamer.inference.ability import Clusters, mean_interval
-from streamer.pipeline import Pipeline
-from streamer.records import records_of_lines
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.folding.state import RunState
+from streamer.folding.summaries import MissingTrials, missing_sub_trials
+from streamer.folding.uncertainty import Evidence
+from streamer.schemas.wire import records_of_lines
+from streamer.statistics.ability import Clusters, mean_interval
 from tests.golden.data import streams
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded, summarised
 

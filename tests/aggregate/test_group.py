@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamer.schemas.canonical import canonical_json
 from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import canonical_json
 from tests.support.events import a_plan, a_trial, folded, records, summarised
 
 AGENT = "agent_model run-1|terminus:gpt-5"

@@ -6,9 +6,9 @@ import random
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from streamer.aggregate.group_summary import MOST_NAMED
-from streamer.inference.ability import Clusters, mean_interval
+from streamer.folding.summaries import MOST_NAMED
 from streamer.schemas.summaries import SUMMARY
+from streamer.statistics.ability import Clusters, mean_interval
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, summarised
 
 AGENT, RUN, TIER = "agent_model run-1|terminus:gpt-5", "run run-1", "tier run-1|T0"

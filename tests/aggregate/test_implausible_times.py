@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.pages import join_page
-from streamer.aggregate.run_state import RunState
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.score import PriceTable
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import join_page
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.state import RunState
+from streamer.schemas.wire import Record
 from tests.support.events import a_plan, a_trial, folded, summarised
 
 RUN, AGENT = "run run-1", "agent_model run-1|terminus:gpt-5"

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.aggregate.contestant import Contestant
-from streamer.aggregate.keys import GroupId
-from streamer.aggregate.matching import Unmatched, match
-from streamer.inference.comparisons import Pair, final_difference
-from streamer.inference.conclusion import FinalMissing
+from streamer.folding.pairs.contest import Contestant, Unmatched, match
+from streamer.folding.slots import GroupId
+from streamer.statistics.final import FinalMissing
+from streamer.statistics.pairs import Pair, final_difference
 from tests.aggregate import compared
 from tests.aggregate.matched import ORDER, TASKS, both, side, the_plan, trial
 from tests.support.events import a_plan, a_start, folded

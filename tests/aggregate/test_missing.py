@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.formulacode import FormulaCodeSums
-from streamer.aggregate.formulacode_summary import MissingTrials, missing_sub_trials
-from streamer.aggregate.plan import Plan
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.groups import FormulaCodeSums
+from streamer.folding.plan import Plan
+from streamer.folding.summaries import MissingTrials, missing_sub_trials
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
 from tests.support.examples import examples
 

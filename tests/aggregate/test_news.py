@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streamer.aggregate.news import Grades
+from streamer.folding.summaries import Grades
 from tests.support.builders import a_run_change, an_agent_model_change
 
 

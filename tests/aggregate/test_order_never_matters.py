@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.changes import unpacked
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import unpacked
 from tests.support.events import a_deletion, a_plan, a_retraction, a_start, a_trial, digests, folded, records
 from tests.support.examples import examples
 

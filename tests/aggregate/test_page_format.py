@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from streamer.aggregate.keys import SlotKey
-from streamer.aggregate.page_format import (
+from streamer.folding.run import (
     PAGE_VERSION,
     PageFromTheFuture,
     events_on,
@@ -19,6 +18,7 @@ from streamer.aggregate.page_format import (
     slots_on,
     written,
 )
+from streamer.folding.slots import SlotKey
 from tests.support.events import a_trial
 
 EVENTS = [json.dumps(a_trial(task_id=task)).encode() for task in ("t1", "t2")]

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from streamer.aggregate.changes import PageWrite
-from streamer.aggregate.page_format import PAGE_VERSION, PageError
-from streamer.aggregate.pages import MAX_BYTES, MAX_SLOTS
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import MAX_BYTES, MAX_SLOTS, PAGE_VERSION, PageError
+from streamer.folding.slots import PageWrite
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
 
 

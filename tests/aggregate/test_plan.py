@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.plan import Denominators, Plan
+from streamer.folding.plan import Denominators, Plan
+from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.events import RunFinished, RunStarted
-from streamer.schemas.limits import MAX_COUNT
 from tests.support.events import a_trial, summarised
 
 AGENT = "agent_model run-1|terminus:gpt-5"

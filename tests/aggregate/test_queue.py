@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.keys import SlotKey
-from streamer.aggregate.plan import Plan
-from streamer.aggregate.queue import Queue
-from streamer.inference.order import OrderKind
+from streamer.folding.plan import Plan, Queue
+from streamer.folding.slots import SlotKey
 from streamer.schemas.events import RunStarted
+from streamer.statistics.final import OrderKind
 
 
 def a_queue(*plans: dict[str, Any]) -> Queue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.aggregate.keys import RUN, GroupId
-from streamer.aggregate.roster import AWAITED, HELD, PASSED, STARTED, Roster
+from streamer.folding.slots import RUN, GroupId
+from streamer.folding.uncertainty import AWAITED, HELD, PASSED, STARTED, Roster
 from tests.support.events import Event, a_retraction, a_start, a_trial, folded
 
 AGENT = GroupId(None, "terminus", "gpt-5")

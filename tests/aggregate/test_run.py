@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.aggregate.changes import PageWrite
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import PageWrite
+from streamer.schemas.wire import Record
 from tests.support.events import a_plan, a_retraction, a_trial, folded, records
 
 TRIALS = [a_trial(task_id=f"t{n}") for n in range(300)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from streamer.aggregate.changes import Effect
-from streamer.aggregate.run_state import RunState
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import Effect
+from streamer.folding.state import RunState
 from streamer.schemas.events import EVENT
-from streamer.score import PriceTable
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.group import GroupState
-from streamer.aggregate.run_summary import cost_delta, delta, tier_uplift, uplift, variance_of_medians
-from streamer.score import cost_of_pass
+from streamer.folding.groups import GroupState
+from streamer.folding.score import cost_of_pass
+from streamer.folding.summaries import cost_delta, delta, tier_uplift, uplift, variance_of_medians
 from tests.support.events import a_trial, folded
 from tests.support.examples import examples
 

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate.by_subtest import by_subtest
-from streamer.aggregate.run_summary import MAX_FAILURE_MODES, MAX_SUMMARY_BYTES, OTHER
-from streamer.pipeline import Pipeline
-from streamer.schemas.limits import MAX_COUNT, MAX_TASKS
+from streamer.folding.breakdowns import by_subtest
+from streamer.folding.fold import Pipeline
+from streamer.folding.summaries import MAX_FAILURE_MODES, MAX_SUMMARY_BYTES, OTHER
+from streamer.schemas.base import MAX_COUNT, MAX_TASKS
 from streamer.schemas.summaries import SUMMARY
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded, records
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.canonical import canonical_json
+from streamer.schemas.wire import canonical_json
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded
 from tests.support.examples import examples
 from tests.support.formulacode_trials import (

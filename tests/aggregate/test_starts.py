@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.page_format import PAGE_VERSION
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import PAGE_VERSION
 from tests.support.events import (
     a_deletion,
     a_plan,

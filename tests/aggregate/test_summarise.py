@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
 from tests.support.events import Event, a_plan, a_retraction, a_trial, records
 from tests.support.examples import examples
 

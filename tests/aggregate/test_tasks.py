@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from streamer.aggregate.tasks import Pairing, by_place
+from streamer.folding.pairs import Pairing, by_place
 from tests.aggregate.compared import (
     END,
     PLAN,

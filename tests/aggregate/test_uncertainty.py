@@ -1,4 +1,4 @@
-"""What summaries say may be concluded, against the functions of `streamer.inference` and by hand."""
+"""What summaries say may be concluded, against the functions of `streamer.statistics` and by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamer.inference.ability import Clusters, mean_interval, rate_interval
-from streamer.inference.finite_population import final
+from streamer.statistics.ability import Clusters, mean_interval, rate_interval
+from streamer.statistics.final import final
 from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, summarised
 
 AGENT = "agent_model run-1|terminus:gpt-5"

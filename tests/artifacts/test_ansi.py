@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.artifacts.ansi import MAX_CODES, MAX_LINE_CHARACTERS, MAX_LINES, Span, lines_of
+from streamer.web.artifacts import MAX_CODES, MAX_LINE_CHARACTERS, MAX_LINES, Span, lines_of
 
 
 def looks(text: str) -> list[dict[str, object]]:

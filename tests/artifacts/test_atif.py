@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.artifacts import atif
-from streamer.artifacts.atif import MAX_PARTS
-from streamer.artifacts.steps import MAX_CALLS, Step
+from streamer.web import artifacts
+from streamer.web.artifacts import MAX_CALLS, MAX_PARTS, Step
 from tests.support.data import REPOSITORY
 
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
@@ -29,7 +28,7 @@ def test_every_recorded_trajectory_of_harbor_becomes_its_own_steps(recorded: lis
     assert len(recorded) >= 10
     for file in recorded:
         content = json.loads(file.read_text())
-        steps, more = atif.atif_steps(content)
+        steps, more = artifacts.atif_steps(content)
         assert more == 0
         assert [step.source for step in steps] == [step["source"] for step in content["steps"]]
         assert [step.text for step in steps] == [step["message"] for step in content["steps"]]
@@ -52,7 +51,7 @@ def test_calls_of_atif_have_their_outputs_and_what_failed_is_marked() -> None:
         "observation": {"results": results},
         "metrics": {"completion_tokens": 5, "cost_usd": 0.25},
     }
-    [found], _ = atif.atif_steps({"schema_version": "ATIF-v1.5", "steps": [step]})
+    [found], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": [step]})
     assert (found.text, found.reasoning, found.tokens, found.cost_usd) == (
         "look\n[image not shown]\na notice",
         "hm",
@@ -69,12 +68,14 @@ def test_calls_of_atif_have_their_outputs_and_what_failed_is_marked() -> None:
 def test_terminus_in_atif_leaves_its_one_output_at_its_one_call() -> None:
     call = {"tool_call_id": "call_0", "function_name": "bash_command", "arguments": {"keystrokes": "pwd\n"}}
     step = {"source": "agent", "tool_calls": [call], "observation": {"results": [{"content": "/app"}]}}
-    [found], _ = atif.atif_steps({"schema_version": "ATIF-v1.2", "steps": [step]})
+    [found], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.2", "steps": [step]})
     assert found.calls[0].output == "/app"
 
 
 def step_of(**fields: object) -> Step:
-    [found], _ = atif.atif_steps({"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", **fields}]})
+    [found], _ = artifacts.atif_steps(
+        {"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", **fields}]}
+    )
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamer.artifacts import openhands
-from streamer.artifacts.steps import NotThisFormat
+from streamer.web import artifacts
+from streamer.web.artifacts import NotThisFormat
 from tests.support.data import REPOSITORY, shared_data
 
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
@@ -17,7 +17,7 @@ def test_every_agent_log_of_fc_eval_that_is_a_list_of_actions_becomes_steps() ->
     for file in sorted((shared_data() / "formulacode" / "logs").glob("*/agent-logs/*.json")):
         try:
             content = json.loads(file.read_bytes())
-            steps, _ = openhands.openhands_steps(content)
+            steps, _ = artifacts.openhands_steps(content)
         except (ValueError, NotThisFormat):
             continue
         read += 1
@@ -37,7 +37,7 @@ def test_an_observation_of_openhands_stands_at_the_action_that_caused_it() -> No
         {"id": 4, "source": "agent", "action": "finish", "args": {"final_thought": "done"}},
         "not an event",
     ]
-    steps, _ = openhands.openhands_steps(events)
+    steps, _ = artifacts.openhands_steps(events)
     assert [(step.source, step.text) for step in steps] == [
         ("user", "fix it"),
         ("agent", "try"),

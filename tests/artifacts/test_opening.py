@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.artifacts.opening import CannotBeOpened, read_below
+from streamer.web.artifacts import CannotBeOpened, read_below
 
 SECRET = b"outside the run"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.artifacts.opening import CannotBeOpened
-from streamer.artifacts.shown import MAX_LOG_BYTES, recording, view_of
+from streamer.web.artifacts import MAX_LOG_BYTES, CannotBeOpened, recording, view_of
 
 
 def view(home: Path, name: str, content: bytes) -> tuple[str, int, list[str]]:

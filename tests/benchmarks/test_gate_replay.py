@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.gate_replay import FIGURE, comparisons, figure, gated, table
 from benchmarks.replay import Past
-from streamer.inference.comparisons import GateVerdict
+from streamer.statistics.pairs import GateVerdict
 from tests.house.repository import ROOT
 
 PAGE = (ROOT / "docs" / "inference.md").read_text("utf-8")

@@ -28,7 +28,7 @@ from benchmarks.gate_study import (
     task_pairs,
 )
 from benchmarks.two_agents import PLANS, WAYS, Plan, TwoRuns, Way, two_runs
-from streamer.inference.comparisons import GateVerdict, Pair, evidence_worse, final_difference, gate
+from streamer.statistics.pairs import GateVerdict, Pair, evidence_worse, final_difference, gate
 
 TEXT = PAGE.read_text("utf-8")
 SMALL = [Plan("small", 30), Plan("small, 3 attempts", 12, 3)]

@@ -27,9 +27,7 @@ from benchmarks.rank_study import (
     simulated,
 )
 from benchmarks.two_agents import PLANS, Plan
-from streamer.inference.comparisons import evidence_worse
-from streamer.inference.paired import Attempts, PairedTask
-from streamer.inference.ranks import Direction, Place, places
+from streamer.statistics.pairs import Attempts, Direction, PairedTask, Place, evidence_worse, places
 
 [TABLE] = re.findall(
     r"<!-- rank-misses: generated -->\n(.*?)\n<!-- end of rank-misses -->", PAGE.read_text("utf-8"), re.DOTALL

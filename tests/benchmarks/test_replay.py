@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.replay import HEAD, Past, missing_of, moments, past, public_runs, replayed
-from streamer.inference.conclusion import FinalMissing
+from streamer.statistics.final import FinalMissing
 from tests.house.repository import ROOT
 
 PAGE = (ROOT / "docs" / "inference.md").read_text("utf-8")

@@ -16,13 +16,12 @@ from aiokafka.structs import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.client.folded_run import fold_run
-from streamer.fold import fold_records
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.records import BadPosition, Position, Record, up_to
-from streamer.score import PriceTable
+from streamer.client.folded import fold_run
+from streamer.folding.fold import fold_records
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import BadPosition, Position, Record, up_to
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import read_topic
 from tests.aggregate.test_order_never_matters import events
 from tests.cli.calling import call, lines, ndjson, published, settled
 from tests.support.cli import streamer

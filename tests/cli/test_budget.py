@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from streamer.cli.budget import budget_forecast, budget_outlook
-from streamer.client.results import RunSnapshot
+from streamer.client.queries import RunSnapshot
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.terminal.query import budget_forecast, budget_outlook
 from tests.support.events import a_plan, a_trial, folded, summaries
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

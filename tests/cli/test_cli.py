@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli import COMMANDS, cli
+from streamer.terminal import COMMANDS, cli
 
 HEAVY = ("faust", "aiokafka", "redis", "rich")
 
@@ -46,7 +46,7 @@ def test_help_lists_every_command_and_the_exit_codes() -> None:
 def modules_after(*arguments: str) -> set[str]:
     """Heavy packages that a command loads."""
     program = (
-        "import sys; from streamer.cli import cli; cli.main(sys.argv[1:], standalone_mode=False); "
+        "import sys; from streamer.terminal import cli; cli.main(sys.argv[1:], standalone_mode=False); "
         "print('LOADED', *{name.partition('.')[0] for name in sys.modules})"
     )
     done = subprocess.run(

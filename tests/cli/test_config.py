@@ -8,7 +8,7 @@ import json
 import pytest
 
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.worker.process import ensure_topics
 from tests.support.cli import streamer
 
 

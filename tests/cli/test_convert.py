@@ -8,7 +8,7 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.cli import cli
+from streamer.terminal import cli
 
 
 @pytest.fixture

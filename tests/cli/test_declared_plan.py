@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from streamer.cli.declared_plan import declared_plan
+from streamer.terminal.harness import declared_plan
 
 
 def a_file(folder: Path, content: Any) -> Path:

@@ -12,10 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.cli.demo_benchmark import RUN
-from streamer.fold import Folding, fold_records
-from streamer.records import records_of_lines
-from streamer.schemas.canonical import digest_of
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.wire import digest_of, records_of_lines
+from streamer.terminal.demo import RUN
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data

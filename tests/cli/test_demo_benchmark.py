@@ -7,12 +7,12 @@ from itertools import takewhile
 
 import pytest
 
-from streamer.cli.demo_benchmark import AGENTS, AT_ONCE, TASKS
-from streamer.client.results import ComparedRun, RunSnapshot
-from streamer.schemas.comparison import RunComparison
-from streamer.simulate.harbor import EXCEPTIONS
-from streamer.simulate.outcomes import CRASH
-from streamer.views.comparisons import PairStanding, pair_standings
+from streamer.client.queries import ComparedRun, RunSnapshot
+from streamer.schemas.summaries import RunComparison
+from streamer.sources.simulate import EXCEPTIONS
+from streamer.sources.simulate.layouts import CRASH
+from streamer.terminal.demo import AGENTS, AT_ONCE, TASKS
+from streamer.views.compare import PairStanding, pair_standings
 from tests.support.demo_story import Event, events_of, looks
 
 STEP = 24

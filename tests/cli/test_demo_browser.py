@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli import demo_browser
-from streamer.cli.demo_browser import open_page, open_quietly
+from streamer.terminal import demo
+from streamer.terminal.demo import open_page, open_quietly
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     addresses: list[str] = []
 
     monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.BackgroundBrowser("desktop"))
-    monkeypatch.setattr(demo_browser, "open_quietly", addresses.append)
+    monkeypatch.setattr(demo, "open_quietly", addresses.append)
     return addresses
 
 
@@ -75,7 +75,7 @@ def test_a_proxy_is_not_asked_for_the_page(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.setattr(demo_browser, "PAGE_SECONDS", 5.0)
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 5.0)
     open_page(page, threading.Event())
     assert opened == [page]
 
@@ -102,10 +102,10 @@ def test_no_browser_is_no_error(page: str, opened: list[str], monkeypatch: pytes
 
 
 def test_a_page_that_does_not_answer_is_given_up(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_browser, "PAGE_SECONDS", 0.3)
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 0.3)
     open_page("http://127.0.0.1:9/", threading.Event())
     over = threading.Event()
     over.set()
-    monkeypatch.setattr(demo_browser, "PAGE_SECONDS", 600.0)
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 600.0)
     open_page("http://127.0.0.1:9/", over)
     assert opened == []

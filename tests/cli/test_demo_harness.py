@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.cli.demo_benchmark import OPTIONS, RUN
+from streamer.terminal.demo import OPTIONS, RUN
 from tests.support.cli import streamer
 from tests.support.tailing import converted_digests, digests_of
 

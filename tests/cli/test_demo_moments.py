@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.cli.demo_moments import Moments
+from streamer.terminal.demo import Moments
 from tests.support.demo_story import events_of, looks
 
 NOW = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)

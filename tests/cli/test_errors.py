@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.errors import explain, without_password
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
+from streamer.terminal import explain, without_password
 from tests.cli.calling import a_run, call, ndjson
 from tests.support.cli import COMMAND, streamer
 from tests.support.online import Online

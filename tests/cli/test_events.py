@@ -11,9 +11,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of_key
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of_key
 from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.layers import ENGINES

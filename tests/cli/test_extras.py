@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from streamer.cli import COMMANDS
-from streamer.cli.extras import DISTRIBUTION, LOCAL_COMMANDS, PACKAGES
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
+from streamer.terminal import COMMANDS, DISTRIBUTION, LOCAL_COMMANDS, PACKAGES
 from tests.house.repository import pyproject
 from tests.support.base_environment import BaseEnvironment
 
@@ -47,9 +46,9 @@ def test_a_command_runs_with_the_base_or_names_its_extra(base: BaseEnvironment, 
 
 def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment) -> None:
     done = base.python(
-        "import sys; from streamer.cli.errors import explained; import click; "
+        "import sys; from streamer.terminal import explained; import click; "
         "ctx = click.Context(click.Command('streamer')); ctx.invoked_subcommand = 'query'\n"
-        "with explained(ctx):\n    from streamer.client.breakdowns import subtests"
+        "with explained(ctx):\n    from streamer.client.folded import subtests"
     )
     assert "streamer query needs more than the base: pip install 'trialstream[local]'" in done.stderr
 
@@ -57,7 +56,7 @@ def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment)
 def test_the_library_publishes_reads_and_tails_with_the_base(base: BaseEnvironment) -> None:
     done = base.python(
         "from streamer import client; [getattr(client, name) for name in client.__all__]; "
-        "import streamer.tail.session"
+        "import streamer.sources.tail.session"
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -11,12 +11,12 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.aggregate import summarise
-from streamer.aggregate.plan import Denominators
-from streamer.aggregate.run_state import RunState
-from streamer.cli import cli
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding import summaries
+from streamer.folding.fold import fold_records
+from streamer.folding.plan import Denominators
+from streamer.folding.state import RunState
+from streamer.schemas.wire import records_of_lines
+from streamer.terminal import cli
 
 
 def a_trial(run: str, agent: str, tier: str, number: int) -> dict[str, Any]:
@@ -225,14 +225,14 @@ def test_hostile_names_are_shown_harmless() -> None:
 def test_a_run_that_fails_is_reported_and_the_others_are_summarised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = summarise.run_body
+    body = summaries.run_body
 
     def poisoned(run: RunState, planned: Denominators) -> Any:
         if run.run_id == "r2":
             raise ArithmeticError("cannot be divided")
         return body(run, planned)
 
-    monkeypatch.setattr(summarise, "run_body", poisoned)
+    monkeypatch.setattr(summaries, "run_body", poisoned)
     (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(map(orjson.dumps, [PLAN, *TRIALS])))
     for options in ([], ["--json"]):
         result = CliRunner().invoke(cli, ["fold", str(file), *options])

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from streamer.aggregate.run_state import RunState
-from streamer.cli import gate_sides
-from streamer.client.reader import StateReader
-from streamer.inference.comparisons import GateVerdict
-from streamer.score import PriceTable
+from streamer.client.readers import StateReader
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.state import RunState
 from streamer.settings import Settings
+from streamer.statistics.pairs import GateVerdict
+from streamer.terminal import compare
 from streamer.views.gate import Terms
 from tests.aggregate.matched import TASKS, the_plan, trial
 from tests.cli.calling import SECONDS, call, ndjson, published
@@ -107,9 +107,9 @@ def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
                 yield
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(gate_sides, "FollowedRuns", HalfRead)
+    monkeypatch.setattr(compare, "FollowedRuns", HalfRead)
     base, told = written(tmp_path, "base", run_of("s", "b", 20)), list[str]()
-    gate = gate_sides.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
+    gate = compare.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
     assert gate.run(0.05, told.append).verdict is verdict
     assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
 

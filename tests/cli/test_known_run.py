@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.cli.known_run import known_run
-from streamer.client.results import UnknownRun
-from streamer.embedded.probe import free_port
+from streamer.client.queries import UnknownRun
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
+from streamer.terminal.options import known_run
 from tests.support.servers import RedisServer
 
 

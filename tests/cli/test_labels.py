@@ -9,9 +9,9 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.aggregate.by_label import by_label
-from streamer.cli import cli
-from streamer.schemas.canonical import canonical_json
+from streamer.folding.breakdowns import by_label
+from streamer.schemas.wire import canonical_json
+from streamer.terminal import cli
 from tests.support.events import a_trial, folded
 
 EVENTS = [

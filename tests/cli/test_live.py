@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND
 from tests.support.worker_process import wait_for

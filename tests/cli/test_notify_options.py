@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli.notify_options import URLS, Asked, check_urls, notify_options
-from streamer.notifications.decide import Rules
+from streamer.operate.notices import Rules
+from streamer.terminal.local import URLS, Asked, check_urls, notify_options
 
 SECRET = "json://user:hunter2@127.0.0.1:1/"
 

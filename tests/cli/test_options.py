@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from streamer.cli.options import FiniteRange, read_settings
+from streamer.terminal.options import FiniteRange, read_settings
 
 
 @pytest.mark.parametrize("bootstrap", ["localhost", "localhost:", "a:1 b:2", "a:1,,b:2", "a:123456"])

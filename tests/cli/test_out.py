@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.out import write
+from streamer.terminal import write
 
 
 def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.cli import cli
+from streamer.terminal import cli
 
 TABLE = """
 [models."gpt-5"]
@@ -78,7 +78,7 @@ def test_a_price_of_genai_prices_that_holds_from_a_day_names_the_day() -> None:
     from genai_prices.data import providers
     from genai_prices.types import StartDateConstraint
 
-    from streamer.score.genai import snapshot_price
+    from streamer.folding.score.prices import snapshot_price
 
     dated = {
         model.id: limit.start_date

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.cli.printing import print_line, print_table, shown, visible
-from streamer.text_width import text_width
+from streamer.terminal import print_line, print_table
+from streamer.text import shown, text_width, visible
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

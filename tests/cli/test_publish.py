@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.cli.publish import _Progress, _shown
+from streamer.terminal.harness import _Progress, _shown
 from tests.cli.calling import SECONDS, a_run, call, lines, ndjson, settled
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial

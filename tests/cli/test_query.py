@@ -12,17 +12,14 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from click.testing import CliRunner, Result
 
-from streamer.aggregate.by_label import by_label
-from streamer.aggregate.by_subtest import by_subtest
-from streamer.cli import cli
-from streamer.fold import Folding, fold_records
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.records import records_of_lines
-from streamer.redis.sink import RedisSink
-from streamer.schemas.canonical import canonical_json, digest_of
+from streamer.folding.breakdowns import by_label, by_subtest
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.wire import canonical_json, digest_of, records_of_lines
 from streamer.settings import Settings
-from streamer.views.uncertainty import REASONS
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.redis import RedisSink
+from streamer.terminal import cli
+from streamer.views.tables import REASONS
 from tests.support.servers import RedisServer
 
 Query = Callable[..., Result]

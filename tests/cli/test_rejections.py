@@ -14,14 +14,13 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli.rejections import rejections_command
-from streamer.client.reader import StateReader
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.ops.lag import read_lags
-from streamer.ops.rejections import read_rejections
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.client.readers import StateReader
+from streamer.folding.fold import Pipeline
+from streamer.operate.health import read_lags, read_rejections
+from streamer.schemas.wire import Record
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
+from streamer.terminal.operate import rejections_command
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
 from tests.support.layers import ENGINES

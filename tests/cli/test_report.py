@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from streamer.redis.keys import Keys
-from streamer.report.data import from_stack
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.web.report import from_stack
 from tests.report.reporting import NOW, START, from_csv
 from tests.support.cli import streamer
 from tests.support.events import a_trial

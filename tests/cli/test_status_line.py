@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from streamer.cli.status_line import StatusLine
+from streamer.terminal import StatusLine
 
 CLEAR = "\r\x1b[2K"
 

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from streamer.schemas.canonical import digest_of
 from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import digest_of
 from tests.cli.calling import SECONDS, a_run, call, lines, published
 from tests.support.cli import COMMAND
 from tests.support.events import a_plan, a_trial

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamer.cli.board_lines import print_board
-from streamer.cli.tables import print_run
+from streamer.terminal.boards import print_board, print_run
 from streamer.views.tables import runs_table, trials_table
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 

@@ -10,10 +10,10 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli import cli
-from streamer.cli.tables import print_run
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
+from streamer.terminal import cli
+from streamer.terminal.boards import print_run
 
 PASSED = {"status": "ok", "passed": 9, "failed": 0, "error": 0, "skipped": 1, "total": 10}
 FAILED = {"status": "failed", "passed": 6, "failed": 2, "error": 1, "skipped": 1, "total": 10}
@@ -86,7 +86,7 @@ def scored(*events: dict[str, Any]) -> Iterator[bytes]:
 
 def trials(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """What `query trials fc` shows of EVENTS."""
-    monkeypatch.setattr("streamer.client.trials.scored_trials", lambda *_: scored(*EVENTS))
+    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(*EVENTS))
     result = CliRunner().invoke(cli, ["query", "trials", "fc", *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -208,7 +208,7 @@ def test_query_trials_of_a_task_says_why_an_agent_fell_back(monkeypatch: pytest.
 
 def test_failed_tests_that_the_oracle_fails_too_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [a_trial(2, tests=FAILED), a_trial(1, agent="oracle", model="oracle", tests=FAILED)]
-    monkeypatch.setattr("streamer.client.trials.scored_trials", lambda *_: scored(*events))
+    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(*events))
     text = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout
     assert (
         text.count("tests failed, no more than the oracle's: 6 passed, 2 failed, 1 error, 1 skipped of 10")
@@ -235,7 +235,7 @@ def test_query_trials_of_a_run_shows_no_payloads_and_json_is_untouched(
 def test_hostile_names_are_shown_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     speedups = {"\x1b[31mred": {"agent/nop": 2.0, "oracle/nop": 1.5}}
     event = a_trial(2, agent="a\u202eb\u2028c", benchmarks=speedups, tests=FAILED)
-    monkeypatch.setattr("streamer.client.trials.scored_trials", lambda *_: scored(event))
+    monkeypatch.setattr("streamer.client.feeds.scored_trials", lambda *_: scored(event))
     shown = CliRunner().invoke(cli, ["query", "trials", "fc", "--task", "t1"]).stdout + fold(event)
     assert r"\x1b[31mred" in shown
     assert not {"\x1b", "\u202e", "\u2028"} & set(shown)

@@ -12,12 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.kafka.clients import producer
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.simulate import simulate_run
-from streamer.worker.process.topics import ensure_topics
+from streamer.sources.simulate import simulate_run
+from streamer.storage.kafka import Names, partition_of, producer
+from streamer.worker.process import ensure_topics
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.cli import streamer
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
 from tests.cli.calling import a_run, call, lines, published, settled
 from tests.support.online import Online
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamer.client import AsyncStateReader, StateReader
-from streamer.redis.sink import RedisSink
 from streamer.settings import Settings
+from streamer.storage.redis import RedisSink
 from tests.client.following import Worker
 from tests.support.servers import RedisServer
 

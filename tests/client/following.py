@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from streamer.aggregate.changes import SummaryChange
 from streamer.client import AsyncStateReader, StateUpdate
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.folding.slots import SummaryChange
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.support.builders import an_update
 from tests.support.owning import Owning
 

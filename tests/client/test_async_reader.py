@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamer.client import AsyncStateReader, StateReader
-from streamer.client.results import RedisUnavailable, UnknownRun
-from streamer.embedded.probe import free_port
+from streamer.client.queries import RedisUnavailable, UnknownRun
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
 from tests.client.following import Worker, following
 from tests.redis.test_connect import ClusterNode

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from streamer.client import AsyncStateReader, StateReader
-from streamer.client.results import UnknownBenchmark, UnknownRun, UnreadableSummary
-from streamer.client.snapshots import board_run, kinds_of
-from streamer.redis.entry import TASKS
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.client.queries import UnknownBenchmark, UnknownRun, UnreadableSummary, board_run, kinds_of
+from streamer.storage.entries import TASKS, Keys
+from streamer.storage.redis import RedisSink
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import folded
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from streamer.client import AsyncStateReader
-from streamer.client.results import RedisUnavailable
+from streamer.client.queries import RedisUnavailable
 from streamer.settings import Settings
 from tests.client.following import DEADLINE_SECONDS, KEYS, Worker, following
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change

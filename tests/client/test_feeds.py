@@ -10,9 +10,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.client.feeds import Feed, Update, subscribe
-from streamer.kafka.errors import TopicMissing
-from streamer.kafka.names import Names
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, TopicMissing
 from tests.client.writing import send
 from tests.support.builders import an_agent_model_change
 from tests.support.layers import ENGINES

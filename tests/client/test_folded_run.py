@@ -9,14 +9,13 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.folded_run import NothingYet, board_run_of, fold_run
-from streamer.client.trials import NotInLog
-from streamer.fold import CannotBeFolded
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.records import BadPosition, Position, Record
-from streamer.score import PriceTable
+from streamer.client.feeds import NotInLog
+from streamer.client.folded import NothingYet, board_run_of, fold_run
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import BadPosition, Position, Record
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import Event, a_deletion, a_plan, a_start, a_trial, folded
 
@@ -106,7 +105,7 @@ def test_a_run_that_an_exception_sets_apart_is_said_so(
     def broken(*_: object) -> None:
         raise ArithmeticError("broken")
 
-    monkeypatch.setattr("streamer.aggregate.run.Run.join", broken)
+    monkeypatch.setattr("streamer.folding.run.Run.join", broken)
     with pytest.raises(CannotBeFolded, match="broken"):
         fold_run(log, "run-1", PRICES)
 
@@ -121,7 +120,7 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
         Record(orjson.dumps(event), offset, timestamp=time)
         for offset, (event, time) in enumerate(zip(events, times, strict=True))
     ]
-    monkeypatch.setattr("streamer.client.run_log.read_topic", lambda *_, **__: iter(held))
+    monkeypatch.setattr("streamer.client.folded.read_topic", lambda *_, **__: iter(held))
     now = fold_run(Settings(), "run-1", PRICES)
     assert (now.snapshot().run.trials, now.log.moment) == (2, at)
     then = fold_run(Settings(), "run-1", PRICES, Position(at=at))

@@ -10,16 +10,12 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.folded_run import NothingYet
-from streamer.client.folded_runs import fold_runs
-from streamer.client.past_runs import PastRuns
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.kafka.reader import LogRecord
-from streamer.records import BadPosition, Position
-from streamer.score import PriceTable
+from streamer.client.folded import NothingYet, PastRuns, fold_runs
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import BadPosition, Position
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import LogRecord, read_topic
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import Event, a_deletion, a_trial
 
@@ -107,8 +103,8 @@ def test_what_loses_its_beginning_while_it_is_read_is_named(
     async def begins(*_: object) -> dict[int, int]:
         return {number: 7 * (number in read) for number in range(PARTITIONS)}
 
-    monkeypatch.setattr("streamer.client.folded_runs.read_topic", reading)
-    monkeypatch.setattr("streamer.client.folded_runs.beginnings_of", begins)
+    monkeypatch.setattr("streamer.client.folded.read_topic", reading)
+    monkeypatch.setattr("streamer.client.folded.beginnings_of", begins)
     found = fold_runs(log, PRICES, minute(9))
     assert (ids(found), found.truncated) == (RUNS, {f"partition {number}": 7 for number in range(PARTITIONS)})
 
@@ -122,8 +118,8 @@ def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
     async def begins_later(*_: object) -> dict[int, int]:
         return dict.fromkeys(range(PARTITIONS), 0) | {0: 7}
 
-    monkeypatch.setattr("streamer.client.folded_runs.beginnings_of", begins_later)
+    monkeypatch.setattr("streamer.client.folded.beginnings_of", begins_later)
     assert fold_runs(log, PRICES, minute(9)).truncated == {"partition 0": 7}
-    monkeypatch.setattr("streamer.aggregate.run.Run.summaries", broken)
+    monkeypatch.setattr("streamer.folding.run.Run.summaries", broken)
     found = fold_runs(log, PRICES, minute(9))
     assert (ids(found), sorted(failure.run_id for failure in found.failed)) == ([], RUNS)

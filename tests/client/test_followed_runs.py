@@ -9,13 +9,11 @@ from contextlib import aclosing
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.followed_runs import FollowedRuns
-from streamer.kafka.errors import TopicMissing
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.score import PriceTable
+from streamer.client.folded import FollowedRuns
+from streamer.folding.score.prices import PriceTable
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names, TopicMissing, partition_of
+from streamer.worker.process import ensure_topics
 from tests.publish.publishing import PARTITIONS, settings_of
 from tests.support.events import a_trial
 

@@ -8,8 +8,10 @@ from typing import Any, get_args
 
 import pytest
 
-from streamer.client.lifecycle import (
+from streamer.client.readers import finished
+from streamer.schemas.summaries import (
     SILENT_AFTER,
+    RunSummary,
     State,
     is_over,
     plan_words,
@@ -17,9 +19,7 @@ from streamer.client.lifecycle import (
     state_of,
     with_state,
 )
-from streamer.client.wait import finished
-from streamer.schemas.canonical import digest_of
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.wire import digest_of
 from tests.house.repository import ROOT
 from tests.support.builders import a_run_change
 

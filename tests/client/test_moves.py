@@ -9,12 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.client.moves import Moves, Question, UnknownAgent, Why
-from streamer.client.why import metric_of, why_in
-from streamer.fold import fold_records
-from streamer.records import Position
-from streamer.schemas.metrics import BOARD_METRICS
-from streamer.score import PriceTable
+from streamer.folding.fold import fold_records
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.wire import Position
+from streamer.views.why import Moves, Question, UnknownAgent, Why, metric_of, why_in
 from tests.aggregate.test_order_never_matters import events, trials
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial, folded, records
 from tests.support.examples import examples

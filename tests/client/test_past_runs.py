@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from streamer.client import StateReader
-from streamer.client.past_runs import PastRuns
-from streamer.client.queries import MOST_BOARD_RUNS
-from streamer.client.results import UnknownBenchmark, UnknownMetric, UnknownRun
-from streamer.redis.sink import RedisSink
+from streamer.client.folded import PastRuns
+from streamer.client.queries import MOST_BOARD_RUNS, UnknownBenchmark, UnknownMetric, UnknownRun
+from streamer.storage.redis import RedisSink
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import folded
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.redis.sink import RedisSink
+from streamer.client.readers import StateReader
+from streamer.storage.redis import RedisSink
 from tests.client.writing import KEYS, a_benchmark_of_three_runs, write
 from tests.support.builders import a_run_change, a_tier_change
 from tests.support.servers import RedisServer

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from streamer.client.ranking import ranked
-from streamer.client.results import LeaderboardRow
+from streamer.client.queries import LeaderboardRow, ranked
 from streamer.schemas.summaries import AgentModelSummary
 from tests.support.builders import an_agent_model_change
 

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamer.client.reader import StateReader
-from streamer.redis.connect import BadRedisUrl
-from streamer.redis.sink import RedisSink
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
+from streamer.storage.redis import BadRedisUrl, RedisSink
 from tests.client.writing import write
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.servers import RedisServer

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.client.results import (
+from streamer.client.queries import (
     RedisUnavailable,
     UnknownBenchmark,
     UnknownMetric,
     UnknownRun,
     UnreadableSummary,
 )
-from streamer.embedded.probe import free_port
-from streamer.redis.sink import RedisSink
+from streamer.client.readers import StateReader
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
+from streamer.storage.redis import RedisSink
 from tests.client.writing import KEYS, write
 from tests.support.builders import a_run_change
 from tests.support.servers import RedisServer

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from streamer.client.run_log import RunLog
-from streamer.kafka.errors import TopicMissing
-from streamer.records import BadPosition, Position
+from streamer.client.folded import RunLog
+from streamer.schemas.wire import BadPosition, Position
 from streamer.settings import Settings
+from streamer.storage.kafka import TopicMissing
 from tests.client.test_folded_run import EVENTS, START, log
 
 __all__ = ["log"]

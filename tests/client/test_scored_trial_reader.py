@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import orjson
 
-from streamer.client.scored_trial_reader import ScoredTrialReader
+from streamer.client.feeds import ScoredTrialReader
 
 
 def a_record(version: tuple[int, int] | None, key: str | None = "r|slot", offset: int = 0) -> SimpleNamespace:

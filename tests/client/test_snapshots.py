@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamer.client.results import UnreadableSummary
-from streamer.client.snapshots import compared_run, snapshot_of
-from streamer.redis.entry import COMPARISONS, IN_FLIGHT, TASKS
-from streamer.redis.keys import Keys
-from streamer.schemas.canonical import canonical_json
+from streamer.client.queries import UnreadableSummary, compared_run, snapshot_of
+from streamer.schemas.wire import canonical_json
+from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys
 from tests.aggregate.compared import PLAN, trial
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_start, folded

@@ -8,10 +8,9 @@ from contextlib import aclosing
 import pytest
 
 from streamer.client.feeds import subscribe
-from streamer.kafka.errors import TopicMissing
-from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names, TopicMissing
+from streamer.worker.process import ensure_topics
 from tests.client.writing import send
 from tests.publish.publishing import settings_of
 from tests.support.builders import a_run_change

@@ -7,10 +7,9 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.trials import NotInLog, scored_trials
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
+from streamer.client.feeds import NotInLog, scored_trials
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import a_trial, folded
 

@@ -6,10 +6,10 @@ import asyncio
 
 from aiokafka import AIOKafkaProducer
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.folding.slots import SummaryChange
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 
 KEYS = Keys("team")

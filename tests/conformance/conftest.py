@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.fold import Folding, fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.conformance.fc_runs import trials, unpacked
 from tests.conformance.folds import summaries
 from tests.conformance.formulacode_run_directories import RUNS, Run, expected

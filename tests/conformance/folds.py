@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate.by_subtest import by_subtest
-from streamer.fold import Folding, fold_records
-from streamer.records import records_of_lines
+from streamer.folding.breakdowns import by_subtest
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.wire import records_of_lines
 
 TOLERANCE = 1e-9
 """Relative; the harnesses sum floats one by one, we round once (A7, A8, R18)."""

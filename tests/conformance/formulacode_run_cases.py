@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import SlotKey
-from streamer.score import FormulaCodeScore, Scored
+from streamer.folding.groups import GroupState
+from streamer.folding.score import Scored
+from streamer.folding.score.formulacode import FormulaCodeScore
+from streamer.folding.slots import SlotKey
+from streamer.folding.summaries import formulacode_body
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases
 
 Json = dict[str, Any]

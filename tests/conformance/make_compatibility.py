@@ -13,12 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamer.fold import Folding
-from streamer.score.formulacode.task_metrics import task_metrics
-from streamer.sources.base import ConvertOptions
+from streamer.folding.fold import Folding
+from streamer.folding.score.formulacode import task_metrics
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.formulacode_log import parse_log
-from streamer.sources.report import ConvertReport
+from streamer.sources.fc_eval_payload import parse_log
 from tests.conformance import compatibility as prose
 from tests.conformance import compatibility_scylla as scylla
 from tests.conformance import formulacode_run_directories as runs

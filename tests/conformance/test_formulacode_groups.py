@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.fold import Folding
+from streamer.folding.fold import Folding
 from tests.conformance.folds import close, summaries
 from tests.conformance.formulacode_compare import differing_fields
 from tests.conformance.formulacode_rules import (

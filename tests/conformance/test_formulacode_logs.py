@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from streamer.score import PriceTable
-from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
-from streamer.sources.fit import fit_event
+from streamer.folding.score.prices import PriceTable
+from streamer.sources.base import fit_event
+from streamer.sources.files import AgentLogs, enriched, read_agent_logs
 from tests.support.data import shared_data
 from tests.support.events import a_trial, folded
 

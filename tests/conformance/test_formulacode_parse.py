@@ -11,9 +11,9 @@ import functools
 import json
 from typing import Any, NamedTuple
 
-from streamer.schemas.limits import MAX_COUNT
-from streamer.sources.agent_keys import Subject
-from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
+from streamer.schemas.base import MAX_COUNT
+from streamer.sources.fc_eval_payload import ParsedLog, parse_log, sections_for
+from streamer.sources.files import Subject
 from tests.support import formulacode_cases
 
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.formulacode_summary import formulacode_body
-from streamer.aggregate.group import GroupState
-from streamer.aggregate.keys import SlotKey
+from streamer.folding.groups import GroupState
+from streamer.folding.slots import SlotKey
+from streamer.folding.summaries import formulacode_body
 from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
 from tests.conformance.formulacode_run_cases import (
     MEANS,

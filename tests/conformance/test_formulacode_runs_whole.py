@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from streamer.fold import Folding, fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.conformance.fc_run_differences import LEFT_OUT
 from tests.conformance.fc_runs import crashed_as_a_whole
 from tests.conformance.folds import digests, summaries

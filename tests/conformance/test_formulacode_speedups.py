@@ -8,11 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from streamer.schemas.identity import agent_model_label
-from streamer.score import model_for_reporting
-from streamer.score.formulacode.advantages import benchmark_name
-from streamer.score.formulacode.speedups import Speedup, speedups
-from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
+from streamer.folding.score.formulacode import Speedup, TaskMetrics, benchmark_name, speedups, task_metrics
+from streamer.schemas.base import agent_model_label, model_for_reporting
 from tests.conformance.formulacode_rules import fallen_back
 from tests.support.events import Event, a_trial, summarised
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close, close_difference, the_case

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.sources.fc_eval_layout import place
+from streamer.sources.fc_eval_payload import place
 from tests.support.formulacode_cases import kinds, the_case
 
 TESTED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.schemas.canonical import canonical_json
+from streamer.schemas.wire import canonical_json
 from tests.conformance.ruling_examples import (
     AGENT,
     FINISHED,

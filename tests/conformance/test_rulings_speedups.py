@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from streamer.schemas.canonical import canonical_json
+from streamer.schemas.wire import canonical_json
 from tests.conformance.ruling_examples import (
     AGENT,
     NOP,

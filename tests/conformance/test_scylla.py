@@ -10,10 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.fold import Folding
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.canonical import digest_of
+from streamer.folding.fold import Folding, Pipeline
+from streamer.schemas.wire import Record, digest_of
 from tests.conformance.folds import (
     Summary,
     close,

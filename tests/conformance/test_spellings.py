@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.conformance.fc_runs import block, trials, unpacked
 from tests.conformance.folds import digests
 from tests.conformance.formulacode_keys import file_spelling, own_key

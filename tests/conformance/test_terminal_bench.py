@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.fold import fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import Record, records_of_lines
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.schemas.wire import Record, records_of_lines
 from tests.conformance.folds import Summary, close, folded, summaries, the_run
 from tests.conformance.group_rules import graded, pass_at_k
 from tests.support.cli import streamer

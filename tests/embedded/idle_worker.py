@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
 
 FOLDED = 10**9
 """Whatever the journal brings."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from streamer.embedded.durable import DurableBroker
-from streamer.embedded.probe import free_port
+from streamer.operate.local.broker import DurableBroker
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
 from tests.embedded.writers import TOPIC, Place, held
 

@@ -19,7 +19,7 @@ DEADLINE_SECONDS = 60.0
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from streamer.embedded.up import WORKER, run_up
+from streamer.operate.local import WORKER, run_up
 from streamer.settings import Settings
 given = json.loads(sys.argv[1])
 sys.exit(run_up(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import kafka_answers
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import kafka_answers
 from tests.embedded.writers import offset_after_sending
 
 

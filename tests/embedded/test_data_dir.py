@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.data_dir import DataDir
-from streamer.embedded.errors import EmbeddedError
-from streamer.web.listening import listening
+from streamer.operate.local import DataDir
+from streamer.operate.local.processes import EmbeddedError
+from streamer.web import listening
 
 
 def test_the_epoch_grows_with_every_start(tmp_path: Path) -> None:

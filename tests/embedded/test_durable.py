@@ -12,8 +12,8 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.embedded.durable import DurableBroker
-from streamer.embedded.errors import EmbeddedError
+from streamer.operate.local.broker import DurableBroker
+from streamer.operate.local.processes import EmbeddedError
 from tests.embedded.journaled import PARTITIONS, durable, send, values
 from tests.embedded.writers import TOPIC
 from tests.support.worker_process import wait_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.embedded.errors import EmbeddedUnavailable, ServerFailed, last_lines
+from streamer.operate.local.processes import EmbeddedUnavailable, ServerFailed, last_lines
 
 
 def test_a_server_that_failed_shows_the_end_of_its_log(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.embedded import event_log, journal
-from streamer.embedded.durable import DurableBroker
-from streamer.kafka.wire import Connection
+from streamer.operate.local import journal
+from streamer.operate.local import journal as event_log
+from streamer.operate.local.broker import DurableBroker
+from streamer.operate.local.processes import Connection
 from tests.embedded.full_disk import small_disk
 from tests.embedded.journaled import durable, send, values
 from tests.embedded.writers import TOPIC, Place, held

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.journal import Journal
-from streamer.embedded.journal_format import HEAD_BYTES, MAGIC, Frame
+from streamer.operate.local.journal import HEAD_BYTES, MAGIC, Frame, Journal
 from tests.embedded.full_disk import small_disk
 
 FRAMES = [Frame(n % 3, n // 3 * 2, 2, b"batch-%d" % n) for n in range(10)]

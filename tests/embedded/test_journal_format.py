@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.embedded.journal_format import (
+from streamer.operate.local.journal import (
     FRAME_START,
     HEAD_BYTES,
     MAGIC,
@@ -17,8 +17,8 @@ from streamer.embedded.journal_format import (
     Frame,
     encode,
     read_frames,
+    unpacked,
 )
-from streamer.kafka.record_batches import unpacked
 from tests.support.examples import examples
 
 VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"

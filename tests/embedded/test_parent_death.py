@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded import parent_death
+from streamer.operate.local import parent_death
 from tests.embedded.stack import runs
 from tests.support.worker_process import wait_for
 

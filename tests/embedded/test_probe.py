@@ -10,8 +10,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from streamer.embedded.errors import EmbeddedError
-from streamer.embedded.probe import claimed_port, free_port, kafka_answers, port_is_free, redis_answers
+from streamer.operate.local.processes import (
+    EmbeddedError,
+    claimed_port,
+    free_port,
+    kafka_answers,
+    port_is_free,
+    redis_answers,
+)
 
 
 @contextmanager

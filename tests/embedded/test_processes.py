@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.errors import ServerFailed
-from streamer.embedded.processes import Child
+from streamer.operate.local.processes import Child, ServerFailed
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.stack

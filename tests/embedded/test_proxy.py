@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from streamer.embedded.durable import DurableBroker
-from streamer.embedded.probe import kafka_answers
-from streamer.kafka.wire import PRODUCE, Connection, Produce, Request, read_answers
+from streamer.operate.local.broker import DurableBroker
+from streamer.operate.local.processes import (
+    PRODUCE,
+    Connection,
+    Produce,
+    Request,
+    kafka_answers,
+    read_answers,
+)
 from tests.embedded.journaled import PARTITIONS, WORKER, durable, send, values
 from tests.embedded.writers import TOPIC
 from tests.kafka.test_record_batches import REFUSED, batch

@@ -15,9 +15,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.cli.up import PROGRAM
 from streamer.client import TrialPublisher
 from streamer.settings import Settings
+from streamer.terminal.local import PROGRAM
 from tests.embedded.stack import Stack, descendants, running, runs
 from tests.support.worker_process import wait_for
 from tests.worker.deployment import Deployment, trial_events

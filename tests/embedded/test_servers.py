@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from streamer.embedded.probe import kafka_answers, redis_answers
+from streamer.operate.local.processes import kafka_answers, redis_answers
 from tests.embedded.writers import offset_after_sending
 from tests.support.servers import KafkaServer, RedisServer
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import redis
 
-from streamer.embedded.probe import free_port
-from streamer.embedded.stack_state import tell_problem, worker_is_up_to
-from streamer.redis.keys import Keys
+from streamer.operate.local import tell_problem, worker_is_up_to
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
 from tests.support.servers import RedisServer
 
 KEYS = Keys("team")

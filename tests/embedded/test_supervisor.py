@@ -6,9 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from streamer.embedded.errors import ServerFailed
-from streamer.embedded.processes import Child
-from streamer.embedded.supervisor import HEALTHY_SECONDS, MAX_FAILURES, Supervisor
+from streamer.operate.local import HEALTHY_SECONDS, MAX_FAILURES, Supervisor
+from streamer.operate.local.processes import Child, ServerFailed
 
 pytestmark = pytest.mark.stack
 

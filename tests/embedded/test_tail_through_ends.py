@@ -12,13 +12,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.embedded.probe import free_port
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.sources.base import ConvertOptions
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
 from tests.embedded.ends import kill_the_broker, kill_the_tree, orderly
 from tests.embedded.stack import Stack, running
 from tests.support.cli import COMMAND, streamer

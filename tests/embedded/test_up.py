@@ -14,8 +14,8 @@ import pytest
 import redis
 from aiokafka import AIOKafkaProducer
 
-from streamer.embedded.probe import kafka_answers, redis_answers
-from streamer.ops.health import read_health
+from streamer.operate.health import read_health
+from streamer.operate.local.processes import kafka_answers, redis_answers
 from streamer.settings import Settings
 from tests.embedded.full_disk import small_disk
 from tests.embedded.stack import IDLE_WORKER, Stack, launch, running, runs

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from streamer.embedded.errors import EmbeddedUnavailable
-from streamer.embedded.valkey import Valkey, server_options, valkey_binary
+from streamer.operate.local import Valkey, server_options, valkey_binary
+from streamer.operate.local.processes import EmbeddedUnavailable
 
 
 def test_it_listens_on_loopback_and_saves_nothing() -> None:

@@ -14,13 +14,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.publish.loop_thread import LoopThread
-from streamer.redis.keys import Keys
-from streamer.schemas.identity import encode_id
+from streamer.schemas.base import encode_id
 from streamer.settings import Settings
-from streamer.worker.process.topics import COMPACTED, ensure_topics, plan
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.outbox import LoopThread
+from streamer.worker.process import COMPACTED, ensure_topics, plan
 from tests.faults.fleet import Fleet
 from tests.faults.proxy import Link
 from tests.faults.publisher import Publisher

@@ -13,11 +13,11 @@ import os
 import sys
 from typing import Any
 
-from streamer.aggregate import run_state
-from streamer.aggregate.keys import SlotKey, slot_key
-from streamer.redis import script
+from streamer.folding import state
+from streamer.folding.slots import SlotKey, slot_key
 from streamer.settings import Settings
-from streamer.worker.app import run_worker
+from streamer.storage import entries
+from streamer.worker.agents import run_worker
 
 GUARD = "local function refused(suffix, version)\n"
 FOLLOWS = "local follows, mark, mode = ARGV[2], ARGV[3], ARGV[4]\n"
@@ -30,10 +30,10 @@ def main() -> int:
 
 
 def _without_guard() -> None:
-    assert GUARD in script.SCRIPT
-    assert FOLLOWS in script.SCRIPT
-    unguarded = script.SCRIPT.replace(GUARD, f"{GUARD}  if true then return false end\n")
-    script.SCRIPT = unguarded.replace(FOLLOWS, f"{FOLLOWS}follows = ''\n")
+    assert GUARD in entries.SCRIPT
+    assert FOLLOWS in entries.SCRIPT
+    unguarded = entries.SCRIPT.replace(GUARD, f"{GUARD}  if true then return false end\n")
+    entries.SCRIPT = unguarded.replace(FOLLOWS, f"{FOLLOWS}follows = ''\n")
 
 
 def _without_slots() -> None:
@@ -45,7 +45,7 @@ def _without_slots() -> None:
         key = slot_key(event)
         return key._replace(shard=f"{key.shard}{os.getpid()}-{next(serial)}")
 
-    run_state.slot_key = a_slot_of_its_own  # type: ignore[attr-defined]
+    state.slot_key = a_slot_of_its_own  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

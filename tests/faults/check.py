@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 import redis
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.pipeline import Pipeline
-from streamer.redis.entry import KeyState, entry_of
-from streamer.schemas.canonical import digest_of
-from streamer.schemas.decode import Unread
-from streamer.schemas.identity import encode_id
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import SummaryChange
+from streamer.schemas.base import encode_id
+from streamer.schemas.wire import Unread, digest_of
+from streamer.storage.entries import KeyState, entry_of
 from tests.faults.bed import CURRENT_SECONDS, Bed
 from tests.support.worker_process import wait_for
 

@@ -7,7 +7,7 @@ import time
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from streamer.worker.process.topics import ROOM
+from streamer.worker.process import ROOM
 from tests.faults.bed import COMPACTED_OFTEN, CURRENT_SECONDS, PARTITIONS, Bed
 from tests.faults.kind import Kind
 from tests.faults.servers import Kafka

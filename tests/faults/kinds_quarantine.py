@@ -6,8 +6,8 @@ import itertools
 
 import orjson
 
-from streamer.client.reader import StateReader
-from streamer.schemas.identity import encode_id
+from streamer.client.readers import StateReader
+from streamer.schemas.base import encode_id
 from tests.faults.bed import CURRENT_SECONDS
 from tests.faults.kind import Kind
 from tests.support.cli import streamer

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
-from streamer.publish.loop_thread import LoopThread
+from streamer.storage.outbox import LoopThread
 
 CHUNK_BYTES = 64 * 1024
 

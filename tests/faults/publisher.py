@@ -12,8 +12,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.kafka.constants import MAX_MESSAGE_BYTES
-from streamer.publish.loop_thread import LoopThread
+from streamer.storage.kafka import MAX_MESSAGE_BYTES
+from streamer.storage.outbox import LoopThread
 from tests.faults.traffic import Message
 from tests.support.worker_process import wait_for
 

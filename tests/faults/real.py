@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from streamer.kafka.names import Names
-from streamer.schemas.identity import encode_id
+from streamer.schemas.base import encode_id
+from streamer.storage.kafka import Names
 from tests.conformance import test_scylla, test_terminal_bench
 from tests.faults.traffic import Message, Traffic
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from streamer.embedded.errors import ServerFailed
+from streamer.operate.local.processes import ServerFailed
 from tests.faults import kinds_events, kinds_kafka, kinds_quarantine, kinds_redis, kinds_up, kinds_workers
 from tests.faults.bed import CURRENT_SECONDS, Bed, NotCurrent
 from tests.faults.check import Checker, Outcome

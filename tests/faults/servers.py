@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import free_port, kafka_answers
-from streamer.publish.loop_thread import LoopThread
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port, kafka_answers
+from streamer.storage.outbox import LoopThread
 from tests.faults.proxy import Link
 from tests.support.servers import KAFKA_READY_SECONDS, KafkaServer, RedisServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
 from tests.embedded.stack import Stack, launch
 from tests.faults.proxy import Link
 from tests.support.worker_process import wait_for

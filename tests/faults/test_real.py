@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamer.kafka.names import Names
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.storage.kafka import Names
 from tests.faults.real import RUNS, RealRuns
 from tests.faults.traffic import Traffic
 from tests.support.data import shared_data

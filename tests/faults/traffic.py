@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from streamer.kafka.partitioner import partition_of
+from streamer.storage.kafka import partition_of
 
 AGENTS = (("claude-code", "claude-opus-4-5"), ("codex", "gpt-5"), ("terminus", "gemini-2.5-pro"))
 BASELINES = (("nop", "nop"), ("oracle", "oracle"))

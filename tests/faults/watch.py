@@ -16,12 +16,11 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from streamer.kafka.constants import MAX_MESSAGE_BYTES
-from streamer.kafka.consumer import AIOKafkaConsumer
-from streamer.kafka.names import Names
-from streamer.publish.loop_thread import LoopThread
-from streamer.redis.keys import Keys
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names
+from streamer.storage.log import AIOKafkaConsumer
+from streamer.storage.outbox import LoopThread
 
 POLL_MS = 100
 REDIS_POLL_SECONDS = 0.1

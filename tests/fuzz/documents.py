@@ -11,12 +11,10 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.decode import Reason, decode
-from streamer.simulate import simulate_run
-from streamer.sources.base import ConvertOptions
+from streamer.schemas.wire import Reason, canonical_json, decode
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
+from streamer.sources.simulate import simulate_run
 from tests.schemas.recording import EVENTS, RECORDED
 from tests.sources.harbor import unpack_jobs
 from tests.support.data import shared_data

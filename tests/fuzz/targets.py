@@ -11,23 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.decode import Reason, decode
+from streamer.folding.fold import Pipeline
 from streamer.schemas.events import Event
-from streamer.schemas.news import Rejection
-from streamer.schemas.plain import PlainTrial, plain_event
-from streamer.simulate import LAYOUTS
-from streamer.sources.agent_keys import Subject
-from streamer.sources.agent_logs import enriched, read_agent_logs
-from streamer.sources.base import ConvertOptions
-from streamer.sources.cast import cast_length
+from streamer.schemas.summaries import Rejection
+from streamer.schemas.wire import PlainTrial, Reason, Record, canonical_json, decode, plain_event
+from streamer.sources.base import ConvertOptions, ConvertReport, fit_event
 from streamer.sources.convert import convert
-from streamer.sources.files import FileError
-from streamer.sources.fit import fit_event
-from streamer.sources.formulacode_log import parse_log, sections_for
-from streamer.sources.report import ConvertReport
+from streamer.sources.fc_eval_payload import parse_log, sections_for
+from streamer.sources.files import FileError, Subject, cast_length, enriched, read_agent_logs
+from streamer.sources.simulate import LAYOUTS
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
 from tests.sources.inspect import A_PLAN, a_spec, a_summary, an_archive

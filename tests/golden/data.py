@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.base import ConvertOptions
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
 from tests.support.data import shared_data
 from tests.support.formulacode_cases import Case, cases
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event

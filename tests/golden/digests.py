@@ -16,11 +16,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import orjson
 from pydantic import BaseModel
 
-from streamer.aggregate.group import DISTRIBUTED, SUMMED
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
-from streamer.schemas.canonical import NOT_DIGESTED, canonical_json, sha256_hex
+from streamer.folding.fold import fold_records
+from streamer.folding.groups import DISTRIBUTED, SUMMED
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.wire import NOT_DIGESTED, canonical_json, records_of_lines, sha256_hex
 from tests.golden.data import streams
 from tests.golden.histories import HISTORIES, history
 

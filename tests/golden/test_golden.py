@@ -9,8 +9,8 @@ from collections import Counter
 import orjson
 import pytest
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.golden.digests import DIGESTS, FIELDS, computed, restricted
 from tests.golden.histories import HISTORIES, history
 

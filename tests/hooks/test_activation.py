@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.discovery import write_discovery
-from streamer.hooks.activation import is_active
+from streamer.hooks import is_active
+from streamer.settings import write_discovery
 
 VARIABLE = "STREAMER_SOME_HOOK"
 

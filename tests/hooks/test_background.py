@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from streamer.client.capture import NotAccepted
 from streamer.hooks import background
 from streamer.hooks.background import Background
-from streamer.publish.results import NotAccepted
 
 DEADLINE_SECONDS = 60
 

@@ -12,7 +12,7 @@ import pytest
 
 from streamer.hooks import harbor
 from streamer.hooks.harbor import HarborPlugin, JobFollower
-from streamer.sources.fit import slot_of
+from streamer.sources.base import slot_of
 from tests.sources.builders import Event, converted, trials_of, write_json
 from tests.sources.harbor import a_job, a_trial_result, unpack_jobs
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.sources.fit import slot_of
+from streamer.sources.base import slot_of
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
 from tests.hooks.test_harbor import newest
 from tests.house.repository import ROOT
 from tests.publish.publishing import make_topics, settings_of

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamer.discovery import remove_discovery, write_discovery
-from streamer.schemas.canonical import canonical_json
-from streamer.settings import Settings
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings, remove_discovery, write_discovery
 from tests.publish.publishing import events
 from tests.sources.builders import converted
 from tests.sources.inspect import the_log
@@ -131,10 +130,9 @@ def test_a_hook_that_is_off_imports_nothing_of_ours_but_the_question(inspect_ai:
     assert off == "False"
     assert set(re.findall(r"[\w.]+", modules)) == {
         "streamer",
-        "streamer.discovery",
         "streamer.hooks",
-        "streamer.hooks.activation",
         "streamer.hooks.inspect",
+        "streamer.settings",
     }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamer.hooks.inspect_evals import Evals
-from streamer.schemas.canonical import canonical_json
+from streamer.hooks.background import Evals
+from streamer.schemas.wire import canonical_json
 from tests.sources.builders import converted
 from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, the_log, unpack_logs
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from streamer.score import INFRASTRUCTURE_FAILURES
+from streamer.folding.score import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
-from streamer.views.trial_columns import COLUMNS
+from streamer.views.tables import COLUMNS
 from tests.house.citations import linked
 from tests.house.repository import ROOT
 
@@ -18,12 +18,12 @@ REPORT, OPERATOR, HARNESS = (
 )
 PARTS = {
     REPORT: (
-        "<!-- columns: generated from streamer/views/trial_columns.py -->\n",
+        "<!-- columns: generated from streamer/views/tables.py -->\n",
         "<!-- end of columns -->\n",
     ),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
     HARNESS: (
-        "<!-- infrastructure: generated from streamer/score/infrastructure.py -->\n",
+        "<!-- infrastructure: generated from streamer/folding/score/__init__.py -->\n",
         "<!-- end of infrastructure -->\n",
     ),
 }

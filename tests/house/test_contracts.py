@@ -16,7 +16,7 @@ from tests.house.repository import ROOT, pyproject, tracked_files
 TOOLS = pyproject()["tool"]
 CONTRACTS: list[dict[str, Any]] = TOOLS["importlinter"]["contracts"]
 NAMES = [contract["name"] for contract in CONTRACTS]
-LAYERS, CORE, INFERENCE, FAUST, ROOMS, CIRCLES, KAFKA, REDIS, BASE = NAMES
+LAYERS, CORE, STATISTICS, FOLDING, FAUST, WORKER, SOURCES, CIRCLES, KAFKA, REDIS, BASE = NAMES
 CORE_CONTRACT = CONTRACTS[1]
 BANNED: dict[str, dict[str, str]] = TOOLS["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
 EXEMPT = [
@@ -24,52 +24,56 @@ EXEMPT = [
 ]
 
 PLANTS = [
-    Plant(LAYERS, "streamer/stats/planted.py", "import streamer.score"),
-    Plant(LAYERS, "streamer/inference/planted.py", "import streamer.score"),
-    Plant(LAYERS, "streamer/score/planted.py", "import streamer.aggregate"),
-    Plant(LAYERS, "streamer/aggregate/planted.py", "import streamer.pipeline"),
-    Plant(LAYERS, "streamer/pipeline.py", "import streamer.settings"),
-    Plant(LAYERS, "streamer/sources/planted.py", "import streamer.client"),
-    Plant(LAYERS, "streamer/publish/planted.py", "import streamer.client"),
-    Plant(LAYERS, "streamer/publish/planted.py", "import streamer.worker"),
-    Plant(LAYERS, "streamer/client/planted.py", "import streamer.ops"),
-    Plant(LAYERS, "streamer/views/planted.py", "import streamer.ops"),
-    Plant(LAYERS, "streamer/ops/planted.py", "import streamer.tail"),
-    Plant(LAYERS, "streamer/web/planted.py", "import streamer.report"),
-    Plant(LAYERS, "streamer/watch/planted.py", "import streamer.cli"),
-    Plant(LAYERS, "streamer/schemas/planted.py", "import streamer.stats"),
-    Plant(INFERENCE, "streamer/inference/planted.py", "import streamer.schemas"),
-    Plant(INFERENCE, "streamer/inference/planted.py", "import streamer.text"),
-    Plant(FAUST, "streamer/worker/processing/planted.py", "import faust"),
-    Plant(FAUST, "streamer/worker/app.py", "from faust.types import TP"),
-    Plant(FAUST, "streamer/worker/process/planted.py", "from mode import Service"),
+    Plant(LAYERS, "streamer/statistics/planted.py", "import streamer.folding.score"),
+    Plant(LAYERS, "streamer/folding/score/planted.py", "import streamer.settings"),
+    Plant(LAYERS, "streamer/folding/fold.py", "import streamer.settings"),
+    Plant(LAYERS, "streamer/storage/planted.py", "import streamer.client"),
+    Plant(LAYERS, "streamer/client/planted.py", "import streamer.worker"),
+    Plant(LAYERS, "streamer/client/planted.py", "import streamer.operate.health"),
+    Plant(LAYERS, "streamer/views/planted.py", "import streamer.operate.health"),
+    Plant(LAYERS, "streamer/operate/planted.py", "import streamer.sources.tail"),
+    Plant(LAYERS, "streamer/sources/base.py", "import streamer.web"),
+    Plant(LAYERS, "streamer/web/planted.py", "import streamer.terminal"),
+    Plant(LAYERS, "streamer/schemas/planted.py", "import streamer.statistics"),
+    Plant(STATISTICS, "streamer/statistics/final.py", "import streamer.schemas"),
+    Plant(STATISTICS, "streamer/statistics/pairs.py", "import streamer.text"),
+    Plant(FOLDING, "streamer/folding/score/formulacode.py", "import streamer.folding.slots"),
+    Plant(FOLDING, "streamer/folding/groups.py", "import streamer.folding.plan"),
+    Plant(FOLDING, "streamer/folding/state.py", "import streamer.folding.run"),
+    Plant(FAUST, "streamer/worker/processor.py", "import faust"),
+    Plant(FAUST, "streamer/worker/process.py", "from mode import Service"),
     Plant(FAUST, "streamer/client/planted.py", "import mode.utils.queues"),
-    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.process.metrics"),
-    Plant(ROOMS, "streamer/worker/processing/planted.py", "import streamer.worker.recovery.repair"),
-    Plant(ROOMS, "streamer/worker/recovery/planted.py", "import streamer.worker.process.topics"),
-    Plant(ROOMS, "streamer/worker/faust/planted.py", "import streamer.worker.processing.partition"),
-    Plant(ROOMS, "streamer/worker/process/planted.py", "import streamer.worker.app"),
-    Plant(KAFKA, "streamer/publish/publisher.py", "from aiokafka.errors import KafkaError"),
-    Plant(KAFKA, "streamer/embedded/proxy.py", "import aiokafka"),
-    Plant(KAFKA, "streamer/worker/app.py", "import aiokafka"),
-    Plant(REDIS, "streamer/web/hub.py", "import redis"),
-    Plant(REDIS, "streamer/worker/app.py", "from redis.asyncio import Redis"),
-    Plant(REDIS, "streamer/kafka/log.py", "import redis"),
+    Plant(WORKER, "streamer/worker/partition.py", "import streamer.worker.process"),
+    Plant(WORKER, "streamer/worker/publisher.py", "import streamer.worker.recovery"),
+    Plant(WORKER, "streamer/worker/recovery.py", "import streamer.worker.process"),
+    Plant(WORKER, "streamer/worker/transport.py", "import streamer.worker.partition"),
+    Plant(WORKER, "streamer/worker/process.py", "import streamer.worker.agents"),
+    Plant(SOURCES, "streamer/sources/files.py", "import streamer.sources.harbor"),
+    Plant(SOURCES, "streamer/sources/scylla.py", "import streamer.sources.harbor"),
+    Plant(SOURCES, "streamer/sources/convert.py", "import streamer.sources.tail"),
+    Plant(KAFKA, "streamer/client/publisher.py", "from aiokafka.errors import KafkaError"),
+    Plant(KAFKA, "streamer/operate/local/broker.py", "import aiokafka"),
+    Plant(KAFKA, "streamer/worker/agents.py", "import aiokafka"),
+    Plant(REDIS, "streamer/web/live.py", "import redis"),
+    Plant(REDIS, "streamer/worker/agents.py", "from redis.asyncio import Redis"),
+    Plant(REDIS, "streamer/storage/log.py", "import redis"),
     Plant(BASE, "streamer/settings.py", "import numpy"),
-    Plant(BASE, "streamer/inference/planted.py", "import streamer.stats.distribution"),
-    Plant(BASE, "streamer/tail/planted.py", "from streamer.score import PriceTable"),
-    Plant(BASE, "streamer/cli/query.py", "from streamer.stats.distribution import Distribution"),
-    Plant(BASE, "streamer/cli/status.py", "from rocksdict import Rdict"),
+    Plant(BASE, "streamer/statistics/exact.py", "import streamer.statistics.distribution"),
+    Plant(BASE, "streamer/sources/tail/planted.py", "from streamer.folding.score.prices import PriceTable"),
+    Plant(BASE, "streamer/terminal/query.py", "from streamer.statistics.distribution import Distribution"),
+    Plant(BASE, "streamer/terminal/operate.py", "from rocksdict import Rdict"),
 ]
 """Violations that the report names by file and line; `core_plants` derives those of the core. Add yours."""
 
 ALONE = [
     Plant(LAYERS, "streamer/a_new_room/planted.py", ""),
-    Plant(ROOMS, "streamer/worker/a_new_room/planted.py", ""),
-    Plant(CIRCLES, "streamer/watch/live_screen.py", "import streamer.watch.app"),
-    Plant(CIRCLES, "streamer/stats/exact_sum.py", "import streamer.stats.distribution"),
-    Plant(CIRCLES, "streamer/worker/constants.py", "import streamer.worker.faust.stores"),
-    Plant(CIRCLES, "streamer/worker/faust/topic_partition.py", "import streamer.worker.faust.event_consumer"),
+    Plant(WORKER, "streamer/worker/a_new_module.py", ""),
+    Plant(FOLDING, "streamer/folding/a_new_module.py", ""),
+    Plant(SOURCES, "streamer/sources/a_new_harness.py", ""),
+    Plant(CIRCLES, "streamer/terminal/boards.py", "import streamer.terminal.query"),
+    Plant(CIRCLES, "streamer/statistics/exact.py", "import streamer.statistics.distribution"),
+    Plant(CIRCLES, "streamer/worker/producer.py", "import streamer.worker.tables"),
+    Plant(CIRCLES, "streamer/views/columns.py", "import streamer.views.tables"),
 ]
 """Violations of which the report names no line, so that each is planted in a copy that has no other."""
 
@@ -151,7 +155,7 @@ def test_a_planted_circle_or_room_breaks_its_contract(scratch: ScratchCopy, plan
 
 def test_a_forbidden_import_behind_another_module_breaks_the_contract_too(scratch: ScratchCopy) -> None:
     scratch.plant("streamer/planted_helper.py", "import time")
-    scratch.plant("streamer/stats/planted.py", "import streamer.planted_helper")
+    scratch.plant("streamer/statistics/planted.py", "import streamer.planted_helper")
     assert f"{CORE} BROKEN" in scratch.lint_imports()
 
 
@@ -174,8 +178,8 @@ def test_a_planted_line_breaks_its_rule(scratch: ScratchCopy, rule: str, lines: 
 @pytest.mark.parametrize("name", BANNED)
 def test_every_banned_name_is_stopped_in_the_core(scratch: ScratchCopy, name: str) -> None:
     root = name.partition(".")[0]
-    scratch.plant("streamer/aggregate/planted.py", f"import {root}\n\nPLANTED = {name}")
-    found = scratch.ruff("streamer/aggregate/planted.py")
+    scratch.plant("streamer/folding/planted.py", f"import {root}\n\nPLANTED = {name}")
+    found = scratch.ruff("streamer/folding/planted.py")
     assert any(f"TID251 `{name}` is banned: {BANNED[name]['msg']}" in line for line in found)
 
 

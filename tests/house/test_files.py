@@ -1,13 +1,10 @@
-"""Every tracked file: how long it may be, and what it must not name."""
+"""Every tracked file: what it must not name."""
 
 from __future__ import annotations
 
 import re
 
 from tests.house.repository import ROOT, tracked_files
-
-MAX_LINES = 300
-"""Hard limit of a Python module, tests included."""
 
 PYTHON = [path for path in tracked_files() if path.suffix == ".py"]
 
@@ -35,12 +32,6 @@ FORBIDDEN = re.compile("|".join(MACHINE_PATHS + REGISTRY_HOSTS))
 
 def test_git_tracks_python_files() -> None:
     assert len(PYTHON) > 20
-
-
-def test_no_module_is_longer_than_300_lines() -> None:
-    lines = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in PYTHON}
-    long = {name: count for name, count in lines.items() if count > MAX_LINES}
-    assert long == {}, "split each along what it does"
 
 
 def test_no_tracked_file_names_a_path_of_one_machine_or_a_registry_host() -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from streamer.cli.extras import PACKAGES
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
+from streamer.terminal import PACKAGES
 from tests.support.installation import Installation, bare_environment, build_wheel, install
 from tests.support.worker_process import wait_for
 

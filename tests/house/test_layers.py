@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streamer.embedded.processes import Child
+from streamer.operate.local.processes import Child
 from tests.house.repository import ROOT
 from tests.support.layers import LAYERS, layer_of
 

@@ -23,7 +23,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
 from tests.cli.test_up import up
 from tests.house.repository import ROOT
 from tests.support.cli import streamer

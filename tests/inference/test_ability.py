@@ -13,16 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.ability import (
-    Clusters,
-    Repeats,
-    mean_interval,
-    rate_interval,
-    repeats,
-)
-from streamer.inference.quantiles import student_t
-from streamer.stats.errors import StatsError
-from streamer.stats.pass_at_k import pass_hat_k
+from streamer.statistics.ability import Clusters, Repeats, mean_interval, pass_hat_k, rate_interval, repeats
+from streamer.statistics.exact import StatsError, student_t
 from tests.support.examples import examples
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "inspect_ai.json").read_text("utf-8"))

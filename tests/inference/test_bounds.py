@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.bounds import (
+from streamer.folding.score import grading_profile
+from streamer.statistics.ability import (
     Attempted,
+    PassAtK,
     Reach,
     cannot_be_overtaken,
     decided,
@@ -20,10 +22,8 @@ from streamer.inference.bounds import (
     pass_rate,
     reachable_pass_at_k,
 )
-from streamer.score.scoring_rules import grading_profile
-from streamer.stats.distribution import Distribution
-from streamer.stats.errors import StatsError
-from streamer.stats.pass_at_k import PassAtK
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import StatsError
 from tests.support.examples import examples
 
 SHARES = st.lists(st.floats(0.0, 1.0), max_size=8)

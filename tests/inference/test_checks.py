@@ -9,15 +9,15 @@ from math import comb, sqrt
 
 import pytest
 
-from streamer.inference.checks import (
+from streamer.statistics.exact import normal
+from streamer.statistics.final import (
     DIFFICULTY_LEVEL,
     OUTCOME_LEVEL,
+    Outcome,
     _centred,
     follows_difficulty,
     follows_outcome,
 )
-from streamer.inference.finite_population import Outcome
-from streamer.inference.quantiles import normal
 
 TASKS = [f"t{number}" for number in range(89)]
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.comparisons import (
+from streamer.statistics.exact import StatsError, sign_test
+from streamer.statistics.final import ALPHA, highest, lowest, possible
+from streamer.statistics.pairs import (
     FinalDifference,
     GateVerdict,
     Pair,
@@ -20,9 +22,6 @@ from streamer.inference.comparisons import (
     final_difference,
     gate,
 )
-from streamer.inference.finite_population import ALPHA, highest, lowest, possible
-from streamer.stats.errors import StatsError
-from streamer.stats.sign_test import sign_test
 from tests.support.examples import examples
 
 WIN, LOSS, BOTH, NEITHER = Pair(True, False), Pair(False, True), Pair(True, True), Pair(False, False)

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.conclusion import Conclusion, FinalMissing, TrialPlan, conclude
-from streamer.inference.finite_population import Outcome, final, final_without_order
-from streamer.inference.order import OrderKind, Trial
+from streamer.statistics.final import (
+    Conclusion,
+    FinalMissing,
+    OrderKind,
+    Outcome,
+    Trial,
+    TrialPlan,
+    conclude,
+    final,
+    final_without_order,
+)
 from tests.support.examples import examples
 
 SHUFFLED = TrialPlan(89, OrderKind.SHUFFLED)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.finite_population import (
+from streamer.statistics.exact import StatsError
+from streamer.statistics.final import (
     ALPHA,
     PREFIXES,
     Outcome,
@@ -21,7 +22,6 @@ from streamer.inference.finite_population import (
     possible,
     prefixes,
 )
-from streamer.stats.errors import StatsError
 from tests.support.examples import examples
 
 OUTCOMES = st.sampled_from([True, False, None])

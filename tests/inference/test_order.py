@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.order import Trial, attempts_together, in_order, sequence
-from streamer.inference.shuffle import hash_shuffled
+from streamer.statistics.final import Trial, attempts_together, hash_shuffled, in_order, sequence
 from tests.support.examples import examples
 
 TASKS = [f"task-{number}" for number in range(12)]

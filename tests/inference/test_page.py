@@ -6,7 +6,7 @@ import doctest
 import re
 
 from benchmarks.coverage import CONCURRENCIES, SCENARIOS, picture
-from streamer.inference.conclusion import FinalMissing
+from streamer.statistics.final import FinalMissing
 from tests.house.repository import ROOT
 
 PAGE = ROOT / "docs" / "inference.md"

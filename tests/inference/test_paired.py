@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.comparisons import e_value
-from streamer.inference.paired import Attempts, Paired, PairedTask, paired
+from streamer.statistics.pairs import Attempts, Paired, PairedTask, e_value, paired
 from tests.support.examples import examples
 
 PASSED, FAILED, RUNNING = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)

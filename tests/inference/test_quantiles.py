@@ -10,8 +10,7 @@ from fractions import Fraction
 import pytest
 from mpmath import MPContext
 
-from streamer.inference.quantiles import normal, student_t
-from streamer.stats.errors import StatsError
+from streamer.statistics.exact import StatsError, normal, student_t
 
 ALPHAS = [Fraction(1, 2), Fraction(1, 5), Fraction(1, 20), Fraction(1, 600), Fraction(1, 10**9)]
 

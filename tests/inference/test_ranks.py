@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.comparisons import e_value
-from streamer.inference.finite_population import ALPHA
-from streamer.inference.paired import Attempts
-from streamer.inference.ranks import Direction, least_losses, least_losses_at_end, places, places_at_end
+from streamer.statistics.final import ALPHA
+from streamer.statistics.pairs import (
+    Attempts,
+    Direction,
+    e_value,
+    least_losses,
+    least_losses_at_end,
+    places,
+    places_at_end,
+)
 from tests.support.examples import examples
 
 LEVELS = [ALPHA, ALPHA / 2, ALPHA / 6, ALPHA / 870, Fraction(1, 2)]

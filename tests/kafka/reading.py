@@ -8,7 +8,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-import streamer.kafka.consumer  # noqa: F401  (gives the fetcher our bound)
+import streamer.storage.log  # noqa: F401  (gives the fetcher our bound)
 
 EVENTS = TopicPartition("team.trial-events", 3)
 VALUES = [b"first", b"", b"third" * 1000]

@@ -11,9 +11,9 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from streamer.kafka import broker as module
-from streamer.kafka.broker import BrokerRefuses, refuse_other_protocol, telling_refusals
 from streamer.settings import Settings
+from streamer.storage import kafka as module
+from streamer.storage.kafka import BrokerRefuses, refuse_other_protocol, telling_refusals
 
 PLAIN = Settings(bootstrap="one:9092,two:9092")
 SASL = Settings(

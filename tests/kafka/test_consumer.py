@@ -14,8 +14,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 import streamer
-from streamer.kafka.consumer import MAX_HANDED_BYTES
-from streamer.schemas.decode import Unread
+from streamer.schemas.wire import Unread
+from streamer.storage.log import MAX_HANDED_BYTES
 from tests.kafka.reading import EVENTS, VALUES, at_offset, read
 from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
 

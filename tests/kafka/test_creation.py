@@ -13,8 +13,8 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from streamer.kafka import creation as module
-from streamer.kafka.creation import create_topic, partition_count
+from streamer.storage import kafka as module
+from streamer.storage.kafka import create_topic, partition_count
 
 
 class Admin:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from streamer.kafka.errors import TopicMissing
-from streamer.kafka.log import read_batches, read_topic
 from streamer.settings import Settings
+from streamer.storage.kafka import TopicMissing
+from streamer.storage.log import read_batches, read_topic
 from tests.kafka.filling import fill
 
 

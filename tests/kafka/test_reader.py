@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from streamer.kafka.errors import TopicUnreadable
-from streamer.kafka.reader import PartitionReader
 from streamer.settings import Settings
+from streamer.storage.kafka import TopicUnreadable
+from streamer.storage.log import PartitionReader
 from tests.kafka.filling import append, create_and_fill
 
 

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streamer.kafka.record_batches import (
+from streamer.operate.local.journal import (
     CODECS,
     CORRUPT,
     INVALID,
@@ -21,7 +21,7 @@ from streamer.kafka.record_batches import (
     accepted,
     unpacked,
 )
-from streamer.kafka.unpack import MAX_UNPACKED_BYTES
+from streamer.storage.log import MAX_UNPACKED_BYTES
 
 
 def batch(count: int = 1, *, codec: int = 0, transactional: int = 0, value: bytes = b"v") -> bytearray:

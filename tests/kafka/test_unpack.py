@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from aiokafka.codec import snappy_encode
 
-from streamer.kafka.unpack import MAX_UNPACKED_BYTES
-from streamer.schemas.decode import Unread
+from streamer.schemas.wire import Unread
+from streamer.storage.log import MAX_UNPACKED_BYTES
 from tests.kafka.reading import VALUES, read
 from tests.support.packed import a_batch, a_bomb, packed, record, record_batch
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from streamer.kafka.wire import (
+from streamer.operate.local.processes import (
     MAX_FRAME_BYTES,
     NEWEST,
     OLDEST,

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import redis
 
-from streamer.redis.keys import Keys
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
 from tests.support.worker_process import wait_for
 
 SECRET = "s3cr3t-t0ken"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.notifications.budget_ahead import budget_ahead
+from streamer.operate.notices import budget_ahead
 from tests.notifications.watching import run
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.notifications.decide import Decider
-from streamer.notifications.notification import MAX_NAME, named
+from streamer.operate.notices import MAX_NAME, Decider, named
 from tests.notifications.watching import MINUTE, NOW, RULES, Watching, agent, run
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_plan, a_trial, summarised

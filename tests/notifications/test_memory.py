@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamer.embedded.probe import free_port
-from streamer.notifications.memory import Memory
+from streamer.operate.local.processes import free_port
+from streamer.operate.notices import Memory
 from streamer.settings import Settings
 
 

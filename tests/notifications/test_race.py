@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.fold import fold_records
-from streamer.notifications.decide import Decider, Rules
-from streamer.notifications.notification import Notification
-from streamer.notifications.race import Leader, Race, Settled
-from streamer.records import records_of_lines
-from streamer.schemas.canonical import canonical_json
+from streamer.folding.fold import fold_records
+from streamer.operate.notices import Decider, Leader, Notification, Race, Rules, Settled
+from streamer.schemas.wire import canonical_json, records_of_lines
 from tests.notifications.watching import NOW
 from tests.support.events import Event, a_plan, a_trial
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from streamer.notifications.rejections import QUIET, RejectionRate
+from streamer.operate.notify import QUIET, RejectionRate
 from tests.notifications.watching import MINUTE, NOW
 from tests.support.cli import streamer
 

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from streamer.notifications.notification import Notification
-from streamer.notifications.send import BadNotifyUrl, NotifyMissing, Service, watch_name
+from streamer.operate.notices import Notification
+from streamer.operate.notify import BadNotifyUrl, NotifyMissing, Service, watch_name
 from tests.notifications.receiving import SECRET, Receiver
 from tests.support.worker_process import wait_for
 
@@ -80,7 +80,7 @@ def test_a_service_that_hangs_holds_up_neither_the_caller_nor_another_service() 
 
 
 def test_more_than_can_wait_is_given_up_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.notifications.send.MAX_WAITING", 2)
+    monkeypatch.setattr("streamer.operate.notify.MAX_WAITING", 2)
     said = Said()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         service = Service(f"json://127.0.0.1:{silent.getsockname()[1]}/?rto=60", 1, said.append)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 from tests.embedded.stack import descendants, runs
 from tests.notifications.receiving import SECRET, Receiver, followed
 from tests.support.cli import COMMAND, streamer

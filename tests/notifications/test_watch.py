@@ -17,9 +17,9 @@ import pytest
 import redis
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.names import Names
-from streamer.redis.keys import Keys
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names
 from tests.notifications.receiving import SECRET, Receiver, followed
 from tests.report.reporting import HOSTILE
 from tests.support.cli import COMMAND

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamer.notifications.decide import Decider, Rules
-from streamer.notifications.notification import Notification
+from streamer.operate.notices import Decider, Notification, Rules
 from tests.support.builders import a_run_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

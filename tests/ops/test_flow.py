@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.ops.flow import Flow
-from streamer.ops.lag import PartitionLag
+from streamer.operate.health import Flow, PartitionLag
 
 PARTITIONS = tuple(PartitionLag(number, beginning=0, end=9, committed=9) for number in range(3))
 FIRST = {"partitions": [0, 2], "published_to": {"0": 9, "2": 9}}

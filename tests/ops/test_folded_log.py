@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.ops.folded_log import fold_log
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.verify import fold_log
 from streamer.settings import Settings
 from tests.ops.verifying import publish
 from tests.publish.publishing import make_topics, settings_of

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from streamer.client.results import WorkerStatus
-from streamer.embedded.probe import free_port
-from streamer.kafka.names import Names
-from streamer.ops import health as module
-from streamer.ops.health import read_health
-from streamer.ops.lag import PartitionLag
-from streamer.schemas.topics import TOPICS
+from streamer.client.queries import WorkerStatus
+from streamer.operate import health as module
+from streamer.operate.health import PartitionLag, read_health
+from streamer.operate.local.processes import free_port
+from streamer.schemas.export import TOPICS
 from streamer.settings import Settings
+from streamer.storage.kafka import Names
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SETTINGS = Settings(bootstrap="broker:9092")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from streamer.ops.lag import read_lags
+from streamer.operate.health import read_lags
 from tests.ops.verifying import scatter
 from tests.support.events import a_trial
 from tests.support.online import PARTITIONS, Online

@@ -7,13 +7,12 @@ import json
 
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.log import read_batches
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.redis.keys import Keys
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import digest_of
+from streamer.schemas.wire import digest_of
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import read_batches
 from tests.ops.verifying import a_run, client, publish, topics_verdict, verdict_of
 from tests.support.cli import streamer
 from tests.support.online import PARTITIONS, Online

@@ -13,11 +13,11 @@ import redis
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 
-from streamer.kafka.partitioner import partition_of
-from streamer.ops.verify import Verification
-from streamer.schemas.canonical import canonical_json, digest_of
-from streamer.score import PriceTable
-from streamer.worker.process.topics import ensure_topics
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.verify import Verification
+from streamer.schemas.wire import canonical_json, digest_of
+from streamer.storage.kafka import partition_of
+from streamer.worker.process import ensure_topics
 from tests.support.cli import streamer
 from tests.support.layers import ENGINES
 from tests.support.online import bootstrap_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from streamer.ops.rejections import Again, LogPosition, StoredRejection, still_wrong
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.news import Rejection
+from streamer.folding.fold import Pipeline
+from streamer.operate.health import Again, LogPosition, StoredRejection, still_wrong
+from streamer.schemas.summaries import Rejection
+from streamer.schemas.wire import Record
 from tests.support.events import a_plan, a_trial
 
 

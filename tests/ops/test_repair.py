@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamer.client.results import UnknownRun, WorkerStatus
-from streamer.ops.repair import quarantined, repair
+from streamer.client.queries import UnknownRun, WorkerStatus
+from streamer.operate.health import quarantined, repair
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
 

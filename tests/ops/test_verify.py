@@ -14,13 +14,12 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaConnectionError
 
-from streamer.embedded.probe import free_port
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.ops.verify import Verdict, Verification
-from streamer.redis.keys import Keys
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.local.processes import free_port
+from streamer.operate.verify import Verdict, Verification
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names, partition_of
 from tests.ops.verifying import a_run, client, publish, scatter, verdict_of
 from tests.support.events import a_deletion, a_trial
 from tests.support.online import PARTITIONS, Online, online
@@ -154,7 +153,7 @@ def test_a_difference_does_not_count_while_a_partition_waits_for_its_owner(
             store.hset(keys.workers, "second", heartbeat(number, published_to=len(a_run("one"))))
 
         clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=the_owner_comes)
-        monkeypatch.setattr("streamer.ops.verify.time", clock)
+        monkeypatch.setattr("streamer.operate.verify.time", clock)
         assert verdict_of(idle.settings, "one").outcome == "equal"
 
 

@@ -7,11 +7,11 @@ import json
 import redis
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.names import Names
-from streamer.ops.verify import Verdict, Verification
-from streamer.publish.publisher import ThreadedPublisher, outgoing
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.verify import Verdict, Verification
 from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.storage.outbox import ThreadedPublisher, outgoing
 from tests.support.events import Event, a_plan, a_retraction, a_trial
 from tests.support.online import PARTITIONS, Online
 

@@ -1,4 +1,4 @@
-"""Writes streamer/publish/event_arguments.py: what the helpers of `TrialPublisher` accept, from the events.
+"""Writes streamer/client/event_arguments.py: what the helpers of `TrialPublisher` accept, from the events.
 
 `python -m tests.publish.make_arguments` writes the file again; `make schema` runs it too.
 """
@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator
 
-import streamer.publish
+import streamer.client
 from streamer.schemas.events import Event, RunFinished, RunStarted, TrialResult, TrialRetracted, TrialStarted
 
-MODULE = Path(streamer.publish.__file__).with_name("event_arguments.py")
+MODULE = Path(streamer.client.__file__).with_name("event_arguments.py")
 
 HEAD = '''"""The arguments of the helpers of `TrialPublisher`, made from the events in
 streamer/schemas/events.py.

@@ -13,11 +13,10 @@ from typing import Any
 import orjson
 
 from streamer.client import TrialPublisher
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import read_topic
+from streamer.worker.process import ensure_topics
 
 PARTITIONS = 4
 DEADLINE_SECONDS = 20

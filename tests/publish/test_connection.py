@@ -7,9 +7,8 @@ import json
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
-from streamer.publish.connection import BrokerConnection, too_large
-from streamer.publish.publisher import Outgoing
 from streamer.settings import Settings
+from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
 from tests.publish.publishing import arrived, tasks
 from tests.support.events import a_trial
 

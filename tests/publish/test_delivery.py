@@ -16,13 +16,12 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.client import AsyncTrialPublisher, EventsLost, NotAccepted, TrialPublisher
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import free_port
-from streamer.kafka.names import Names
-from streamer.publish.results import MAX_WAITING_BYTES
-from streamer.publish.spill import REFUSED
+from streamer.client.capture import MAX_WAITING_BYTES, REFUSED
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names
+from streamer.worker.process import ensure_topics
 from tests.publish.publishing import (
     PARTITIONS,
     Harness,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.publish.delivery_status import DeliveryStatus
+from streamer.client.publisher import DeliveryStatus
 
 
 def full() -> OSError:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamer.publish import inbox as module
-from streamer.publish.capture import CapturedEvent, capture
-from streamer.publish.inbox import Inbox, Refused, Validated
-from streamer.publish.publisher import Outgoing
-from streamer.publish.results import NotAccepted
+from streamer.client import publisher as module
+from streamer.client.capture import CapturedEvent, NotAccepted, capture
+from streamer.client.publisher import Inbox, Refused, Validated
+from streamer.storage.outbox import Outgoing
 from tests.support.events import a_trial
 
 

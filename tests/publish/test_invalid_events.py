@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from streamer.client import InvalidEvent, InvalidEvents, TrialPublisher
-from streamer.publish.spill import REFUSED
+from streamer.client.capture import REFUSED
 from streamer.settings import Settings
 from tests.publish.publishing import DEADLINE_SECONDS, LARGE, events
 from tests.support.events import a_trial

@@ -10,16 +10,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.partitioner import DefaultPartitioner
 
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import free_port
-from streamer.kafka.errors import TopicMissing
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of_key
-from streamer.publish import publisher as publisher_module
-from streamer.publish.publisher import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage import outbox as publisher_module
+from streamer.storage.kafka import Names, TopicMissing, partition_of_key
+from streamer.storage.log import read_topic
+from streamer.storage.outbox import NotDelivered, Outgoing, Publisher, ThreadedPublisher, outgoing
+from streamer.worker.process import ensure_topics
 from tests.support.events import a_trial
 from tests.support.layers import ENGINES
 from tests.support.online import PARTITIONS, Online, bootstrap_of, online

@@ -13,12 +13,10 @@ import orjson
 import pytest
 
 from streamer.client import TrialPublisher
-from streamer.embedded.probe import free_port
-from streamer.publish.capture import capture
-from streamer.publish.publisher import Outgoing
-from streamer.publish.spill import REFUSED, Spill, spill_dir
-from streamer.publish.validation import validate
+from streamer.client.capture import REFUSED, Spill, capture, spill_dir, validate
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing
 from tests.publish.publishing import arrived, settings_of, spilled_lines, tasks
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for

@@ -15,7 +15,7 @@ import pytest
 from streamer.client import AsyncTrialPublisher, TrialPublisher
 from streamer.schemas.events import EVENT
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.worker.process import ensure_topics
 from tests.publish.publishing import DEADLINE_SECONDS, arrived, events, settings_of, tasks
 from tests.support.events import a_trial
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from streamer.client import TrialPublisher
-from streamer.publish.capture import capture
-from streamer.publish.invalid_events import AnEvent
-from streamer.publish.publisher import Outgoing
-from streamer.publish.validation import CHANGED, SLICE_ENTRIES, validate
-from streamer.schemas.decode import decode
+from streamer.client.capture import CHANGED, SLICE_ENTRIES, AnEvent, capture, validate
 from streamer.schemas.events import EVENT
+from streamer.schemas.wire import decode
 from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing
 from tests.publish.publishing import DEADLINE_SECONDS, LARGE, events
 from tests.support.events import a_trial
 

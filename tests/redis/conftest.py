@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import redis
 
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.support.servers import RedisServer
 
 MakeSink = Callable[..., RedisSink]

@@ -9,15 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.aggregate.changes import InFlightChange, RunUpdate, TasksChange, packed
-from streamer.aggregate.keys import SlotKey, slot_in_run
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.folding.slots import InFlightChange, RunUpdate, SlotKey, TasksChange, packed, slot_in_run
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import TrialInFlight
+from streamer.schemas.wire import canonical_json
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "redis.md"
-START, END = "<!-- metrics: generated from streamer/schemas/metrics.py -->\n", "<!-- end of metrics -->\n"
+START, END = "<!-- metrics: generated from streamer/schemas/events.py -->\n", "<!-- end of metrics -->\n"
 
 
 def metric_table() -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import redis
 
-from streamer.aggregate.changes import RunUpdate, SummaryChange
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.redis.conftest import MakeSink
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.eventually import eventually

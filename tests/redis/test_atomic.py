@@ -11,11 +11,11 @@ import orjson
 import pytest
 import redis
 
-from streamer.aggregate.changes import RunUpdate
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import RunUpdate
+from streamer.schemas.wire import Record
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.redis.conftest import MakeSink
 from tests.support.eventually import eventually
 from tests.support.polling import Poller

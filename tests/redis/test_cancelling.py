@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from streamer.redis.cancelling import cancellable
+from streamer.storage.redis import cancellable
 
 TURNS = range(12)
 """Of the event loop before the cancellation: it arrives in every state that the work has."""

@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.redis import channel as module
-from streamer.redis.channel import Listener
-from streamer.redis.errors import ConnectionError
+from streamer.storage import redis as module
+from streamer.storage.redis import ConnectionError, Listener
 
 
 class Line:

@@ -8,11 +8,10 @@ import orjson
 import pytest
 import redis
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reader import StateReader
-from streamer.client.results import UnknownRun, UnreadableSummary
-from streamer.redis.keys import Keys
+from streamer.client.queries import UnknownRun, UnreadableSummary
+from streamer.client.readers import AsyncStateReader, StateReader
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.redis.test_in_flight import Worker
 from tests.support.eventually import eventually

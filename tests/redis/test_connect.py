@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reader import StateReader
-from streamer.embedded.probe import free_port
-from streamer.embedded.processes import Child
-from streamer.embedded.valkey import Valkey
-from streamer.redis.connect import sync_client
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.client.readers import AsyncStateReader, StateReader
+from streamer.operate.local import Valkey
+from streamer.operate.local.processes import Child, free_port
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink, sync_client
 from tests.redis.hostile import HOSTILE, IDS
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
 from tests.support.owning import Owning

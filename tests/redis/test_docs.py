@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.redis.make_docs import DOCUMENT, example_updates, with_table
 

@@ -6,7 +6,7 @@ import json
 
 import redis
 
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.redis.test_in_flight import RUN, Worker
 from tests.redis.test_named_boards import result

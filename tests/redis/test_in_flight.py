@@ -10,16 +10,15 @@ import orjson
 import pytest
 import redis
 
-from streamer.aggregate.changes import RunUpdate
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reader import StateReader
-from streamer.client.results import UnknownRun, UnreadableSummary
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
-from streamer.schemas.in_flight import TrialInFlight
+from streamer.client.queries import UnknownRun, UnreadableSummary
+from streamer.client.readers import AsyncStateReader, StateReader
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import RunUpdate
+from streamer.schemas.summaries import TrialInFlight
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.redis.conftest import MakeSink
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import redis
 
-from streamer.redis.keys import Keys
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.schemas.events import BOARD_METRICS
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.redis.hostile import HOSTILE, IDS
 from tests.support.builders import (

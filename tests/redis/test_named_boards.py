@@ -6,9 +6,9 @@ from typing import Any
 
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.redis.keys import Keys
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.redis.test_in_flight import RUN, Worker
 from tests.support.eventually import eventually

@@ -13,9 +13,9 @@ import redis
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.folding.slots import SummaryChange
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.redis.conftest import MakeSink
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.examples import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from streamer.redis.keys import Keys
+from streamer.storage.entries import Keys
 from tests.redis.conftest import MakeSink
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 

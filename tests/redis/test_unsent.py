@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.redis.entry import KeyState, entry_of
-from streamer.redis.unsent import Unsent
+from streamer.storage.entries import KeyState, Unsent, entry_of
 from tests.support.builders import a_run_change, a_tier_change
 
 

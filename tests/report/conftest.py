@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamer.report.data import RunData
 from streamer.settings import Settings
+from streamer.web.report import RunData
 from tests.report.reporting import DATA
 from tests.support.servers import RedisServer
 from tests.web.feeding import Feed

@@ -10,8 +10,8 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from streamer.report.data import RunData, from_events
-from streamer.views.trial_columns import COLUMNS, TrialColumn, Value, columns_of
+from streamer.views.tables import COLUMNS, TrialColumn, Value, columns_of
+from streamer.web.report import RunData, from_events
 from tests.support.events import Event, a_plan, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
 

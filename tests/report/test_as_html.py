@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from streamer.report.as_html import as_html
+from streamer.web.report import as_html
 from tests.report.reporting import HOSTILE, folded, hostile_events, mixed_events, tiered
 from tests.support.events import a_plan, a_trial
 from tests.web.browsing import a_browser, watched
@@ -111,7 +111,7 @@ def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(
 def test_a_cell_opens_nothing_where_the_file_cannot_have_all_trials(
     browser: Browser, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.report.as_html.MAX_OPENED", 1)
+    monkeypatch.setattr("streamer.web.report.MAX_OPENED", 1)
     file.write_bytes(as_html(folded([a_trial(), a_trial(task_id="other")])))
     page = browser.new_page()
     page.goto(file.as_uri())

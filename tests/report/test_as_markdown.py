@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from streamer.report.as_markdown import document_as_markdown
-from streamer.report.formats import FORMATS
 from streamer.text import visible
-from streamer.views.formatting import EVENT_TIME
-from streamer.views.tables import Document
-from streamer.views.uncertainty import EXPLAINED
+from streamer.views.tables import EVENT_TIME, EXPLAINED, Document
+from streamer.web.report import FORMATS, document_as_markdown
 from tests.report.reporting import HOSTILE, HOSTILE_HEADS, Elements, folded, hostile_events
 from tests.support.events import a_plan, a_start, a_trial
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.report import bundle
-from streamer.report.bundle import OURS, script
+from streamer.web import report
+from streamer.web.report import OURS, script
 
 
 def a_module(folder: Path, name: str, source: str) -> Path:
@@ -20,7 +20,7 @@ def a_module(folder: Path, name: str, source: str) -> Path:
 def test_what_a_module_imports_stands_before_it_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "OURS", tmp_path)
+    monkeypatch.setattr(report, "OURS", tmp_path)
     a_module(tmp_path, "base", "export const one = 1;\n")
     a_module(tmp_path, "left-hand", 'import { one } from "./base.js";\nexport function two() {}\n')
     entry = a_module(

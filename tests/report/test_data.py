@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.report.data import NoSuchRun
+from streamer.folding.fold import NoSuchRun
 from tests.report.reporting import START, folded, tiered
 from tests.support.simulated import simulate
 

@@ -10,16 +10,13 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.fold import fold_records
-from streamer.report.as_html import MAX_TRIALS, as_html
-from streamer.report.data import RunData
-from streamer.report.formats import FORMATS
-from streamer.schemas.canonical import canonical_json
+from streamer.folding.fold import fold_records
 from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import canonical_json
 from streamer.text import visible
-from streamer.views import matrix
-from streamer.views.tables import agents_table, tiers_tables
-from streamer.views.trial_columns import COLUMNS
+from streamer.views import models
+from streamer.views.tables import COLUMNS, agents_table, tiers_tables
+from streamer.web.report import FORMATS, MAX_TRIALS, RunData, as_html
 from tests.report.reporting import (
     HOSTILE,
     RUN,
@@ -58,7 +55,7 @@ def test_every_object_of_json_is_a_message_of_the_schemas(data: RunData) -> None
 def test_a_matrix_that_is_too_large_is_named_in_the_html_report_and_left_out(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrix, "MAX_CELLS", 1)
+    monkeypatch.setattr(models, "MAX_CELLS", 1)
     found = as_html(data).decode()
     assert "has over 1 cells, too many to show" in found
     assert '"matrix":' not in found

@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from streamer.report.gate_markdown import gate_markdown
 from streamer.views.gate import Entrant, Terms, judge
+from streamer.web.report import gate_markdown
 from tests.aggregate.matched import side, the_plan, trial
 from tests.views.test_gate import BASELINE, PLANS, judged, ours
 

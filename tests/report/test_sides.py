@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.report.data import RunData, from_events
-from streamer.report.sides import UnknownAgent, rows_of
+from streamer.web.report import RunData, UnknownAgent, from_events, rows_of
 from tests.report.reporting import NOW
 from tests.support.events import a_trial, records
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 
 SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
 

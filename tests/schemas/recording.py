@@ -15,13 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from streamer.fold import Folding, fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import Record, records_of_lines
+from streamer.folding.fold import Folding, Pipeline, fold_records
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, sha256_hex
-from streamer.schemas.content import known_content
-from streamer.schemas.decode import Reason, decode
+from streamer.schemas.events import known_content
+from streamer.schemas.wire import Reason, Record, canonical_json, decode, records_of_lines, sha256_hex
 from tests.schemas.examples import FULL_PLAN, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from streamer.schemas.canonical import digest_of
+from streamer.schemas.wire import digest_of
 from tests.schemas.corpus import EXAMPLES, FOLDER, documents, expected
 
 SCHEMAS = FOLDER.parent

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from streamer.schemas import decode as module
-from streamer.schemas.decode import Reason, decode
+from streamer.schemas import wire as module
 from streamer.schemas.events import EVENT, TrialResult
+from streamer.schemas.wire import Reason, decode
 from tests.support.examples import examples
 
 SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 import streamer.schemas
 from streamer.schemas import events
+from streamer.schemas.events import SnapshotCounts, TestCounts
 from streamer.schemas.export import MESSAGES
-from streamer.schemas.formulacode import SnapshotCounts, TestCounts
 
 UNITS = {
     r"cost|_usd$": r"USD|US dollars",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_ID_CHARACTERS
 from streamer.schemas.events import EVENT, AnyEvent, TrialResult
-from streamer.schemas.limits import MAX_BENCHMARKS_PER_TRIAL, MAX_ID_CHARACTERS
 from tests.schemas.examples import BAD_EVENTS, FULL_TRIAL, GOOD_EVENTS, SLOT
 from tests.schemas.recording import event_content
 

@@ -23,15 +23,11 @@ from typing import Any
 
 import pytest
 
-from streamer.fold import Folding, fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import Record, records_of_lines
+from streamer.folding.fold import Folding, Pipeline, fold_records
 from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, digest_of
-from streamer.schemas.decode import Reason, decode
 from streamer.schemas.events import EVENT_TYPES
-from streamer.schemas.news import Rejection
-from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES
+from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
+from streamer.schemas.wire import Reason, Record, canonical_json, decode, digest_of, records_of_lines
 from tests.schemas.recording import (
     DIGESTS,
     EVENTS,

@@ -11,13 +11,20 @@ import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
-from streamer.schemas.canonical import canonical_json
 from streamer.schemas.events import EVENT
-from streamer.schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, documents, message_schema, type_of
+from streamer.schemas.export import (
+    ASYNCAPI_FILE,
+    MESSAGES,
+    TOPICS,
+    asyncapi,
+    documents,
+    message_schema,
+    type_of,
+)
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.topics import TOPICS
+from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.worker.process.topics import plan
+from streamer.worker.process import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
 
 HERE = Path(__file__).parent

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamer.schemas.decode import Reason, decode
-from streamer.schemas.details import NAMED
-from streamer.schemas.events import EVENT_TYPES, TrialResult
-from streamer.schemas.limits import (
+from streamer.schemas.base import (
     MAX_AGENT_MODEL_CHARACTERS,
     MAX_AGENT_MODELS,
     MAX_ARTIFACTS,
@@ -41,7 +38,8 @@ from streamer.schemas.limits import (
     MAX_TRIAL_LABEL_VALUE_CHARACTERS,
     MAX_TRIAL_LABELS,
 )
-from streamer.schemas.plain import plain_trial
+from streamer.schemas.events import EVENT_TYPES, NAMED, TrialResult
+from streamer.schemas.wire import Reason, decode, plain_trial
 from tests.schemas.examples import FULL_PLAN, SLOT
 
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.schemas.metrics import BOARD_METRICS, board_values
+from streamer.schemas.events import BOARD_METRICS, board_values
 from tests.support.builders import METRICS, a_formulacode_summary, an_agent_model_change
 
 

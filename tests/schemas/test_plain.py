@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.aggregate.keys import event_time, fingerprint, slot_key
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.content import known_content
-from streamer.schemas.decode import decode
-from streamer.schemas.events import TrialResult, TrialStarted
-from streamer.schemas.plain import PlainTrial, canonical_content, plain_event, plain_trial
-from streamer.score import PriceTable, ScoringRules, score_trial
+from streamer.folding.fold import Pipeline
+from streamer.folding.score import ScoringRules, score_trial
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import event_time, fingerprint, slot_key
+from streamer.schemas.events import TrialResult, TrialStarted, known_content
+from streamer.schemas.wire import (
+    PlainTrial,
+    Record,
+    canonical_content,
+    canonical_json,
+    decode,
+    plain_event,
+    plain_trial,
+)
 from tests.support.examples import examples
 
 RULES = ScoringRules(PriceTable.default())

@@ -5,17 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streamer.schemas.events import EVENT, TrialResult
-from streamer.schemas.formulacode import FormulaCodePayload
-from streamer.score import (
-    FormulaCodeScore,
-    Price,
-    PriceTable,
-    Scored,
-    ScoringRules,
-    score_trial,
-    task_payload,
-)
+from streamer.folding.score import Scored, ScoringRules, score_trial
+from streamer.folding.score.formulacode import FormulaCodeScore, task_payload
+from streamer.folding.score.prices import Price, PriceTable
+from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
 
 RULES = ScoringRules(PriceTable.default())
 """The rules of a run without a plan."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,11 @@ from typing import Any
 
 import pytest
 
-from streamer.aggregate.run_summary import cost_delta, tier_uplift, variance_of_medians
+from streamer.folding.score import Scored, ScoringRules, cost_of_pass, grading_profile, score_trial
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.summaries import cost_delta, tier_uplift, variance_of_medians
+from streamer.schemas.base import model_for_pricing, model_for_reporting
 from streamer.schemas.events import TrialResult
-from streamer.score import (
-    PriceTable,
-    Scored,
-    ScoringRules,
-    cost_of_pass,
-    grading_profile,
-    model_for_pricing,
-    model_for_reporting,
-    score_trial,
-)
 from tests.score.build import a_trial
 from tests.support.data import shared_data
 from tests.support.formulacode_cases import decoded, the_case

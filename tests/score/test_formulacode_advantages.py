@@ -8,9 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.score.formulacode.advantages import benchmark_name
-from streamer.score.formulacode.speedups import speedups
-from streamer.score.formulacode.task_metrics import task_metrics
+from streamer.folding.score.formulacode import benchmark_name, speedups, task_metrics
 from tests.score.build import ratio
 
 names = st.builds(

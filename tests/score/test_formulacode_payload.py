@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.formulacode import ADVANTAGES
-from streamer.score import (
-    score_trial,
-)
-from streamer.score.formulacode.payload import MAX_PAYLOAD_BYTES
+from streamer.folding.score import score_trial
+from streamer.folding.score.formulacode import MAX_PAYLOAD_BYTES
+from streamer.schemas.events import ADVANTAGES
+from streamer.schemas.wire import canonical_json
 from tests.score.build import BROKEN, RULES, a_trial, counts, payload, ratio, score
 
 Json = dict[str, Any]

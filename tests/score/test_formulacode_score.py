@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.formulacode import ADVANTAGES
-from streamer.score import (
-    score_trial,
-    score_trial_group,
-)
-from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
+from streamer.folding.score import score_trial, score_trial_group
+from streamer.folding.score.formulacode import TaskMetrics, task_metrics
+from streamer.schemas.events import ADVANTAGES
 from tests.score.build import BROKEN, RULES, Json, a_trial, counts, payload, ratio, score
 from tests.support.examples import examples
 

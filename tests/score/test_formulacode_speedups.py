@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.score import score_trial_group
-from streamer.score.formulacode.task_metrics import TaskMetrics, task_metrics
+from streamer.folding.score import score_trial_group
+from streamer.folding.score.formulacode import TaskMetrics, task_metrics
 from tests.score.build import RULES, Json, a_trial, counts, payload, ratio, score
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
 from tests.score.build import per_million
 
 
@@ -36,7 +36,7 @@ def test_prices_that_change_by_date_or_hour_do_not_depend_on_the_clock(table: Pr
 
 def test_the_price_library_is_loaded_only_when_our_own_table_has_no_price() -> None:
     program = (
-        "import sys; from streamer.score import PriceTable; table = PriceTable.default();"
+        "import sys; from streamer.folding.score.prices import PriceTable; table = PriceTable.default();"
         "table.cost('openai/gpt-5', 1, 1); assert 'genai_prices' not in sys.modules;"
         "table.cost('claude-haiku-4-5', 1, 1); assert 'genai_prices' in sys.modules"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamer.score import ScoringRules, score_trial
+from streamer.folding.score import ScoringRules, score_trial
 from tests.score.build import RULES, a_trial, scored
 
 

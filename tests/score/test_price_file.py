@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.score import PriceTable, PriceTableError
+from streamer.folding.score.prices import PriceTable, PriceTableError
 from tests.score.build import per_million
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
 from tests.score.build import per_million
 from tests.support.examples import examples
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.score import UnknownProfile, grading_profile
+from streamer.folding.score import UnknownProfile, grading_profile
 from tests.support.examples import examples
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from streamer.schemas.events import TrialResult
-from streamer.score import (
+from streamer.folding.score import (
     ScoringRules,
     deciding_sub_trial,
     grading_profile,
     score_trial,
     score_trial_group,
 )
+from streamer.schemas.events import TrialResult
 from tests.score.build import RULES, a_trial, counts, scored
 
 

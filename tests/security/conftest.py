@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.worker.process import ensure_topics
 from tests.security.acls import allow, kafka_permissions, redis_users
 from tests.security.secured import PASSWORDS, REDIS_PASSWORDS, SecretFiles, Secured
 from tests.support.certificates import Certificates

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.client.reader import StateReader
-from streamer.ops.rejections import read_rejections
+from streamer.client.readers import StateReader
+from streamer.operate.health import read_rejections
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.worker.process import ensure_topics
 from tests.security.secured import SECRETS, Secured, environment
 from tests.support.cli import streamer
 from tests.support.events import a_trial

@@ -13,18 +13,18 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from streamer.aggregate.keys import slot_topic_key
-from streamer.aggregate.page_format import page_key, run_of_page
-from streamer.cli.demo import _write_results
-from streamer.cli.fold import fold_command as fold
-from streamer.cli.printing import harmless_json
-from streamer.pipeline import Pipeline
-from streamer.publish.spill import spill_dir
-from streamer.redis.keys import Keys
-from streamer.schemas.decode import Reason, decode
-from streamer.schemas.identity import agent_model_key, decode_id, encode_id
+from streamer.client.capture import spill_dir
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import page_key, run_of_page
+from streamer.folding.slots import slot_topic_key
+from streamer.schemas.base import agent_model_key, decode_id, encode_id
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
-from streamer.tail.ledger_file import ledger_path
+from streamer.sources.tail import ledger_path
+from streamer.storage.entries import Keys
+from streamer.terminal import harmless_json
+from streamer.terminal.demo import _write_results
+from streamer.terminal.files import fold_command as fold
 from tests.redis.hostile import HOSTILE
 from tests.support.events import a_trial, records
 from tests.support.examples import examples

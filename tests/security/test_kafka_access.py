@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from streamer.client import TrialPublisher
-from streamer.kafka.broker import BrokerRefuses
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import BrokerRefuses
+from streamer.worker.process import ensure_topics
 from tests.security.secured import PASSWORDS, SECRETS, Secured, environment
 from tests.support.cli import streamer
 from tests.support.events import a_trial

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.reader import StateReader
-from streamer.client.results import ReaderError
-from streamer.redis.keys import Keys
-from streamer.redis.sink import RedisSink
+from streamer.client.queries import ReaderError
+from streamer.client.readers import AsyncStateReader, StateReader
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.redis import RedisSink
 from tests.security.secured import REDIS_PASSWORDS, SECRETS, SecretFiles, environment
 from tests.support.builders import a_run_change, an_agent_model_change, an_update
 from tests.support.certificates import Certificates

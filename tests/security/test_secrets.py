@@ -9,9 +9,9 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.cli.errors import explain, without_password
-from streamer.redis.connect import BadRedisUrl, address
 from streamer.settings import Settings
+from streamer.storage.redis import BadRedisUrl, address
+from streamer.terminal import explain, without_password
 from tests.support.cli import streamer
 
 SECRET = "s3cr/et?#@:%41"

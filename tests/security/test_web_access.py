@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.client.reader import StateReader
+from streamer.client.readers import StateReader
 from tests.security.secured import Secured, environment
 from tests.security.test_end_to_end import a_worker
 from tests.support.cli import streamer

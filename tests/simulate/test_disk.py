@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate.disk import MEAN_SECONDS, SHARE_OF_WRITING, Disk
+from streamer.sources.simulate.layouts import MEAN_SECONDS, SHARE_OF_WRITING, Disk
 
 
 def test_a_file_is_empty_first_and_grows_in_pieces_until_it_is_whole(tmp_path: Path) -> None:

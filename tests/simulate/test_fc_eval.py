@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 

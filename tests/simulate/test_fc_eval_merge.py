@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamer.simulate.fc_eval_merge import merged
-from streamer.sources.fc_eval_merged import ENTRIES
+from streamer.sources.fc_eval import ENTRIES
+from streamer.sources.simulate.layouts import merged
 
 SPEEDUPS = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
 FINE = {"passed": 3, "pass-to-fail": 0}

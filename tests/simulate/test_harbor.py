@@ -6,9 +6,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamer.simulate import simulate_run
-from streamer.simulate.disk import Disk
-from streamer.simulate.harbor import HarborAgent, write_harbor
+from streamer.sources.simulate import HarborAgent, simulate_run, write_harbor
+from streamer.sources.simulate.layouts import Disk
 from tests.sources.builders import converted, plan_of, trials_of
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

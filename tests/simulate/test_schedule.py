@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from streamer.simulate.disk import MEAN_SECONDS, Disk
-from streamer.simulate.outcomes import Fate
-from streamer.simulate.schedule import Steps, run_queue
+from streamer.sources.simulate.layouts import MEAN_SECONDS, Disk, Fate, Steps, run_queue
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 

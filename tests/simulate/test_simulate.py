@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.inference.shuffle import hash_shuffled
-from streamer.simulate import LAYOUTS, simulate_run
+from streamer.sources.simulate import LAYOUTS, simulate_run
+from streamer.statistics.final import hash_shuffled
 from tests.sources.builders import Event, converted, plan_of, trials_of
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.events import EVENT
-from streamer.sources.base import ConvertOptions
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
 
 Event = dict[str, Any]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.agent_keys import ConfiguredAgent, container_key
+from streamer.sources.files import ConfiguredAgent, container_key
 from tests.sources.builders import copy_tree
 
 _RESULT = re.compile("FORMULACODE_RESULT_START(.*?)FORMULACODE_RESULT_END", re.DOTALL)

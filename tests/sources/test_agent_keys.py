@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sources.agent_keys import (
-    ConfiguredAgent,
-    Subject,
-    agent_of_key,
-    container_key,
-    model_of,
-    own_key,
-)
+from streamer.sources.files import ConfiguredAgent, Subject, agent_of_key, container_key, model_of, own_key
 
 GPT = "terminus-2:openai/gpt-5"
 QWEN = "terminus-2:fireworks/qwen3"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.agent_logs import AgentLogs, enriched, read_agent_logs
+from streamer.sources.files import AgentLogs, enriched, read_agent_logs
 from tests.sources.recordings import write_cast, written
 from tests.support.events import a_trial
 

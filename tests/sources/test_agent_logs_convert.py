@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli import cli
+from streamer.terminal import cli
 from tests.sources.builders import a_result, a_run, converted, trials_of, write_json
 
 STEPS = [

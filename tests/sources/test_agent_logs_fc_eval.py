@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from streamer.score import PriceTable
-from streamer.sources.agent_logs import AgentLogs, read_agent_logs
+from streamer.folding.score.prices import PriceTable
+from streamer.sources.files import AgentLogs, read_agent_logs
 from tests.sources.builders import Event, converted, trials_of
 from tests.support.data import shared_data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from streamer.sources.artifacts import artifacts_of
+from streamer.sources.files import artifacts_of
 from tests.sources.builders import a_result, a_run, converted, trials_of, write_json
 from tests.sources.harbor import a_job, a_trial_result
 

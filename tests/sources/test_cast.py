@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.cast import cast_length
-from streamer.sources.files import VANISHED, FileError
+from streamer.sources.files import VANISHED, FileError, cast_length
 from tests.sources.recordings import HEADER
 
 

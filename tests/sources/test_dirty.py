@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from streamer.sources.base import ConvertOptions
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
 from tests.sources.builders import a_result, a_run, a_trial_file, converted, trials_of, write_json
 from tests.support.examples import examples
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.every_eval_ever_rows import is_rows, read_samples
+from streamer.sources.every_eval_ever import is_rows, read_samples
 from streamer.sources.files import VANISHED, FileError
 from tests.sources.builders import converted
 from tests.sources.every_eval_ever import a_file, a_row

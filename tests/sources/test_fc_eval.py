@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.fc_eval_layout import place
+from streamer.sources.fc_eval_payload import place
 from tests.sources.builders import converted, plan_of, trials_of
 from tests.sources.fc_eval_reading import SUB_TRIAL, by_trial, label_of, trial_directories
 from tests.support.data import shared_data

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 from tests.sources.builders import Event, converted, trials_of, write_json
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only

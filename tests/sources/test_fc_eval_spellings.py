@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from streamer.cli import cli
-from streamer.simulate import simulate_run
-from streamer.sources.agent_keys import ConfiguredAgent, container_key, spelled_for_files
-from streamer.tail import follow
+from streamer.sources.files import ConfiguredAgent, container_key, spelled_for_files
+from streamer.sources.simulate import simulate_run
+from streamer.sources.tail import follow
+from streamer.terminal import cli
 from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, container_keys, rekeyed, run_level_only
 from tests.support.events import summarised

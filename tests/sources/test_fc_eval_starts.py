@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.sources.agent_keys import ConfiguredAgent
 from streamer.sources.base import ConvertOptions, RunPlan
-from streamer.sources.fc_eval_roster import Roster
+from streamer.sources.fc_eval import Roster
+from streamer.sources.files import ConfiguredAgent
 
 OPTIONS = ConvertOptions(model="asked-for")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from streamer.sources.fit import fit_event
+from streamer.sources.base import fit_event
 
 
 def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.schemas.events import EVENT
-from streamer.sources.agent_keys import Subject
-from streamer.sources.formulacode_log import ParsedLog, parse_log, sections_for
+from streamer.sources.fc_eval_payload import ParsedLog, parse_log, sections_for
+from streamer.sources.files import Subject
 from tests.support.examples import examples
 
 GPT5 = "terminus-2:openai/gpt-5"

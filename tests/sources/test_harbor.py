@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import convert_part
-from streamer.sources.discover import discover
-from streamer.sources.harbor import Harbor
-from streamer.sources.harbor_layout import is_job, is_trial
-from streamer.sources.report import ConvertReport
+from streamer.sources.base import ConvertOptions, ConvertReport
+from streamer.sources.convert import convert_part, discover
+from streamer.sources.harbor import Harbor, is_job, is_trial
 from tests.sources.builders import converted, plan_of, trials_of, write_json
 from tests.sources.harbor import summaries, unpack_jobs
 from tests.sources.test_harbor_outcome import trial_of

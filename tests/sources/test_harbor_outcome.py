@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.harbor_outcome import verdict
+from streamer.sources.harbor import verdict
 from tests.sources.builders import Event, converted, plan_of, trials_of
 from tests.sources.harbor import unpack_jobs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.sources.base import ConvertOptions
-from streamer.sources.harbor_starts import start_in
+from streamer.sources.harbor import start_in
 from tests.sources.builders import write_json
 from tests.sources.harbor import a_trial_result
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.inspect import LEFT_OUT, NO_SAMPLES
-from streamer.sources.inspect_log import read_header
+from streamer.sources.inspect import LEFT_OUT, NO_SAMPLES, read_header
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.inspect import a_log, a_spec, a_summary, the_log
 

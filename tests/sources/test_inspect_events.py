@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.inspect_events import (
+from streamer.sources.inspect import (
     MAX_QUEUE,
     agent_of,
     finished_event,

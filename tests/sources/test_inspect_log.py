@@ -10,7 +10,7 @@ import pytest
 
 from streamer.sources import files
 from streamer.sources.files import MAX_FILE_BYTES, FileError
-from streamer.sources.inspect_log import is_log, read_header, read_samples
+from streamer.sources.inspect import is_log, read_header, read_samples
 from tests.sources.builders import write_json
 from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, an_archive, the_log
 
@@ -91,7 +91,7 @@ def test_members_are_limited_together_too(tmp_path: Path, monkeypatch: pytest.Mo
     many = {f"_journal/summaries/{number}.json": [a_summary(id=number)] for number in range(1, 9)}
     path = an_archive(tmp_path / "x.eval", START | many)
     assert len(list(read_samples(path))) == 8
-    monkeypatch.setattr("streamer.sources.inspect_log.MAX_FILE_BYTES", 2000)
+    monkeypatch.setattr("streamer.sources.inspect.MAX_FILE_BYTES", 2000)
     with pytest.raises(FileError, match="too large"):
         list(read_samples(path))
 
@@ -100,7 +100,7 @@ def test_a_directory_of_the_archive_that_is_too_large_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = an_archive(tmp_path / "x.eval", {"header.json": {"eval": a_spec()}, "n" * 60_000: b"{}"})
-    monkeypatch.setattr("streamer.sources.inspect_log.MAX_FILE_BYTES", 50_000)
+    monkeypatch.setattr("streamer.sources.inspect.MAX_FILE_BYTES", 50_000)
     with pytest.raises(FileError, match="too large: 60,"):
         read_header(path)
 

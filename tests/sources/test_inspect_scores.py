@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.sources.inspect_scores import read_scores
-from streamer.sources.names import metric_name
+from streamer.sources.base import metric_name
+from streamer.sources.inspect import read_scores
 
 
 @pytest.mark.parametrize(

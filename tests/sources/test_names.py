@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.limits import MAX_NAME_CHARACTERS
-from streamer.sources.names import with_short_names
+from streamer.schemas.base import MAX_NAME_CHARACTERS
+from streamer.sources.base import with_short_names
 from tests.sources.builders import a_result, a_run, converted, trials_of
 
 LONG = "the same beginning of a name " * 12

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.registry import SOURCES
+from streamer.sources.convert import SOURCES
 from tests.house.repository import ROOT
 from tests.sources.builders import a_result, a_run, write_json
 from tests.support.cli import streamer

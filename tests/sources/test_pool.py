@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.sources.base import RunPlan, Unreadable
-from streamer.sources.pool import pooled_started
+from streamer.sources.convert import pooled_started
 from tests.sources.builders import a_result, a_run, converted, plan_of, slots_of
 from tests.support.events import summarised
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.fit import fit_event
-from streamer.sources.redaction import READ_CHARACTERS, VENDOR_KEYS, without_secrets
+from streamer.sources.base import READ_CHARACTERS, VENDOR_KEYS, fit_event, without_secrets
 from tests.sources.builders import converted, trials_of
 from tests.sources.harbor import a_job, a_trial_result
 

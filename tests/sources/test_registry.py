@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.sources.base import AUTO
-from streamer.sources.registry import HARNESSES, SOURCES, sources_for
+from streamer.sources.convert import HARNESSES, SOURCES, sources_for
 
 
 def test_every_connector_of_ours_is_asked_in_its_order_unless_one_is_named() -> None:

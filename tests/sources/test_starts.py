@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.aggregate.keys import SlotKey, slot_key
+from streamer.folding.slots import SlotKey, slot_key
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
-from streamer.simulate import LAYOUTS, simulate_run
+from streamer.sources.simulate import LAYOUTS, simulate_run
 from tests.sources.builders import Event, a_result, a_run, converted, copy_tree, trials_of, write_json
 from tests.sources.harbor import unpack_jobs
 from tests.support.data import shared_data

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.base import ConvertOptions
-from streamer.sources.convert import convert_part
-from streamer.sources.discover import discover
-from streamer.sources.report import ConvertReport
+from streamer.sources.base import ConvertOptions, ConvertReport
+from streamer.sources.convert import convert_part, discover
 from streamer.sources.swe_bench import SweBench
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.harbor import summaries

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.swe_bench_layout import place_of
+from streamer.sources.swe_bench import place_of
 from tests.sources.builders import converted, write_json
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.terminal_bench_layout import attempt_and_run
+from streamer.sources.terminal_bench import attempt_and_run
 from tests.sources.builders import (
     a_result,
     a_run,

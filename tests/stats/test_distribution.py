@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.schemas.canonical import canonical_json
-from streamer.stats.distribution import Distribution
-from streamer.stats.errors import StatsError
+from streamer.schemas.wire import canonical_json
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import StatsError
 from tests.stats import oracles
 from tests.support.examples import examples
 
@@ -143,7 +143,7 @@ def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(
     monkeypatch: pytest.MonkeyPatch, spread: int, block: int
 ) -> None:
     """Single values and parts of up to 40, so that they are put in one by one and merged in together."""
-    monkeypatch.setattr("streamer.stats.distribution._BLOCK", block)
+    monkeypatch.setattr("streamer.statistics.distribution._BLOCK", block)
     choice = random.Random(spread)
     held, parts = Distribution(), list[list[float]]()
     for growing in (0.8, 0.3, 0.7, 0.1):

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.stats.distribution import Distribution
-from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import ExactSum
-from streamer.stats.rounding import quotient, root_of_quotient
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import ExactSum, StatsError, quotient, root_of_quotient
 from tests.stats import oracles
 from tests.support.examples import examples
 

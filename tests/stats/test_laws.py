@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamer.stats
-from streamer.schemas.canonical import canonical_json
-from streamer.stats.distribution import Distribution
-from streamer.stats.errors import StatsError
-from streamer.stats.exact_sum import ExactSum
-from streamer.stats.pass_at_k import PassAtK
+import streamer.statistics
+from streamer.schemas.wire import canonical_json
+from streamer.statistics.ability import PassAtK
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import ExactSum, StatsError
 from tests.stats import oracles
 from tests.support.examples import examples
 
@@ -81,7 +80,7 @@ def expected(case: Case, items: list[Any]) -> bytes:
 
 def statistics_of_the_package() -> set[type[Any]]:
     found: set[type[Any]] = set()
-    for module in pkgutil.iter_modules(streamer.stats.__path__, "streamer.stats."):
+    for module in pkgutil.iter_modules(streamer.statistics.__path__, "streamer.statistics."):
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if member.__module__ == module.name and any(hasattr(member, verb) for verb in VERBS):
                 found.add(member)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from streamer.stats.errors import StatsError
-from streamer.stats.pass_at_k import PassAtK, sizes
+from streamer.statistics.ability import PassAtK, sizes
+from streamer.statistics.exact import StatsError
 from tests.stats import oracles
 
 

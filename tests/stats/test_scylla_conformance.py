@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamer.schemas.canonical import json_number
-from streamer.stats.distribution import Distribution
+from streamer.schemas.wire import json_number
+from streamer.statistics.distribution import Distribution
 from tests.stats.oracles import mode_of
 from tests.support.data import shared_data
 

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from streamer.stats.sign_test import sign_test
+from streamer.statistics.exact import sign_test
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3, 7, 20, 101])

@@ -60,4 +60,4 @@ class BaseEnvironment:
 
     def streamer(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return self.python("from streamer.cli import main; main()", *arguments)
+        return self.python("from streamer.terminal import main; main()", *arguments)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from streamer.client.lifecycle import is_over
-from streamer.client.results import BoardRun
-from streamer.schemas.comparison import TASK_OUTCOMES
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.client.queries import BoardRun
+from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, RunSummary, is_over
 from tests.support.events import Event, a_plan, a_trial, folded
 
 FINISHED = "2026-01-{day:02}T03:00:00Z"

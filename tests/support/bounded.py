@@ -11,7 +11,7 @@ DEADLINE_SECONDS = 240
 GIB = 1024**3
 _BOUNDED = (
     "import resource; resource.setrlimit(resource.RLIMIT_AS, ({bytes}, {bytes})); "
-    "from streamer.cli import main; main()"
+    "from streamer.terminal import main; main()"
 )
 
 

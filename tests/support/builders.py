@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.changes import RunUpdate, SummaryChange
-from streamer.aggregate.keys import RUN, GroupId, SummaryKind
-from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.canonical import canonical_json, digest_of
-from streamer.schemas.formulacode import FormulaCodeCoverage, FormulaCodeSummary
-from streamer.schemas.identity import agent_model_label
-from streamer.schemas.summaries import (
-    SUMMARY,
-    AgentModelSummary,
-    RunSummary,
-    TierSummary,
-)
-from streamer.schemas.summary_fields import Published
+from streamer.folding.slots import RUN, GroupId, RunUpdate, SummaryChange, SummaryKind
+from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label
+from streamer.schemas.events import FormulaCodeCoverage, FormulaCodeSummary
+from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.schemas.wire import canonical_json, digest_of
 from streamer.views.models import TrialRow
 
 METRICS = (

@@ -10,15 +10,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamer.cli import main
+from streamer.terminal import main
 
 DEADLINE_SECONDS = 120
-COMMAND = (sys.executable, "-c", "from streamer.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from streamer.terminal import main; main()")
 
 STARTS_SERVERS = {"up", "demo", "live", "worker"}
-_PRELOADED = ("compare", "convert", "fold", "gate", "query", "report", "why")
+_PRELOADED = ("compare", "fold", "harness", "query")
 _LOADED = get_context("forkserver")
-_LOADED.set_forkserver_preload([__name__, *(f"streamer.cli.{name}" for name in _PRELOADED)])
+_LOADED.set_forkserver_preload([__name__, *(f"streamer.terminal.{name}" for name in _PRELOADED)])
 _STREAMS = ("stdin", "stdout", "stderr")
 
 

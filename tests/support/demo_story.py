@@ -11,19 +11,14 @@ from typing import Any
 
 import orjson
 
-from streamer.cli.demo_benchmark import OPTIONS, RUN, write_benchmark
-from streamer.cli.demo_judge import JUDGE_SECONDS, judged
-from streamer.client.folded_run import FoldedRun
-from streamer.client.results import ComparedRun, RunSnapshot
-from streamer.client.run_log import RunLog
-from streamer.fold import fold_records
-from streamer.pipeline import Pipeline
-from streamer.records import records_of_lines
+from streamer.client.folded import FoldedRun, RunLog
+from streamer.client.queries import ComparedRun, RunSnapshot
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.schemas.wire import records_of_lines
 from streamer.settings import Settings
-from streamer.sources.convert import convert_part, convert_plan
-from streamer.sources.discover import FoundRun, discover
-from streamer.sources.registry import sources_for
-from streamer.sources.report import ConvertReport
+from streamer.sources.base import ConvertReport
+from streamer.sources.convert import FoundRun, convert_part, convert_plan, discover, sources_for
+from streamer.terminal.demo import JUDGE_SECONDS, OPTIONS, RUN, judged, write_benchmark
 
 Event = dict[str, Any]
 

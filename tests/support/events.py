@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.decoding import Folded
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.canonical import digest_of
+from streamer.folding.fold import Folded, Pipeline
+from streamer.schemas.wire import Record, digest_of
 
 Event = dict[str, Any]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.worker.process import ensure_topics
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess
 

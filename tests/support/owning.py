@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.aggregate.changes import RunUpdate, SummaryChange
-from streamer.redis.sink import RedisSink
+from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.storage.redis import RedisSink
 
 
 class Owning:
-    """Owns the runs of these changes, the latest of each key; `streamer.redis.reconcile.Owner`."""
+    """Owns the runs of these changes, the latest of each key; `streamer.storage.entries.Owner`."""
 
     def __init__(self, changes: Iterable[SummaryChange] = ()) -> None:
         self._latest: dict[str, dict[tuple[str, str], SummaryChange]] = {}

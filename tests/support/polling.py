@@ -10,10 +10,10 @@ from typing import Self
 import orjson
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.client.results import ReaderError
-from streamer.redis.keys import Keys
+from streamer.client.queries import ReaderError
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
+from streamer.storage.entries import Keys
 
 SNAPSHOT = """
 local found = { redis.call('GET', KEYS[1] .. 'run') or '' }

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from streamer.embedded.errors import ServerFailed
-from streamer.embedded.probe import free_port
-from streamer.embedded.processes import Child
+from streamer.operate.local.processes import Child, ServerFailed, free_port
 from tests.support.certificates import Certificates
 from tests.support.servers import KafkaServer
 

@@ -18,9 +18,8 @@ import platformdirs
 import pytest
 import redis
 
-from streamer.embedded.probe import free_port, kafka_answers
-from streamer.embedded.processes import Child
-from streamer.embedded.valkey import Valkey
+from streamer.operate.local import Valkey
+from streamer.operate.local.processes import Child, free_port, kafka_answers
 
 POM = Path(__file__).parent / "kafka" / "pom.xml"
 DOWNLOAD_SECONDS = 600

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import orjson
 
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
 from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
 from tests.support.cli import COMMAND
 from tests.support.tailing import Event
 

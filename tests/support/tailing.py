@@ -14,13 +14,12 @@ from typing import Any
 
 import orjson
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
-from streamer.sources.base import ConvertOptions
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
+from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.report import ConvertReport
-from streamer.tail.follow import Follower
-from streamer.tail.ledger import Ledger
+from streamer.sources.tail import Ledger
+from streamer.sources.tail.follow import Follower
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import wait_for
 

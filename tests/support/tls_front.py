@@ -8,7 +8,7 @@ import ssl
 from types import TracebackType
 from typing import Self
 
-from streamer.publish.loop_thread import LoopThread
+from streamer.storage.outbox import LoopThread
 from tests.support.certificates import Certificates
 
 CHUNK_BYTES = 64 * 1024

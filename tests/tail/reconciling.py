@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.tail.ledger import EventFields, Ledger, wanted
+from streamer.sources.tail import EventFields, Ledger, wanted
 from tests.support.events import a_trial
 
 

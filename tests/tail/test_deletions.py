@@ -7,7 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 from tests.sources.builders import a_result, a_run, a_trial_file
 from tests.support.eventually import POLL_SECONDS
 from tests.support.tailing import followed

@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from streamer.sources.base import ConvertReport
 from streamer.sources.files import VANISHED
-from streamer.sources.report import ConvertReport
-from streamer.tail.diagnostics import Diagnostics
-from streamer.tail.file_stability import STILL_SECONDS, FileStability
+from streamer.sources.tail.scan import STILL_SECONDS, Diagnostics, FileStability
 from tests.sources.builders import write_json
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from streamer.tail.file_stability import FileStability, Stability, unstable_paths
+from streamer.sources.tail.scan import FileStability, Stability, unstable_paths
 
 
 def test_a_file_is_unstable_until_it_parses_or_stays_still(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from streamer.tail.file_watcher import TICK_SECONDS
+from streamer.sources.tail.scan import TICK_SECONDS
 from tests.sources.builders import a_result, a_run, a_trial_file
 from tests.support.tailing import followed
 from tests.support.worker_process import wait_for
@@ -26,7 +26,7 @@ def test_the_system_that_tells_of_no_changes_is_made_up_for(
         while not stop_event.wait(TICK_SECONDS):
             yield set()
 
-    monkeypatch.setattr("streamer.tail.file_watcher.watch", refuse)
+    monkeypatch.setattr("streamer.sources.tail.scan.watch", refuse)
     run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
     with followed(run) as following:
         wait_for(lambda: following.trials, "what is there")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from streamer.simulate import LAYOUTS, simulate_run
 from streamer.sources.base import ConvertOptions
-from streamer.tail import follow
-from streamer.tail.scan import Scan, read_whole
+from streamer.sources.simulate import LAYOUTS, simulate_run
+from streamer.sources.tail import follow
+from streamer.sources.tail.scan import Scan, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for

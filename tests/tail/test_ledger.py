@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.tail.ledger import EventFields, Ledger, wanted
+from streamer.sources.tail import EventFields, Ledger, wanted
 from tests.support.events import a_plan
 from tests.support.examples import examples
 from tests.support.tailing import digests_of

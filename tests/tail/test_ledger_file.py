@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.tail.ledger_file import AlreadyFollowed, Followed, LedgerFile, followed, ledger_path
+from streamer.sources.tail import AlreadyFollowed, Followed, LedgerFile, followed, ledger_path
 from tests.tail.reconciling import reconciled, results_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import LAYOUTS, simulate_run
+from streamer.sources.simulate import LAYOUTS, simulate_run
 from tests.sources.builders import a_result, a_run
 from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.tailing import Event, Followed, followed

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from streamer.tail import follow, incremental
-from streamer.tail.scan import Scan
+from streamer.sources.tail import follow
+from streamer.sources.tail import follow as incremental
+from streamer.sources.tail.scan import Scan
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.tailing import Followed, followed
 from tests.support.worker_process import wait_for

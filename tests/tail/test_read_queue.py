@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamer.tail.read_queue import AGAIN_SECONDS, REST, ReadQueue
+from streamer.sources.tail.follow import AGAIN_SECONDS, REST, ReadQueue
 
 
 class Parts:

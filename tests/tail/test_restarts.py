@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import LAYOUTS, simulate_run
-from streamer.tail.ledger import Ledger
+from streamer.sources.simulate import LAYOUTS, simulate_run
+from streamer.sources.tail import Ledger
 from tests.sources.builders import a_result, a_run, write_json
 from tests.support.tailing import Followed, converted_digests, followed, wait_for_digests
 from tests.support.worker_process import wait_for

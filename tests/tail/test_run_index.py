@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.sources.base import ConvertOptions
-from streamer.tail.run_index import RunIndex
-from streamer.tail.scan import read_whole
+from streamer.sources.tail.scan import RunIndex, read_whole
 from tests.sources.builders import a_result, a_run
 
 OPTIONS = ConvertOptions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.sources.base import ConvertOptions
-from streamer.tail.scan import parts_of, plan_events, read_part, read_plan, read_whole
+from streamer.sources.tail.scan import parts_of, plan_events, read_part, read_plan, read_whole
 from tests.sources.builders import a_result, a_run, converted, trials_of
 
 OPTIONS = ConvertOptions()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
-from streamer.tail import session
-from streamer.tail.session import tail
+from streamer.sources.tail import session
+from streamer.sources.tail.session import tail
 from tests.publish.publishing import events, make_topics, settings_of
 from tests.sources.builders import a_result, a_run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import LAYOUTS, simulate_run
-from streamer.tail.ledger import Ledger
+from streamer.sources.simulate import LAYOUTS, simulate_run
+from streamer.sources.tail import Ledger
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.sources.harbor import a_trial_result
 from tests.support.tailing import Event, Followed, followed

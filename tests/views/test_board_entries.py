@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from streamer.schemas.metrics import BOARD_METRICS, named_metric
-from streamer.views.board_entries import entries_of
+from streamer.schemas.events import BOARD_METRICS, named_metric
+from streamer.views.leaderboard import entries_of
 from streamer.views.models import Ends
 from tests.support.board_runs import a_night, board_runs
 

@@ -7,28 +7,27 @@ from typing import get_args
 
 import pytest
 
-from streamer.schemas.metrics import BOARD_METRICS
-from streamer.schemas.summaries import AgentModelSummary, TierSummary
-from streamer.schemas.summary_fields import Grade
-from streamer.views.boards import (
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import AgentModelSummary, Grade, TierSummary
+from streamer.views.columns import (
     AGENTS,
     COMPARED,
     FAILURES,
     FORMULACODE,
+    GRADES,
     LEADERS,
+    OUTCOMES,
     RUNS,
     TIERS,
     TRIALS,
+    Board,
     leaders_of,
 )
-from streamer.views.cells import FORMATS
-from streamer.views.columns import Board
-from streamer.views.leaderboard import BoardRow
-from streamer.views.leaderboard_document import POOLED
-from streamer.views.models import RunNow, Side, TrialRow
-from streamer.views.wording import GRADES, OUTCOMES
+from streamer.views.leaderboard import POOLED, BoardRow
+from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
+from streamer.views.tables import FORMATS
 from streamer.web import STATIC
-from streamer.web.models import LeaderboardRow, TrialOutcome, TrialSort
+from streamer.web.models import LeaderboardRow, TrialSort
 
 BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, POOLED, COMPARED, FORMULACODE, FAILURES)
 CHOSEN_ON_THE_PAGE = {"spread", "deviation"}

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamer.views.budget import BudgetOutlook, BudgetStanding, budget_of, budget_words
-from streamer.views.estimate import Estimate
-from streamer.views.eta import Eta
+from streamer.views.outlook import BudgetOutlook, BudgetStanding, Estimate, Eta, budget_of, budget_words
 
 AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from streamer.client.lifecycle import State
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, State
 from streamer.text import UNSEEN
-from streamer.views.boards import AGENTS, RUNS, TRIALS
-from streamer.views.cells import known, sort_value, text
-from streamer.views.columns import Board, Column
+from streamer.views.columns import AGENTS, RUNS, TRIALS, Board, Column
 from streamer.views.models import RunNow, TrialRow
+from streamer.views.tables import known, sort_value, text
 from tests.support.builders import a_row, a_run_change, an_agent_model_change
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamer.client.results import ComparedRun
+from streamer.client.queries import ComparedRun
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.views.compare import compare, has_ended, worse_by
 from streamer.views.models import outcome_of

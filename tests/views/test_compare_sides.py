@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.client.results import ComparedRun
+from streamer.client.queries import ComparedRun
 from streamer.views.compare import ComparedSide, compare_sides
 from streamer.views.models import TrialRow
 from tests.support.board_runs import board_runs

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streamer.views.compare import compare
-from streamer.views.comparison_document import METHODS, STILL_OPEN, comparison_document
+from streamer.views.compare import METHODS, STILL_OPEN, compare, comparison_document
 from streamer.views.tables import Table
 from tests.support.builders import a_row
 

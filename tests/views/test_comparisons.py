@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamer.client.results import ComparedRun
-from streamer.schemas.comparison import TASK_OUTCOMES, RunComparison
-from streamer.schemas.summaries import RunSummary
-from streamer.views.comparisons import PairStanding, between, comparison_tables, pair_standings
+from streamer.client.queries import ComparedRun
+from streamer.schemas.summaries import TASK_OUTCOMES, RunComparison, RunSummary
+from streamer.views.compare import PairStanding, between, comparison_tables, pair_standings
 from tests.support.events import a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.views.estimate import Estimate
-from streamer.views.eta import Eta, Observation, eta_of, observation_of
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFlight
+from streamer.views.outlook import Estimate, Eta, Observation, eta_of, observation_of
 from tests.support.builders import a_run_change, an_agent_model_change
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

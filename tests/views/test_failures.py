@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.views.failures import FailedTrial, failure_groups, kind_of, telling_line
+from streamer.views.models import FailedTrial, failure_groups, kind_of, telling_line
 
 
 @pytest.mark.parametrize(

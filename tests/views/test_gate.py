@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.inference.comparisons import GateVerdict
-from streamer.views.gate import Entrant, Terms, judge
-from streamer.views.gate_verdict import GateResult
+from streamer.statistics.pairs import GateVerdict
+from streamer.views.gate import Entrant, GateResult, Terms, judge
 from tests.aggregate.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import Event
 from tests.support.examples import examples

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from streamer.views.gate import Entrant, Terms, judge
-from streamer.views.gate_words import counts, not_common, saved_line, verdict_line
+from streamer.views.gate import Entrant, Terms, counts, judge, not_common, saved_line, verdict_line
 from tests.aggregate.matched import TASKS, side, the_plan
 from tests.views.test_gate import BASELINE, PLANS, judged, ours
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from streamer.client.results import BoardRun
+from streamer.client.queries import BoardRun
 from streamer.views.leaderboard import BenchmarkBoard, boards_of
 from tests.support.board_runs import a_night, board_runs
 from tests.support.data import shared_data

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from streamer.views.leaderboard import boards_of
-from streamer.views.leaderboard_document import NOT_RANKED, leaderboard_document, leaderboard_tables
+from streamer.views.leaderboard import NOT_RANKED, boards_of, leaderboard_document, leaderboard_tables
 from streamer.views.tables import Table
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import Event

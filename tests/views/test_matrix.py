@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.views import matrix
-from streamer.views.matrix import Matrix, TooManyCells, WholeMatrix, matrix_of, whole_matrix
-from streamer.views.models import TrialRow
+from streamer.schemas.summaries import TrialInFlight
+from streamer.views import models
+from streamer.views.models import Matrix, TooManyCells, TrialRow, WholeMatrix, matrix_of, whole_matrix
 from tests.support.builders import a_row
 
 
@@ -77,7 +76,7 @@ def test_a_metric_is_the_mean_of_what_is_known() -> None:
 def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() -> None:
     side = 708
     rows = [row(f"task-{number}", f"agent-{number}", True) for number in range(side)]
-    assert side**2 > matrix.MAX_CELLS
+    assert side**2 > models.MAX_CELLS
     with pytest.raises(TooManyCells, match="708 tasks and 708 agents has over 500,000 cells"):
         matrix_of(rows, ())
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.views.boards import AGENTS, TRIALS
-from streamer.views.named_columns import MOST_NAMED_COLUMNS, with_named, with_values
+from streamer.views.columns import AGENTS, MOST_NAMED_COLUMNS, TRIALS, primary_of, with_named, with_values
 from streamer.views.tables import agents_table
-from streamer.views.wording import primary_of
 from tests.support.events import a_plan, a_trial, summarised
 
 

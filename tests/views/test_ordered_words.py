@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.aggregate.run_state import RunState
+from streamer.folding.state import RunState
 from streamer.views.compare import compare
+from streamer.views.gate import ordered_words, with_order
 from streamer.views.models import Comparison
-from streamer.views.ordered_words import ordered_words, with_order
 from tests.support.events import a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]

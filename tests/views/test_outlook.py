@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamer.schemas.in_flight import TrialInFlight
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.views.formatting import EVENT_TIME
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFlight
 from streamer.views.outlook import Outlook, outlook_of
+from streamer.views.tables import EVENT_TIME
 from tests.support.events import a_plan, a_start, a_trial, folded, summaries
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)

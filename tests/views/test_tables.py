@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamer.views.formatting import EVENT_TIME
 from streamer.views.tables import (
+    EVENT_TIME,
     about,
     agents_table,
     head_lines,

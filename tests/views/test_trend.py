@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.views.trend import Change, change_between
+from streamer.views.leaderboard import Change, change_between
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import a_trial
 

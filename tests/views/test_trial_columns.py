@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.schemas.formulacode import FormulaCodePayload
-from streamer.schemas.scored_trial import ScoredTrial
-from streamer.views.trial_columns import COLUMNS, NAMED_METRIC_COLUMNS, columns_of, rows
+from streamer.schemas.events import FormulaCodePayload
+from streamer.schemas.summaries import ScoredTrial
+from streamer.views.tables import COLUMNS, NAMED_METRIC_COLUMNS, columns_of, rows
 
 
 def test_every_plain_field_of_a_scored_trial_is_a_column() -> None:

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from streamer.report.data import RunData
-from streamer.report.formats import FORMATS
-from streamer.views.trial_columns import COLUMNS, rows
-from streamer.views.trial_csv import FORMULA_STARTS
+from streamer.views.tables import COLUMNS, rows
+from streamer.web.report import FORMATS, FORMULA_STARTS, RunData
 from tests.report.reporting import DATA, HOSTILE, columns_in, folded, from_csv, hostile_events
 from tests.support.events import a_trial
 

@@ -9,10 +9,8 @@ from collections.abc import Callable
 import pyarrow.parquet as pq
 import pytest
 
-from streamer.report.data import RunData
-from streamer.report.formats import FORMATS
-from streamer.views.trial_columns import rows
-from streamer.views.trial_parquet import ParquetMissing, as_parquet
+from streamer.views.tables import rows
+from streamer.web.report import FORMATS, ParquetMissing, RunData, as_parquet
 from tests.report.reporting import DATA, _read, columns_in, folded, mixed_events
 
 TYPES = {

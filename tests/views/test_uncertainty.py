@@ -9,13 +9,10 @@ from typing import Any, get_args
 
 import pytest
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.summaries import AgentModelSummary
-from streamer.schemas.uncertainty import FinalMissing
-from streamer.views.tables import Table, agents_table, head_lines
-from streamer.views.uncertainty import EXPLAINED, REASONS, pass_rate, reason
+from streamer.folding.fold import fold_records
+from streamer.schemas.summaries import AgentModelSummary, FinalMissing
+from streamer.schemas.wire import canonical_json, records_of_lines
+from streamer.views.tables import EXPLAINED, REASONS, Table, agents_table, head_lines, pass_rate, reason
 
 INFERENCE = Path(__file__).resolve().parents[2] / "docs" / "inference.md"
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

@@ -8,11 +8,19 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.aggregate.keys import SlotKey
-from streamer.client.moves import Cause, Move, Total, Why
-from streamer.client.why import metric_of
-from streamer.schemas.canonical import canonical_json
-from streamer.views.why import CAUSES, MetricMoves, moves_table, totals_lines
+from streamer.folding.slots import SlotKey
+from streamer.schemas.wire import canonical_json
+from streamer.views.why import (
+    CAUSES,
+    Cause,
+    MetricMoves,
+    Move,
+    Total,
+    Why,
+    metric_of,
+    moves_table,
+    totals_lines,
+)
 
 HOSTILE = "\x1b[31m\u202e|<b>"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

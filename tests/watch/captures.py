@@ -11,7 +11,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from streamer.schemas.decode import Reason, decode
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from tests.house.repository import ROOT
 from tests.support.simulated import TIERED_RUN, simulate

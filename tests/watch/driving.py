@@ -10,8 +10,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from streamer.settings import Settings
-from streamer.watch.app import WatchApp
-from streamer.watch.context import Session
+from streamer.terminal.watch import Session, WatchApp
 from tests.support.events import a_plan, a_trial
 from tests.support.eventually import eventually
 

@@ -7,11 +7,11 @@ import time
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.names import Names
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names
+from streamer.worker.process import ensure_topics
 
 NOT_JSON = b"not JSON \x1b[31m"
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from streamer.embedded.broker import Broker
-from streamer.schemas.decode import Reason, decode
+from streamer.operate.local.broker import Broker
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from tests.support.servers import RedisServer
 from tests.support.simulated import TIERED_RUN, simulate

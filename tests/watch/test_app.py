@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.settings import Settings
-from streamer.watch.context import Session
+from streamer.terminal.watch import Session
 from tests.support.events import a_trial
 from tests.watch.driving import watching
 from tests.web.feeding import Feed

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.views.boards import AGENTS, RUNS
+from streamer.terminal.boards import BoardColumn, Sort, board_columns, first_sort, heading
+from streamer.views.columns import AGENTS, RUNS
 from streamer.views.models import RunNow
-from streamer.watch.boards import board_columns, first_sort, heading
-from streamer.watch.columns import BoardColumn, Sort
 from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
 
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.watch.columns import BoardColumn, Sort, fit, gap_of, next_sort, ordered
+from streamer.terminal.boards import BoardColumn, Sort, fit, gap_of, next_sort, ordered
 
 columns = st.lists(
     st.builds(

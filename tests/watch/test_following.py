@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
-from streamer.client import async_reader
+from streamer.client import readers
 from streamer.settings import Settings
-from streamer.watch import following
+from streamer.terminal.watch import following
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
 from tests.watch.driving import AT, PLAN, watching
@@ -18,8 +18,8 @@ async def test_an_update_is_told_by_redis_and_not_asked_for(
     settings: Settings, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name in (
-        (async_reader, "FIRST_SILENCE_SECONDS"),
-        (async_reader, "LAST_SILENCE_SECONDS"),
+        (readers, "FIRST_SILENCE_SECONDS"),
+        (readers, "LAST_SILENCE_SECONDS"),
         (following, "PULSE_SECONDS"),
     ):
         assert getattr(module, name) >= 1.0

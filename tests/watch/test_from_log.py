@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.embedded.broker import Broker
+from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.watch import from_log
+from streamer.terminal.watch import following
 from tests.support.events import a_plan, a_trial
 from tests.watch.driving import LARGE, watching
 from tests.watch.rejecting import NOT_JSON, WRONG, reject
@@ -39,8 +39,8 @@ async def test_a_log_without_topics_is_said_to_have_none(logged: Settings, feed:
 async def test_a_broker_that_goes_away_leaves_the_boards_and_the_newest_trials_until_it_is_back(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(from_log, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(from_log, "BROKER_SECONDS", 0.5)
+    monkeypatch.setattr(following, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(following, "BROKER_SECONDS", 0.5)
     with Broker() as broker:
         own = settings.model_copy(update={"bootstrap": broker.bootstrap, "embedded": True})
         events = [a_plan(tasks=3, attempts=1), a_trial()]

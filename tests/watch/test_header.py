@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from streamer.schemas.summaries import RunSummary
-from streamer.views.estimate import Estimate
-from streamer.views.eta import Eta
-from streamer.watch.header import budget_line, cost_line, end_line, outcome_line, progress_line, title_of
+from streamer.terminal.watch.table import (
+    budget_line,
+    cost_line,
+    end_line,
+    outcome_line,
+    progress_line,
+    title_of,
+)
+from streamer.views.outlook import Estimate, Eta
 from tests.support.builders import a_run_change
 
 UNKNOWN = Eta(None, None, None, None)

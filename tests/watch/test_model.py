@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.client.change_feed import StateUpdate
-from streamer.schemas.summaries import (
-    SUMMARY,
-    AgentModelSummary,
-    RunSummary,
-    TierSummary,
-)
-from streamer.watch.model import OneRun, Runs
+from streamer.client.readers import StateUpdate
+from streamer.folding.slots import SummaryChange
+from streamer.schemas.summaries import SUMMARY, AgentModelSummary, RunSummary, TierSummary
+from streamer.terminal.watch.following import OneRun, Runs
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 
 

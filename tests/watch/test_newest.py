@@ -6,12 +6,10 @@ from contextlib import aclosing
 
 import pytest
 
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.kafka.partitions import partitions_of
 from streamer.settings import Settings
-from streamer.watch import newest
-from streamer.watch.newest import newest_trials
+from streamer.storage.kafka import Names, partition_of, partitions_of
+from streamer.terminal.watch import following
+from streamer.terminal.watch.following import newest_trials
 from tests.support.events import a_retraction, a_trial
 from tests.watch.driving import watching
 from tests.watch.rejecting import reject
@@ -44,8 +42,8 @@ async def test_as_much_of_the_log_is_read_as_it_takes(
     logged: Settings, feed_of_both: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One trial of the run lies before many of others in the same partition: the third look finds it."""
-    monkeypatch.setattr(newest, "FIRST_LOOK", 2)
-    monkeypatch.setattr(newest, "FURTHER", 4)
+    monkeypatch.setattr(following, "FIRST_LOOK", 2)
+    monkeypatch.setattr(following, "FURTHER", 4)
     await feed_of_both.take([a_trial(task_id="mine")])
     partitions = len(await partitions_of(logged, Names(logged.namespace).scored_trials))
     beside = [
@@ -62,7 +60,7 @@ async def test_as_much_of_the_log_is_read_as_it_takes(
 async def test_only_so_many_trials_are_kept(
     logged: Settings, feed_of_both: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "KEPT", 3)
+    monkeypatch.setattr(following, "KEPT", 3)
     await feed_of_both.take([a_trial(task_id=f"t{n}") for n in range(6)])
     async with aclosing(newest_trials(logged, "run-1")) as batches:  # type: ignore[type-var]
         assert len(await anext(batches)) == 3

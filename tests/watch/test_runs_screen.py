@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.settings import Settings
-from streamer.views.formatting import EVENT_TIME
+from streamer.views.tables import EVENT_TIME
 from tests.support.events import a_trial
 from tests.watch.driving import AT, a_board, watching
 from tests.web.feeding import Feed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.settings import Settings
-from streamer.watch.table import BoardTable
+from streamer.terminal.watch.table import BoardTable
 from tests.support.events import a_trial
 from tests.watch.driving import AT, LARGE, SMALL, a_board, watching
 from tests.web.feeding import Feed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.simulate import simulate_run
+from streamer.sources.simulate import simulate_run
 from tests.cli.test_up import up
 from tests.support.cli import COMMAND, streamer
 from tests.support.worker_process import wait_for
@@ -139,12 +139,12 @@ def test_a_redis_url_that_is_none_is_one_line_even_in_a_terminal() -> None:
 def test_a_mistake_of_ours_is_one_line_without_local_variables() -> None:
     tmux()
     program = (
-        "from streamer.watch.runs_screen import RunsScreen\n"
+        "from streamer.terminal.watch import RunsScreen\n"
         "def draw(self):\n"
         "    secret = 's3' + 'cr3t'\n"
         "    raise TypeError('of the test')\n"
         "RunsScreen.draw = draw\n"
-        "from streamer.cli import main; main()"
+        "from streamer.terminal import main; main()"
     )
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         given = {"STREAMER_REDIS": "redis://127.0.0.1:1", "STREAMER_DISCOVERY": f"{folder}/none.json"}

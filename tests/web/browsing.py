@@ -18,10 +18,10 @@ from typing import Any, Self
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from streamer.embedded.probe import free_port
-from streamer.publish.publisher import Outgoing, ThreadedPublisher
-from streamer.schemas.decode import Reason, decode
+from streamer.operate.local.processes import free_port
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.embedded.stack import running
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for

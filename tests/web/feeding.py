@@ -11,14 +11,12 @@ from typing import Any, Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.aggregate.changes import RunUpdate
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.pipeline import Pipeline
-from streamer.records import NO_TIMESTAMP, Record
-from streamer.redis.sink import RedisSink
-from streamer.schemas.decode import Reason, decode
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import RunUpdate
+from streamer.schemas.wire import NO_TIMESTAMP, Reason, Record, decode
 from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.redis import RedisSink
 
 Event = dict[str, Any]
 PARTITIONS = 2

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.client.reader import StateReader
-from streamer.publish.publisher import Outgoing, ThreadedPublisher
-from streamer.schemas.decode import Reason, decode
+from streamer.client.readers import StateReader
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.browsing import WebProcess, a_browser, a_stack, live, publish
 from tests.web.page_sets import (

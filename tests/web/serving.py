@@ -11,11 +11,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from streamer.settings import Settings
-from streamer.web.app import create_app
+from streamer.web import listening
+from streamer.web.api import Web
+from streamer.web.app import Server, configured, create_app
 from streamer.web.connections import Connections
-from streamer.web.listening import listening
-from streamer.web.resources import Web
-from streamer.web.server import Server, configured
 from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 30.0

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from streamer.web.addresses import EVERYWHERE, addresses, announcement, own_addresses, qr_code
+from streamer.web import EVERYWHERE, addresses, announcement, own_addresses, qr_code
 from tests.web.serving import Serving
 
 TOKEN = "a-token-of-some-length"

@@ -13,15 +13,15 @@ import pytest
 import redis
 from jsonschema import Draft202012Validator
 
-from streamer.aggregate.by_label import by_label
-from streamer.client.lifecycle import with_state
-from streamer.client.reader import StateReader
-from streamer.redis.keys import Keys
-from streamer.schemas.canonical import canonical_json
-from streamer.schemas.metrics import BOARD_METRICS
+from streamer.client.readers import StateReader
+from streamer.folding.breakdowns import by_label
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import with_state
+from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.web.answers import OPERATIONS
-from streamer.web.openapi import openapi
+from streamer.storage.entries import Keys
+from streamer.web.api import OPERATIONS
+from streamer.web.app import openapi
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.feeding import Feed

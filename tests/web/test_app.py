@@ -10,11 +10,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from streamer.settings import Settings
-from streamer.web.app import _endpoint
-from streamer.web.models import NoQuery
-from streamer.web.openapi import openapi
-from streamer.web.operation import Operation
-from streamer.web.resources import Web
+from streamer.web.api import Web
+from streamer.web.app import _endpoint, openapi
+from streamer.web.models import NoQuery, Operation
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving

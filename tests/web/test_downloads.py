@@ -10,10 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from streamer.report.data import from_stack
-from streamer.report.formats import FORMATS
 from streamer.settings import Settings
-from streamer.web import run_log
+from streamer.web import log
+from streamer.web.report import FORMATS, from_stack
 from tests.support.events import a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
@@ -57,5 +56,5 @@ async def test_what_cannot_be_answered_is_a_problem(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     missing = serving.get("/api/runs/r/trials.parquet")
     assert (missing.status, "trialstream[report]" in missing.json()["detail"]) == (501, True)
-    monkeypatch.setattr(run_log, "MAX_TRIALS", 1)
+    monkeypatch.setattr(log, "MAX_TRIALS", 1)
     assert serving.get("/api/runs/r/trials.csv").status == 503

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.web.event_bodies import MAX_EVENTS, BodyKind, BodyTooLarge, UnreadableBody, read_events
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.web.intake import MAX_EVENTS, BodyKind, BodyTooLarge, UnreadableBody, read_events
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\u00e9\U0001f600'), max_size=8)
 VALUES = st.recursive(

@@ -12,16 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamer.embedded.broker import Broker
-from streamer.kafka.clients import administering
-from streamer.kafka.creation import create_topic, partition_count
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.publish.publisher import Outgoing
+from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.web import event_intake
-from streamer.web.event_bodies import MAX_BODY_BYTES
-from streamer.web.event_intake import EventIntake
+from streamer.storage.kafka import Names, administering, create_topic, partition_count
+from streamer.storage.log import read_topic
+from streamer.storage.outbox import Outgoing
+from streamer.web import intake as event_intake
+from streamer.web.intake import MAX_BODY_BYTES, EventIntake
 from tests.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer

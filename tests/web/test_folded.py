@@ -15,12 +15,9 @@ import pytest
 from pyarrow import parquet
 
 from streamer.settings import Settings
-from streamer.web.downloads import download
-from streamer.web.folded import comparison_as_of, moves_of, snapshot_as_of
-from streamer.web.folds import LogTruncated
+from streamer.web.api import Web, comparison_as_of, download, labels, moves_of, snapshot_as_of
+from streamer.web.log import LogTruncated
 from streamer.web.models import AsOfQuery, WhyQuery
-from streamer.web.resources import Web
-from streamer.web.run_views import labels
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
 from tests.web.feeding import Feed
@@ -165,7 +162,7 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     async def begins_later(*_: object) -> int:
         return 7
 
-    monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+    monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
     await feed.take([a_trial()])
     web = Web(settings)
     with pytest.raises(LogTruncated, match="begins at offset 7"):
@@ -187,7 +184,7 @@ async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_e
             await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
         told = serving.get(path).json()["words"]
         assert any("in the end" in words for words in told) is events
-        monkeypatch.setattr("streamer.client.run_log.beginning_of", begins_later)
+        monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
         assert serving.get(f"{path}&offset=1").json()["words"] == told, "the same runs are folded once"
         await feed.take([a_trial(run_id="run-1", task_id="task-2")])
         left = serving.get(path).json()["words"]

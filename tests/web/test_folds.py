@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from streamer.web.folds import MAX_KEPT, MAX_WAITING, Folds, LogTruncated, TooManyFolds
-from streamer.web.problems import RETRY_SECONDS, problem, status_of
+from streamer.web.log import MAX_KEPT, MAX_WAITING, Folds, LogTruncated, TooManyFolds
+from streamer.web.models import RETRY_SECONDS, problem, status_of
 
 PATIENCE = 30.0
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from streamer.embedded.broker import Broker
-from streamer.embedded.probe import free_port
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
+from streamer.operate.local.broker import Broker
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.web import event_intake
-from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS
-from streamer.web.problems import RETRY_SECONDS
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
+from streamer.web import intake
+from streamer.web.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS
+from streamer.web.models import RETRY_SECONDS
 from tests.house.repository import ROOT
 from tests.publish.publishing import PARTITIONS, arrived, make_topics, settings_of
 from tests.support.events import a_trial
@@ -181,4 +181,4 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{MAX_BODY_BYTES // 2**20} MiB, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES // 2**20} MiB an event"
     )
     assert f"At most {sizes}" in TEXT
-    assert f"{event_intake.MAX_HELD_BYTES // 2**20} MiB of events wait" in TEXT
+    assert f"{intake.MAX_HELD_BYTES // 2**20} MiB of events wait" in TEXT

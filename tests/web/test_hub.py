@@ -9,12 +9,11 @@ from typing import cast
 import pytest
 import redis
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.change_feed import StateUpdate
-from streamer.client.results import ReaderError
-from streamer.redis.keys import Keys
+from streamer.client.queries import ReaderError
+from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.settings import Settings
-from streamer.web.hub import Hub
+from streamer.storage.entries import Keys
+from streamer.web.live import Hub
 from tests.support.events import a_trial
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
@@ -61,7 +60,7 @@ async def test_viewers_sit_out_a_redis_that_goes_away_and_comes_back(
 async def test_an_outage_is_logged_once_and_not_at_each_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("streamer.web.hub.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("streamer.web.live.RETRY_SECONDS", 0.0)
     reader = AwayTwiceThenUnreadable()
     following = asyncio.create_task(Hub(cast(AsyncStateReader, reader)).follow())
     await eventually(lambda: reader.tries >= 30, "thirty tries")

@@ -6,14 +6,12 @@ import asyncio
 
 import pytest
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.client.results import UnknownMetric, UnknownRun
-from streamer.score import PriceTable
+from streamer.client.queries import UnknownMetric, UnknownRun
+from streamer.client.readers import AsyncStateReader
+from streamer.folding.score.prices import PriceTable
 from streamer.settings import Settings
-from streamer.web.folds import Folds
-from streamer.web.leaderboards import FRESH_BOARDS_SECONDS, MAX_BOARDS, Leaderboards
+from streamer.web.log import FRESH_BOARDS_SECONDS, MAX_BOARDS, Folds, Leaderboards, RunsAsOf
 from streamer.web.models import LeaderboardsQuery
-from streamer.web.runs_as_of import RunsAsOf
 from tests.support.board_runs import a_night
 from tests.web.feeding import Feed
 

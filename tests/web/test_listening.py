@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.web import listening as module
-from streamer.web.listening import AddressInUse, available_port, listening
+from streamer import web as module
+from streamer.web import AddressInUse, available_port, listening
 
 
 def test_a_port_that_was_named_and_is_taken_is_an_error_that_says_so() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from streamer.client.async_reader import AsyncStateReader
-from streamer.publish.publisher import Outgoing, ThreadedPublisher
+from streamer.client.readers import AsyncStateReader
 from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.support.events import a_trial
 from tests.support.eventually import eventually
 from tests.web.browsing import WebProcess, a_stack

@@ -6,7 +6,7 @@ import re
 
 from streamer.views.columns import Board, Column
 from streamer.views.tables import Document, table_of
-from streamer.web.one_file import hash_of, one_file
+from streamer.web.pages import hash_of, one_file
 from tests.report.reporting import HOSTILE, Elements
 
 BOARD = Board("Names", (Column("name", "name", "name", ("name",)), Column("count", "n", "count", ("count",))))

@@ -7,10 +7,9 @@ import re
 
 from jsonschema import Draft202012Validator
 
-from streamer.web.answers import OPERATIONS
-from streamer.web.downloads import DOWNLOADS
-from streamer.web.openapi import STREAMS, openapi
-from streamer.web.request_checks import EVENTS_PATH
+from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.app import STREAMS, openapi
+from streamer.web.connections import EVENTS_PATH
 from tests.web.serving import Serving
 
 DOCUMENT = openapi()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.client.reader import StateReader
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
-from streamer.views.comparison_document import METHODS, STILL_OPEN
+from streamer.views.compare import METHODS, STILL_OPEN
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.worker_process import wait_for

@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from streamer.settings import Settings
-from streamer.views.boards import AGENTS, TRIALS
-from streamer.views.named_columns import with_named, with_values
+from streamer.views.columns import AGENTS, TRIALS, with_named, with_values
 from tests.support.events import a_plan, a_trial, summarised
 from tests.web.browsing import WebProcess, publish, trials
 

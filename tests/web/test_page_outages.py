@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.embedded.broker import Broker
+from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer

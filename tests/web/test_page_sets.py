@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streamer.client.reader import StateReader
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
-from streamer.views.uncertainty import short_pass_rate
+from streamer.views.tables import short_pass_rate
 from tests.support.events import a_plan, a_trial
 from tests.web.browsing import WebProcess, live, opened, publish
 from tests.web.page_sets import (

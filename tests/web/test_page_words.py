@@ -8,9 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from streamer.text import ends_in_points, percent, points
-from streamer.views.estimate import clock
-from streamer.views.formatting import age, minute, span
-from streamer.views.uncertainty import EXPLAINED, SO_FAR
+from streamer.views.outlook import clock
+from streamer.views.tables import EXPLAINED, SO_FAR, age, minute, span
 from tests.web.browsing import WebProcess
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

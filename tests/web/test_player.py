@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 
-from streamer.web.player import player
+from streamer.web.app import player
 
 HOSTILE = '{"version": 2}\n[0, "o", "</script><script>alert(1)</script><!--"]\n\u2028'
 

@@ -6,17 +6,16 @@ import json
 
 import pytest
 
-from streamer.aggregate.by_label import UnknownLabel
-from streamer.client.results import RedisUnavailable, UnknownBenchmark, UnknownMetric, UnknownRun
-from streamer.client.trials import NotInLog
-from streamer.fold import CannotBeFolded
-from streamer.kafka.errors import KafkaConnectionError, TopicMissing
-from streamer.records import BadPosition
-from streamer.views.matrix import TooManyCells
-from streamer.web.folds import LogTruncated
-from streamer.web.hub import TooManyViewers
-from streamer.web.operation import BadQuery
-from streamer.web.problems import MEDIA_TYPE, problem, status_of
+from streamer.client.feeds import NotInLog
+from streamer.client.queries import RedisUnavailable, UnknownBenchmark, UnknownMetric, UnknownRun
+from streamer.folding.breakdowns import UnknownLabel
+from streamer.folding.fold import CannotBeFolded
+from streamer.schemas.wire import BadPosition
+from streamer.storage.kafka import KafkaConnectionError, TopicMissing
+from streamer.views.models import TooManyCells
+from streamer.web.live import TooManyViewers
+from streamer.web.log import LogTruncated
+from streamer.web.models import MEDIA_TYPE, BadQuery, problem, status_of
 
 
 @pytest.mark.parametrize(

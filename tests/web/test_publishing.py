@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from streamer.client import StateReader
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.ops.rejections import read_rejections
+from streamer.operate.health import read_rejections
 from streamer.settings import Settings
-from streamer.web.event_bodies import MAX_BODY_BYTES, MAX_EVENT_BYTES
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import read_topic
+from streamer.web.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES
 from tests.publish.publishing import PARTITIONS, make_topics
 from tests.support.events import a_trial
 from tests.support.worker_process import WorkerProcess, wait_for

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamer.settings import Settings
-from streamer.web.listening import AddressInUse, listening
+from streamer.web import AddressInUse, listening
 from tests.support.servers import RedisServer
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
 from streamer.settings import Settings
-from streamer.web.resources import MAX_HISTORIES, Web
+from streamer.web.api import MAX_HISTORIES, Web
 from tests.support.events import a_trial
 from tests.web.feeding import Feed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from streamer.client.lifecycle import SILENT_AFTER
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.web.rooms import Room
+from streamer.schemas.summaries import SILENT_AFTER, AgentModelSummary, RunSummary
+from streamer.web.live import Room
 from tests.support.builders import LAST_EVENT_AT, a_run_change, an_agent_model_change
 
 

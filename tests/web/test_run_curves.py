@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
 from streamer.settings import Settings
-from streamer.web.folds import Folds
-from streamer.web.run_curves import REST, CurveCache, RunCurves
+from streamer.web.log import REST, CurveCache, Folds, RunCurves
 from tests.support.events import a_trial, folded
 from tests.web.feeding import Feed
 
@@ -59,7 +58,7 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
         begun.append(run_id)
         return SimpleNamespace(run=folded(trials(0, 3))[0].run("run-1"))
 
-    monkeypatch.setattr("streamer.web.run_curves.fold_run", fold)
+    monkeypatch.setattr("streamer.web.log.fold_run", fold)
     folds, gate = Folds(), Event()
     cache = CurveCache(Settings(), PriceTable.default(), folds)
     together = await asyncio.gather(*(cache.curves("run-1", (1, version)) for version in (2, 2, 3)))

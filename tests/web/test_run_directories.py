@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from streamer.artifacts.opening import CannotBeOpened
 from streamer.schemas.events import TrialResult
 from streamer.settings import Settings
-from streamer.sources import registry
-from streamer.tail.ledger_file import LedgerFile, followed, ledger_path
-from streamer.web import run_directories
-from streamer.web.run_directories import LOOK_AGAIN_SECONDS, NOT_NAMED, RunDirectories
+from streamer.sources import convert
+from streamer.sources.tail import LedgerFile, followed, ledger_path
+from streamer.web import artifacts
+from streamer.web.artifacts import LOOK_AGAIN_SECONDS, NOT_NAMED, CannotBeOpened, RunDirectories
 from tests.web.trial_files import FILES, RUN, make_run
 
 TRIAL = "task-1/task-1.1-of-1.files-run"
@@ -130,12 +129,12 @@ def test_runs_of_other_packages_connectors_are_found(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The edge is the list of what is installed: a run that the connectors of ours do not know."""
-    [ours] = [source for source in registry.SOURCES if source.name == "terminal-bench"]
-    rest = tuple(source for source in registry.SOURCES if source.name not in ("terminal-bench", "fc-eval"))
+    [ours] = [source for source in convert.SOURCES if source.name == "terminal-bench"]
+    rest = tuple(source for source in convert.SOURCES if source.name not in ("terminal-bench", "fc-eval"))
     runs = make_run(tmp_path)
-    monkeypatch.setattr(registry, "SOURCES", rest)
+    monkeypatch.setattr(convert, "SOURCES", rest)
     assert home(RunDirectories(settings, [runs], Clock())) is None
-    monkeypatch.setattr(registry, "load_all", lambda taken: [ours])
+    monkeypatch.setattr(convert, "load_all", lambda taken: [ours])
     assert home(RunDirectories(settings, [runs], Clock())) == (runs / RUN).resolve()
 
 
@@ -204,14 +203,14 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
     make_run(tmp_path)
     clock.now += LOOK_AGAIN_SECONDS
     begun, end, found = threading.Event(), threading.Event(), []
-    discover = run_directories.discover
+    discover = artifacts.discover
 
     def slow(*arguments: Any, **options: Any) -> Any:
         begun.set()
         assert end.wait(60)
         return discover(*arguments, **options)
 
-    monkeypatch.setattr(run_directories, "discover", slow)
+    monkeypatch.setattr(artifacts, "discover", slow)
     first = threading.Thread(target=lambda: found.append(home(directories)))
     first.start()
     assert begun.wait(60)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from streamer.settings import Settings
-from streamer.web import run_log
-from streamer.web.run_log import TooManyTrials
-from streamer.web.trial_log import TrialLog
+from streamer.web import log as run_log
+from streamer.web.log import TooManyTrials, TrialLog
 from tests.support.events import a_trial
 from tests.web.feeding import Feed
 

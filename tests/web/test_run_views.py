@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from streamer.settings import Settings
+from streamer.web.api import Web, curves_of, labels, outlook
 from streamer.web.models import OutlookQuery
-from streamer.web.resources import Web
-from streamer.web.run_views import curves_of, labels, outlook
 from tests.web.feeding import Feed
 from tests.web.test_folded import ENDS, PORTIONS, lately
 

@@ -9,17 +9,15 @@ from urllib.parse import quote
 
 import pytest
 
-from streamer.client.past_runs import PastRuns
-from streamer.fold import CannotBeFolded
-from streamer.kafka.partitioner import partition_of
-from streamer.records import Failure
-from streamer.score import PriceTable
+from streamer.client.folded import PastRuns
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import Failure
 from streamer.settings import Settings
-from streamer.web.answers import OPERATIONS
-from streamer.web.downloads import DOWNLOADS
-from streamer.web.folds import Folds, LogTruncated
-from streamer.web.openapi import STREAMS
-from streamer.web.runs_as_of import RunsAsOf
+from streamer.storage.kafka import partition_of
+from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.app import STREAMS
+from streamer.web.log import Folds, LogTruncated, RunsAsOf
 from tests.support.board_runs import a_night
 from tests.web.feeding import PARTITIONS, Feed
 from tests.web.serving import Serving
@@ -100,6 +98,6 @@ async def test_an_answer_that_would_lack_something_is_not_given(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, broken: dict[str, object], error: type[Exception]
 ) -> None:
     found = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
-    monkeypatch.setattr("streamer.web.runs_as_of.fold_runs", lambda *_: found)
+    monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: found)
     with pytest.raises(error):
         await RunsAsOf(settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamer.settings import Settings
-from streamer.web import run_log, trial_answers
+from streamer.web import api, log
 from tests.support.events import a_plan, a_retraction, a_start, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
@@ -239,7 +239,7 @@ async def test_for_a_trial_without_files_no_directory_is_searched(
 async def test_results_that_were_withdrawn_close_neither_trials_nor_failures(
     fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
+    monkeypatch.setattr(log, "MAX_TRIALS", 10)
     slots = [{"run_id": RUN, "task_id": f"gone-{number}"} for number in range(3)]
     await fed.take(
         [event for slot in slots for event in (a_trial(**slot, revision=1), a_retraction(**slot, revision=2))]
@@ -254,7 +254,7 @@ async def test_one_file_is_read_at_a_time(
     fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both, together = threading.Barrier(2), []
-    view_of = trial_answers.view_of
+    view_of = api.view_of
 
     def counted(*place: Any) -> Any:
         try:
@@ -264,7 +264,7 @@ async def test_one_file_is_read_at_a_time(
             pass
         return view_of(*place)
 
-    monkeypatch.setattr(trial_answers, "view_of", counted)
+    monkeypatch.setattr(api, "view_of", counted)
     path = f"{trial_of(serving)}/artifacts/0"
     answers = await asyncio.gather(*(asyncio.to_thread(serving.get, path) for _ in range(2)))
     assert [answer.status for answer in answers] == [200, 200]

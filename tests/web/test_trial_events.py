@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamer.kafka.errors import TopicAuthorizationFailedError, TopicMissing
 from streamer.settings import Settings
-from streamer.web import run_log
-from streamer.web.trial_events import EventsClosed, TrialEvents
-from streamer.web.trial_log import TrialLog, TrialMoved
+from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
+from streamer.web import log as run_log
+from streamer.web.log import EventsClosed, TrialEvents, TrialLog, TrialMoved
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 

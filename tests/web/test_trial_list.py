@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from streamer.web.log import page_of
 from streamer.web.models import TrialsQuery
-from streamer.web.trial_list import page_of
 from tests.support.builders import a_row
 
 ROWS = [

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamer.schemas.canonical import canonical_json
+from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.web import run_log, trial_log
-from streamer.web.trial_log import TrialLog, TrialMoved
+from streamer.web import log as run_log
+from streamer.web import log as trial_log
+from streamer.web.log import TrialLog, TrialMoved
 from tests.support.events import a_retraction, a_trial
 from tests.web.feeding import Feed
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.probe import free_port
+from streamer.operate.local.processes import free_port
 from tests.embedded.stack import descendants, runs
 from tests.support.cli import COMMAND
 from tests.support.worker_process import wait_for

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sse_starlette import EventSourceResponse
 
-from streamer.client.lifecycle import SILENT_AFTER
+from streamer.schemas.summaries import SILENT_AFTER
 from streamer.settings import Settings
-from streamer.web import hub
+from streamer.web import live
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial
 from tests.support.eventually import eventually
 from tests.web.feeding import Feed
@@ -126,7 +126,7 @@ async def test_viewers_of_a_run_that_does_not_exist_are_told_so(serving: Serving
 async def test_viewers_are_told_without_an_event_that_a_run_has_stalled(
     settings: Settings, feed: Feed, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "STATES_SECONDS", 0.05)
+    monkeypatch.setattr(live, "STATES_SECONDS", 0.05)
     at = datetime.now(UTC) - SILENT_AFTER + timedelta(seconds=3)
     with Serving(settings) as serving:
         await feed.take([a_plan(tasks=3, attempts=1), a_trial(finished_at=at.isoformat())])

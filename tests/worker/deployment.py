@@ -15,17 +15,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streamer.kafka.log import read_topic
-from streamer.kafka.meta import CONFIGURATION_KEY
-from streamer.kafka.names import Names
-from streamer.kafka.partitioner import partition_of
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.redis.keys import Keys
-from streamer.schemas.canonical import digest_of
-from streamer.schemas.identity import decode_id
+from streamer.folding.fold import Pipeline
+from streamer.schemas.base import decode_id
+from streamer.schemas.wire import Record, digest_of
 from streamer.settings import Settings
-from streamer.worker.processing.changelog_checkpoint import PREFIX
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import CONFIGURATION_KEY, read_topic
+from streamer.worker.partition import PREFIX
 from tests.support.agreement import Agreement
 from tests.support.eventually import WAIT_SECONDS
 from tests.support.worker_process import WorkerProcess, wait_for

@@ -15,9 +15,9 @@ def main() -> int:
 
     streamer.schemas.base.SEMANTICS_VERSION = 1
 
-    from streamer.aggregate.group import GroupState
+    from streamer.folding.groups import GroupState
     from streamer.settings import Settings
-    from streamer.worker.app import run_worker
+    from streamer.worker.agents import run_worker
 
     def median_pass_rate(self: GroupState, judged: bool | None) -> float | None:
         return self.distributions["pass_rate"].median()

@@ -16,12 +16,12 @@ import sys
 from typing import Any
 
 from streamer.settings import Settings
-from streamer.worker.app import run_worker
-from streamer.worker.faust.tables import StateTable
-from streamer.worker.process.watchdog import Watchdog
-from streamer.worker.processing.changelog_checkpoint import is_page
-from streamer.worker.processing.processor import Processor
-from streamer.worker.recovery.partition_recovery import PartitionRecovery
+from streamer.worker.agents import run_worker
+from streamer.worker.partition import is_page
+from streamer.worker.process import Watchdog
+from streamer.worker.processor import Processor
+from streamer.worker.recovery import PartitionRecovery
+from streamer.worker.tables import StateTable
 
 WAIT_SECONDS = 2.0
 

@@ -10,13 +10,13 @@ import os
 import sys
 from typing import Any
 
-from streamer.aggregate import scores, summarise
-from streamer.aggregate.pages import PageBook
-from streamer.aggregate.plan import Denominators
-from streamer.aggregate.run_state import RunState
+from streamer.folding import state, summaries
+from streamer.folding.plan import Denominators
+from streamer.folding.run import PageBook
+from streamer.folding.state import RunState
 from streamer.settings import Settings
-from streamer.worker import constants
-from streamer.worker.app import run_worker
+from streamer.worker import producer
+from streamer.worker.agents import run_worker
 
 POISON = "poison"
 TASK = os.environ.get("POISON_TASK", POISON)
@@ -41,24 +41,24 @@ def _raise_for(run: Any) -> None:
 
 
 def _score() -> None:
-    score = scores.score_trial
+    score = state.score_trial
 
     def poisoned(event: Any, *given: Any) -> Any:
         if event.task_id == TASK:
             raise Poisoned("cannot be divided")
         return score(event, *given)
 
-    scores.score_trial = poisoned  # type: ignore[attr-defined]
+    state.score_trial = poisoned  # type: ignore[attr-defined]
 
 
 def _cut() -> None:
-    run_body = summarise.run_body
+    run_body = summaries.run_body
 
     def poisoned(run: RunState, planned: Denominators) -> Any:
         _raise_for(run)
         return run_body(run, planned)
 
-    summarise.run_body = poisoned  # type: ignore[attr-defined]
+    summaries.run_body = poisoned  # type: ignore[attr-defined]
 
 
 def _page() -> None:
@@ -82,7 +82,7 @@ def _load() -> None:
 
 
 def _size() -> None:
-    constants.MAX_RECORD_BYTES = MOST_BYTES
+    producer.MAX_RECORD_BYTES = MOST_BYTES
 
 
 if __name__ == "__main__":

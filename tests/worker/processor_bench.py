@@ -6,22 +6,18 @@ from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from streamer.aggregate.changes import RunUpdate, SummaryChange
-from streamer.kafka.names import Names
-from streamer.pipeline import Pipeline
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.settings import Settings
-from streamer.worker.faust.app import faust_app
-from streamer.worker.faust.batches import FetchedBatch
-from streamer.worker.faust.producer import ProducerRecord
-from streamer.worker.faust.tables import Tables
-from streamer.worker.process.metrics import Metrics
-from streamer.worker.process.watchdog import Watchdog
-from streamer.worker.processing.checkpoint_writer import CheckpointWriter
-from streamer.worker.processing.idle import IdleRuns
-from streamer.worker.processing.partition import Partition
-from streamer.worker.processing.processor import Processor
-from streamer.worker.processing.publish_queue import REST_SECONDS, PublishQueue
-from streamer.worker.processing.record_encoding import RecordEncoder
+from streamer.storage.kafka import Names
+from streamer.worker.metrics import Metrics
+from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue, RecordEncoder
+from streamer.worker.process import Watchdog
+from streamer.worker.processor import Processor
+from streamer.worker.producer import ProducerRecord
+from streamer.worker.publisher import CheckpointWriter, IdleRuns
+from streamer.worker.tables import Tables
+from streamer.worker.transport import FetchedBatch, faust_app
 from tests.worker.deployment import trial_events
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.redis.entry import HASHES
-from streamer.schemas.identity import encode_id
+from streamer.client.readers import StateReader
+from streamer.schemas.base import encode_id
+from streamer.storage.entries import HASHES
 from tests.support.agreement import Agreement
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess

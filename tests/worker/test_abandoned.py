@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from streamer.worker.faust.producer import ProducerRecord
+from streamer.worker.producer import ProducerRecord
 from tests.worker.processor_bench import Bench
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.faust.app import faust_app, session_seconds
+from streamer.storage.kafka import Names
+from streamer.worker.transport import faust_app, session_seconds
 
 
 def test_sasl_and_tls_reach_fausts_consumer() -> None:

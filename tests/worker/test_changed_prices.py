@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from streamer.score import PriceTable, made_with
+from streamer.folding.score import made_with
+from streamer.folding.score.prices import PriceTable
 from tests.worker.deployment import Deployment
 
 DEARER = '[models."gpt-4o"]\ninput = 100\noutput = 200\n'

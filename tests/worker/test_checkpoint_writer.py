@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamer.worker.processing.changelog_checkpoint import Checkpoint, checkpoint_key
-from streamer.worker.processing.checkpoint_writer import CheckpointWriter
-from streamer.worker.processing.partition import Partition
+from streamer.worker.partition import Checkpoint, Partition, checkpoint_key
+from streamer.worker.publisher import CheckpointWriter
 from tests.worker.processor_bench import Bench
 
 

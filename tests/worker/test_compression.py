@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.publish.publisher import Outgoing, Publisher
 from streamer.settings import Settings
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
+from streamer.storage.outbox import Outgoing, Publisher
+from streamer.worker.process import ensure_topics
 from tests.support.servers import KafkaServer, RedisServer
 from tests.worker.deployment import Deployment, trial_events
 

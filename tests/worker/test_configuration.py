@@ -10,10 +10,11 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.client.reader import StateReader
-from streamer.embedded.probe import free_port
-from streamer.ops.health import read_health
-from streamer.score import PriceTable, made_with
+from streamer.client.readers import StateReader
+from streamer.folding.score import made_with
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.health import read_health
+from streamer.operate.local.processes import free_port
 from tests.support.cli import streamer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import Deployment

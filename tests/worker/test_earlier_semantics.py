@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
+from streamer.folding.score import made_with
+from streamer.folding.score.prices import PriceTable
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.score import PriceTable, made_with
 from tests.worker.deployment import Deployment
 
 TRIALS, PASSES = 20, 11

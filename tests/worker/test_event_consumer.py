@@ -9,8 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import IllegalStateError
 
-from streamer.worker.faust.topic_partition import TopicPartition
-from streamer.worker.faust.transport import Consumer
+from streamer.worker.transport import Consumer, TopicPartition
 
 PLACE = TopicPartition("trial-events", 3)
 

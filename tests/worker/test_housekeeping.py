@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamer.worker.process import housekeeping as module
-from streamer.worker.process.housekeeping import MOST_QUARANTINED_TOLD, Housekeeping
+from streamer.worker import process as module
+from streamer.worker.process import MOST_QUARANTINED_TOLD, Housekeeping
 from tests.support.eventually import eventually
 from tests.worker.processor_bench import Bench
 

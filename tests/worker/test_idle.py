@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.ops.health import read_health
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.schemas.identity import decode_id
-from streamer.worker.faust.batches import FetchedBatch
-from streamer.worker.processing import idle
-from streamer.worker.processing.changelog_checkpoint import StateLost
+from streamer.folding.fold import Pipeline
+from streamer.operate.health import read_health
+from streamer.schemas.base import decode_id
+from streamer.schemas.wire import Record
+from streamer.worker import publisher
+from streamer.worker.partition import StateLost
+from streamer.worker.transport import FetchedBatch
 from tests.support.servers import RedisServer
 from tests.worker.deployment import KINDS, Deployment, trial_events
 from tests.worker.processor_bench import Bench
@@ -163,7 +163,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
         asked.append((place.topic, place.partition, start, stop))
         yield [a_record(offset, value) for offset, value in enumerate(EVENTS[:stop])]
 
-    monkeypatch.setattr(idle, "records_between", log)
+    monkeypatch.setattr(publisher, "records_between", log)
     await bench.processor.handle(a_batch(600, EVENTS[600:660]))
     assert asked == [("trial-events", 0, None, 600)]
     assert not bench.app.crashes
@@ -185,7 +185,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     async def log(*_: Any) -> AsyncGenerator[list[Any]]:
         yield [a_record(7, EVENTS[7])]
 
-    monkeypatch.setattr(idle, "records_between", log)
+    monkeypatch.setattr(publisher, "records_between", log)
     with pytest.raises(StateLost, match="begins at offset 7"):
         await bench.processor.idle.open(bench.partition, "run 2")
     assert "run 2" in bench.partition.closed

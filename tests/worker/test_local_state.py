@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.worker.recovery.local_state import StateUnavailable, held_directory
+from streamer.worker.tables import StateUnavailable, held_directory
 
 
 def test_workers_that_share_a_data_directory_have_places_of_their_own(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.ops.health import read_health
-from streamer.ops.lag import read_lags
-from streamer.ops.verify import Verification
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.health import read_health, read_lags
+from streamer.operate.verify import Verification
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from streamer.kafka.names import Names
-from streamer.worker.recovery.log_positions import LogPositions, read_positions
+from streamer.storage.kafka import Names
+from streamer.worker.recovery import LogPositions, read_positions
 
 NAMES = Names()
 

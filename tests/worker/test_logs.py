@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from streamer.settings import Settings
-from streamer.worker.process.logs import JsonLines, configure_logging
+from streamer.worker.process import JsonLines, configure_logging
 
 SECRET = "s3cr3t"
 

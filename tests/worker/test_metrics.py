@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from streamer.worker.process.metrics import Metrics, WorkerMoment
+from streamer.worker.metrics import Metrics, WorkerMoment
 from tests.worker.exported import ALERTS, STATUS
 
 

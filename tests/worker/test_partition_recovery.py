@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.kafka.log import read_topic
+from streamer.storage.log import read_topic
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streamer.embedded.probe import free_port
-from streamer.publish.publisher import Outgoing, ThreadedPublisher
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from streamer.worker.process.metrics import Metrics, WorkerMoment
-from streamer.worker.process.probes import STUCK_SECONDS, healthy, ready
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from streamer.worker.metrics import STUCK_SECONDS, Metrics, WorkerMoment, healthy, ready
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for

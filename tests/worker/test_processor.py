@@ -9,11 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.worker.faust.batches import FetchedBatch
-from streamer.worker.processing.partition import Partition
-from streamer.worker.processing.publish_rate import PublishRate
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.worker.partition import Partition, PublishRate
+from streamer.worker.transport import FetchedBatch
 from tests.worker.deployment import trial_events
 from tests.worker.processor_bench import Bench, Broker
 
@@ -125,7 +124,7 @@ class Stream:
 async def test_nothing_waits_for_a_batch_that_is_not_there(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processing.processor.RECORDS_TOGETHER", 90)
+    monkeypatch.setattr("streamer.worker.processor.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
     async def note(*batches: FetchedBatch, ownership: int) -> None:
@@ -225,8 +224,8 @@ async def test_what_a_backlog_left_in_the_queue_is_published_without_another_bat
 async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processing.processor.MOST_SCORED_WAITING", 50)
-    monkeypatch.setattr("streamer.worker.processing.summary_publisher.SCORED_PER_WRITE", 7)
+    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
+    monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.behind = True
     await bench.processor.handle(bench.batch(0, 40))
     bench.broker.writes.clear()

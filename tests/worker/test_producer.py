@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker import constants
-from streamer.worker.faust.producer import NO_HEADERS, Producer, ProducerRecord, RecordTooLarge, fitting
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
+from streamer.worker import producer as constants
+from streamer.worker.process import ensure_topics
+from streamer.worker.producer import NO_HEADERS, Producer, ProducerRecord, RecordTooLarge, fitting
 from tests.publish.publishing import settings_of
 
 Written = list[tuple[str, int, int, Sequence[ProducerRecord]]]

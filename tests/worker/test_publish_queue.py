@@ -7,12 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.worker.faust.batches import FetchedBatch
-from streamer.worker.processing.partition import Partition
-from streamer.worker.processing.publish_queue import PublishQueue
-from streamer.worker.processing.publish_rate import PublishRate
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.worker.partition import Partition, PublishQueue, PublishRate
+from streamer.worker.transport import FetchedBatch
 from tests.support.events import a_start, a_trial
 from tests.worker.deployment import folded, trial_events
 from tests.worker.processor_bench import Bench
@@ -24,7 +22,7 @@ RUNS = 6
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Two runs are published together, and a publication is due at every tenth of a second."""
-    monkeypatch.setattr("streamer.worker.processing.summary_publisher.RUNS_PER_WRITE", 2)
+    monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
     made = Bench()
     made.processor.publish_rate = PublishRate(now=lambda: made.seconds)
     made.partition.publish_queue = PublishQueue(now=lambda: made.seconds)
@@ -145,8 +143,8 @@ async def test_runs_that_wait_for_long_are_published_in_half_of_the_time(bench: 
 async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processing.processor.MOST_SCORED_WAITING", 20)
-    monkeypatch.setattr("streamer.worker.processing.processor.MOST_UNCOUNTED", 10)
+    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 20)
+    monkeypatch.setattr("streamer.worker.processor.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
         await bench.processor.handle(bench.batch(at, 40))
         bench.seconds += 10.0

@@ -9,13 +9,13 @@ import orjson
 import pytest
 import redis
 
-from streamer.client.reader import StateReader
-from streamer.client.results import UnknownRun
-from streamer.ops.health import read_health
-from streamer.ops.verify import Verification
-from streamer.schemas.identity import encode_id
-from streamer.score import PriceTable
-from streamer.worker.process.topics import ensure_topics
+from streamer.client.queries import UnknownRun
+from streamer.client.readers import StateReader
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.health import read_health
+from streamer.operate.verify import Verification
+from streamer.schemas.base import encode_id
+from streamer.worker.process import ensure_topics
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.sick_run import (
     EVERYWHERE,

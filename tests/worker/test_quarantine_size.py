@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from streamer.pipeline import Pipeline
-from streamer.records import Record
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
 from tests.worker.sick_run import (

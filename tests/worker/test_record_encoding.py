@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.aggregate.changes import SummaryChange
-from streamer.kafka.names import Names
-from streamer.worker.processing.record_encoding import RecordEncoder
+from streamer.folding.slots import SummaryChange
+from streamer.storage.kafka import Names
+from streamer.worker.partition import RecordEncoder
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.worker.processor_bench import Bench
 

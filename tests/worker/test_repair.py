@@ -8,7 +8,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
-from streamer.kafka.partitioner import partition_of
+from streamer.storage.kafka import partition_of
 from tests.worker.deployment import Deployment, folded, trial_events
 from tests.worker.sick_run import (
     EVERYWHERE,

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.partitioner import partition_of
-from streamer.ops.verify import Verification
-from streamer.records import Record
-from streamer.score import PriceTable
-from streamer.worker.processing.rerouting import FORWARDED, reroute
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.verify import Verification
+from streamer.schemas.wire import Record
+from streamer.storage.kafka import partition_of
+from streamer.worker.processor import FORWARDED, reroute
 from tests.worker.deployment import Deployment, trial_events
 
 HEADERS = [(FORWARDED, b"0:0"), ("other", b"kept")]

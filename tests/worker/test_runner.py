@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from streamer.kafka.errors import KafkaConnectionError
 from streamer.settings import Settings
-from streamer.worker.app import build
-from streamer.worker.process import runner
-from streamer.worker.process.metrics import Metrics
+from streamer.storage.kafka import KafkaConnectionError
+from streamer.worker import process
+from streamer.worker.agents import build
+from streamer.worker.metrics import Metrics
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +21,9 @@ def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def is_fine(*_: Any) -> None:
         return
 
-    monkeypatch.setattr(runner, "check_protocol", is_fine)
-    monkeypatch.setattr(runner, "ensure_topics", is_fine)
-    monkeypatch.setattr(runner.gc, "set_threshold", lambda *_: None)
+    monkeypatch.setattr(process, "check_protocol", is_fine)
+    monkeypatch.setattr(process, "ensure_topics", is_fine)
+    monkeypatch.setattr(process.gc, "set_threshold", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_price_table_that_cannot_be_used_is_named(
     file = tmp_path / "prices.toml"
     if content is not None:
         file.write_bytes(content)
-    assert runner.run(Settings(prices_file=file), build) == runner.USED_WRONGLY
+    assert process.run(Settings(prices_file=file), build) == process.USED_WRONGLY
     assert str(file) in caplog.text
     assert said in caplog.text
     assert "Kafka" not in caplog.text
@@ -51,7 +51,7 @@ def test_an_address_for_probes_that_cannot_be_used_is_named(
         address = f"127.0.0.1:{port or taken.getsockname()[1]}"
         worker: Any = SimpleNamespace(metrics=Metrics(1))
         settings = Settings(metrics_address=address)
-        assert runner.run(settings, lambda *_: worker) == runner.USED_WRONGLY
+        assert process.run(settings, lambda *_: worker) == process.USED_WRONGLY
     assert f"cannot answer probes at {address}" in caplog.text
     assert "STREAMER_METRICS_ADDRESS" in caplog.text
     assert "Kafka" not in caplog.text
@@ -63,10 +63,10 @@ def test_without_a_broker_each_try_says_what_to_do(
     async def is_away(*_: Any) -> None:
         raise KafkaConnectionError("Unable to bootstrap from [('b', 1, <AddressFamily.AF_INET: 2>)]")
 
-    monkeypatch.setattr(runner, "ensure_topics", is_away)
-    monkeypatch.setattr(runner, "CONNECT_SECONDS", 0.2)
-    monkeypatch.setattr(runner, "CONNECT_RETRY_SECONDS", 0.1)
-    assert runner.run(Settings(bootstrap="b:1"), build) == runner.FOUND_WRONG
+    monkeypatch.setattr(process, "ensure_topics", is_away)
+    monkeypatch.setattr(process, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(process, "CONNECT_RETRY_SECONDS", 0.1)
+    assert process.run(Settings(bootstrap="b:1"), build) == process.FOUND_WRONG
     *tries, last = [record.getMessage() for record in caplog.records]
     away = "no Kafka broker answers at b:1. Start one (streamer up, or docker compose up)"
     assert set(tries) == {f"waiting for Kafka: {away}"}

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from faust.types import TP
 
-from streamer.kafka.names import Names
 from streamer.settings import Settings
-from streamer.worker.faust.app import faust_app
-from streamer.worker.faust.stores import TRUST_SECONDS, Rows, memory, rocks
-from streamer.worker.faust.tables import StateTable
-from streamer.worker.process.topics import COMPACTED
+from streamer.storage.kafka import Names
+from streamer.worker.process import COMPACTED
+from streamer.worker.tables import TRUST_SECONDS, Rows, StateTable, memory, rocks
+from streamer.worker.transport import faust_app
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 

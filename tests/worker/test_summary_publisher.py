@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.worker.faust.producer import ProducerRecord
+from streamer.worker.producer import ProducerRecord
 from tests.worker.processor_bench import Bench
 
 

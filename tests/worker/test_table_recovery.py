@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamer.worker.faust.table_recovery import PatientRecovery
+from streamer.worker.tables import PatientRecovery
 
 
 class HalfRead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.worker.faust.tables import StateTable, Tables
+from streamer.worker.tables import StateTable, Tables
 from tests.worker.processor_bench import Bench
 
 

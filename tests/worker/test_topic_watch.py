@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamer.kafka.errors import KafkaConnectionError
 from streamer.settings import Settings
-from streamer.worker.process import topic_watch as module
-from streamer.worker.process.topic_watch import TopicDeleted, TopicWatch
-from streamer.worker.process.topics import plan
+from streamer.storage.kafka import KafkaConnectionError
+from streamer.worker import process as module
+from streamer.worker.process import TopicDeleted, TopicWatch, plan
 
 SETTINGS = Settings(partitions=3)
 COUNTS = {topic.name: topic.partitions for topic in plan(SETTINGS)}

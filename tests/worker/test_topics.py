@@ -7,7 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streamer.settings import Settings
-from streamer.worker.process.topics import TopicMismatch, ensure_topics, plan
+from streamer.worker.process import TopicMismatch, ensure_topics, plan
 
 
 async def test_topics_are_created_once_and_found_again(embedded_broker: str, namespace: str) -> None:

@@ -8,9 +8,9 @@ import uuid
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.ops.lag import read_lags
-from streamer.ops.verify import Verification
-from streamer.score import PriceTable
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.health import read_lags
+from streamer.operate.verify import Verification
 from tests.worker.deployment import Deployment, trial_events
 
 pytestmark = pytest.mark.kafka

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streamer.worker.constants import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS
+from streamer.worker.producer import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,11 +15,8 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from streamer.settings import Settings
-from streamer.worker.constants import MAX_POLL_RECORDS
-from streamer.worker.faust.app import StreamerApp
-from streamer.worker.faust.batch_stream import AsFetched
-from streamer.worker.faust.topic_partition import TopicPartition
-from streamer.worker.faust.transport import batch_transport
+from streamer.worker.producer import MAX_POLL_RECORDS
+from streamer.worker.transport import AsFetched, StreamerApp, TopicPartition, batch_transport
 
 
 class Probe:

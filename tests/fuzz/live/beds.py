@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamer.embedded.broker import Broker
+from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.worker.constants import MAX_MESSAGE_BYTES
-from streamer.worker.process.topics import ensure_topics
+from streamer.storage.kafka import MAX_MESSAGE_BYTES
+from streamer.worker.process import ensure_topics
 from tests.embedded.stack import Stack, descendants, launch
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for

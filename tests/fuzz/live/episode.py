@@ -24,16 +24,14 @@ import redis
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streamer.client.reader import StateReader
-from streamer.client.results import UnknownRun
-from streamer.kafka.log import read_topic
-from streamer.kafka.names import Names
-from streamer.pipeline import Pipeline
-from streamer.records import Record
-from streamer.redis.entry import entry_of
-from streamer.redis.keys import Keys
+from streamer.client.queries import UnknownRun
+from streamer.client.readers import StateReader
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
 from streamer.settings import Settings
-from streamer.worker.constants import MAX_MESSAGE_BYTES
+from streamer.storage.entries import Keys, entry_of
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names
+from streamer.storage.log import read_topic
 from tests.fuzz.live.beds import START_SECONDS, Bed
 from tests.fuzz.live.stream import Publication, Round, Stream
 from tests.support.cli import streamer

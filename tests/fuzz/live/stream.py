@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from streamer.kafka.partitioner import partition_of
+from streamer.storage.kafka import partition_of
 from tests.fuzz.live.events import Event, Events, Run
 from tests.fuzz.mutations import mutated
 

@@ -8,40 +8,55 @@ Nothing happens where this module is only imported, as pytest does to look for d
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 FAR = 2**53
+OTHER_LIMITS = {
+    "MAX_AMOUNT": sys.float_info.max,
+    "MAX_REVISION": 2**63 - 1,
+    "FIRST_YEAR": 1,
+    "YEAR_AFTER_LAST": 10_000,
+    "EARLIEST_MICROSECONDS": 1,
+    "LATEST_MICROSECONDS": 2**63,
+}
 
 
 def main() -> int:
     """Take the limits away before anything reads them, then run the worker."""
     _no_limits_of_events()
 
-    from streamer.aggregate import plan, run_summary
-    from streamer.pipeline import Pipeline
+    from streamer.folding import plan, summaries
+    from streamer.folding.fold import Pipeline
     from streamer.settings import Settings
-    from streamer.worker.app import run_worker
+    from streamer.worker.agents import run_worker
 
     plan.MAX_COUNT = FAR**3  # type: ignore[attr-defined]
     for name in ("MAX_FAILURE_MODES", "_COST_BYTES", "_LABEL_BYTES", "_TIER_BYTES"):
-        setattr(run_summary, name, FAR)
+        setattr(summaries, name, FAR)
     if os.environ.get("QUARANTINE") == "off":
         Pipeline.fail = _raise  # type: ignore[method-assign]
     return run_worker(Settings())
 
 
 def _no_limits_of_events() -> None:
-    import streamer.schemas.limits
-
-    for name in vars(streamer.schemas.limits).copy():
-        if name.startswith("MAX_"):
-            setattr(streamer.schemas.limits, name, FAR)
-    streamer.schemas.limits.MAX_AMOUNT = sys.float_info.max
-    streamer.schemas.limits.MAX_REVISION = 2**63 - 1
-    streamer.schemas.limits.FIRST_YEAR, streamer.schemas.limits.YEAR_AFTER_LAST = 1, 10_000
-    streamer.schemas.limits.EARLIEST_MICROSECONDS, streamer.schemas.limits.LATEST_MICROSECONDS = 1, 2**63
+    """Run the module of the limits with other ones: its types are made of them as it is imported."""
+    name = "streamer.schemas.base"
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(target := statement.targets[0], ast.Name):
+            continue
+        if target.id in OTHER_LIMITS or target.id.startswith("MAX_"):
+            statement.value = ast.Constant(OTHER_LIMITS.get(target.id, FAR))
+    exec(compile(ast.fix_missing_locations(tree), spec.origin, "exec"), vars(module))
 
 
 def _raise(self: Any, run_id: str, error: Exception, record: object = None) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamer.fold import fold_records
-from streamer.records import records_of_lines
+from streamer.folding.fold import fold_records
+from streamer.schemas.wire import records_of_lines
 from tests.sources.builders import Event, converted, trials_of, write_json
 
 JOBS = Path(__file__).parent / "jobs.tar.gz"

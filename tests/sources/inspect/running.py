@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamer.sources.inspect_log import read_header
+from streamer.sources.inspect import read_header
 from tests.support.installation import bare_environment
 from tests.support.peers import COMMAND_SECONDS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.inspect_log import read_header
+from streamer.sources.inspect import read_header
 from tests.sources.builders import converted, trials_of
 from tests.sources.harbor import summaries
 from tests.sources.inspect import the_log

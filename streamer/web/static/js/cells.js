@@ -1,4 +1,4 @@
-// The boards as streamer/views/boards.py declares them: the columns of a table, and each format as a cell.
+// The boards as streamer/views/columns.py declares them: the columns of a table, and each format as a cell.
 
 import { BOARDS, WORDS } from "./boards.js";
 import { h, name, visible } from "./dom.js";

@@ -58,7 +58,7 @@ export const usd = (value) =>
 
 export const usdRough = (value) => `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 
-// Times are in UTC, and in the words of `streamer/views/formatting.py`.
+// Times are in UTC, and in the words of `streamer/views/tables.py`.
 const iso = (date, from, to) => date.toISOString().slice(from, to);
 const minute = (date) => `${iso(date, 0, 16).replace("T", " ")} UTC`;
 export const second = (date) => `${iso(date, 11, 19)} UTC`;

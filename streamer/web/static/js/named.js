@@ -1,4 +1,4 @@
-// Metrics that harnesses name themselves, as streamer/views/named_columns.py makes columns of them.
+// Metrics that harnesses name themselves, as streamer/views/columns.py makes columns of them.
 
 import { NAMED } from "./boards.js";
 import { UNKNOWN } from "./format.js";

@@ -1,4 +1,4 @@
-// What may be concluded from a group, in the words of streamer/views/uncertainty.py, and as a thin bar.
+// What may be concluded from a group, in the words of streamer/views/tables.py, and as a thin bar.
 
 import { WORDS } from "./boards.js";
 import { h, visible } from "./dom.js";

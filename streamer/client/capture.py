@@ -1,0 +1,629 @@
+"""Taking an event from the thread of a harness, in some microseconds whatever its size.
+
+All of a mapping is copied, by writing it as JSON. The exception is a `benchmarks` dictionary of more than a
+few entries: to copy 10,000 of them takes half a millisecond. Such a dictionary is held, and so is a model;
+the caller must not change them any more.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import orjson
+from filelock import lock_descriptor
+
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, encode_id
+from streamer.schemas.events import Event, TrialResult
+from streamer.schemas.wire import Reason, canonical_json, decode, shown
+from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing
+
+# -----------------------------------------------------------------------------
+# What code may hand over to publish, and the exceptions for what is no event.
+
+
+AnEvent: TypeAlias = Event | Mapping[str, Any]
+"""A model of `streamer.schemas.events`, or a mapping with the same fields."""
+
+
+class InvalidEvent(ValueError):
+    """The event is invalid and is not sent; events published before and after it are not touched.
+
+    Attributes:
+        code: stable, for programs; see `streamer.schemas.wire.Reason`.
+        run_id: of the event, None if it names none.
+        task_id: likewise.
+    """
+
+    def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
+        named = (("run", run_id), ("task", task_id))
+        of = ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
+        super().__init__(
+            f"{of}: {reason.code}: {reason.message}" if of else f"{reason.code}: {reason.message}"
+        )
+        self.code = reason.code
+        self.run_id = run_id
+        self.task_id = task_id
+
+
+class InvalidEvents(ValueError):
+    """Some of the published events were invalid; raised when the publisher is closed.
+
+    Attributes:
+        count: how many there were.
+        first: the first ones, a hundred at most.
+    """
+
+    def __init__(self, count: int, first: Sequence[InvalidEvent], kept: Path) -> None:
+        super().__init__(
+            f"{count:,} published events were invalid and not sent; all others were not touched. The first: "
+            f"{first[0]} The invalid ones are in {kept}; correct them and publish them again. To be told of "
+            "each one at once instead: TrialPublisher(on_invalid=...)"
+        )
+        self.count = count
+        self.first = tuple(first)
+
+
+# -----------------------------------------------------------------------------
+# Taking an event from the thread of a harness, in some microseconds whatever its size.
+
+
+COPIED_BENCHMARKS = 64
+"""A dictionary of more benchmarks is held instead of copied."""
+
+ENTRY_BYTES = 80
+MODEL_BYTES = 1024
+"""What an entry of it, and a model, are taken to weigh until they are written."""
+
+
+class HeldBenchmarks:
+    """A dictionary that belongs to the caller and must not change; notices when it was filled again."""
+
+    __slots__ = ("_count", "_ends", "content")
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+        self._count = len(content)
+        self._ends = _ends(content)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it has other entries than at first; a change inside an entry is not noticed."""
+        if len(self.content) != self._count:
+            return True
+        return any(now is not then for now, then in zip(_ends(self.content), self._ends, strict=True))
+
+
+def _ends(content: dict[str, Any]) -> tuple[object, object, object, object]:
+    """The first entry and the last one, without looking either up: that would fetch more of a cold table."""
+    return *next(iter(content.items())), *next(reversed(content.items()))
+
+
+class CapturedEvent(NamedTuple):
+    """An event that is not checked yet.
+
+    Attributes:
+        head: the event, as canonical JSON or as a model, without what is in `benchmarks`.
+        benchmarks: its benchmarks where they are held.
+        size: about how many bytes it will have.
+    """
+
+    head: bytes | Event
+    benchmarks: HeldBenchmarks | None
+    size: int
+
+
+def capture(event: AnEvent) -> CapturedEvent:
+    """Take an event as it is now.
+
+    Raises:
+        TypeError: it is neither a mapping nor a model.
+        InvalidEvent: it holds what JSON cannot, or too much.
+
+    >>> capture({"type": "run_finished", "run_id": "r"}).head
+    b'{"run_id":"r","type":"run_finished"}'
+    """
+    if event.__class__ is not dict:  # asked first: the other questions take ten times as long
+        if isinstance(event, Event):
+            held = _held(event.benchmarks) if isinstance(event, TrialResult) else None
+            return CapturedEvent(event, held, MODEL_BYTES + _weight(held))
+        if not isinstance(event, Mapping):
+            kind = type(event).__name__
+            raise TypeError(
+                f"publish() takes an event, a mapping or a model of streamer.schemas.events, not {kind}"
+            )
+    held = _held(event.get("benchmarks"))
+    if held is not None:
+        event = dict(event)
+        del event["benchmarks"]
+    head = _written(event)
+    return CapturedEvent(head, held, len(head) + _weight(held))
+
+
+def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
+    """Canonical JSON, or why there is none; `where`: the field that it belongs to.
+
+    >>> written({"b": 1, "a": None})
+    b'{"a":null,"b":1}'
+    >>> written({"a": [float("nan")]}).message
+    "Field 'a.0' is not a finite number; leave it out."
+    """
+    try:
+        value = canonical_json(content if isinstance(content, dict) else dict(content))
+    except TypeError as error:  # orjson's JSONEncodeError
+        message = f"The event cannot be written as JSON: {error}. Use dicts, lists, texts, numbers, times."
+        return Reason("not_json", message)
+    if b"null" in value and (place := _not_finite(content, where)):
+        return Reason("not_finite", f"Field {place} is not a finite number; leave it out.")
+    return value
+
+
+def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Run and task of an event that may be none."""
+    run_id, task_id = head.get("run_id"), head.get("task_id")
+    return run_id if isinstance(run_id, str) else None, task_id if isinstance(task_id, str) else None
+
+
+def _held(benchmarks: Any) -> HeldBenchmarks | None:
+    """A dictionary to hold; None for what is copied with the rest, or is no dictionary at all."""
+    if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
+        return None
+    if len(benchmarks) <= COPIED_BENCHMARKS:
+        return None
+    return HeldBenchmarks(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
+
+
+def _weight(held: HeldBenchmarks | None) -> int:
+    return ENTRY_BYTES * len(held.content) if held else 0
+
+
+def _written(event: Mapping[str, Any]) -> bytes:
+    head = written(event)
+    if isinstance(head, bytes) and len(head) > MAX_RECORD_BYTES:
+        reason = decode(head)
+        assert isinstance(reason, Reason)
+        raise InvalidEvent(reason, *named(event))
+    if isinstance(head, Reason):
+        raise InvalidEvent(head, *named(event))
+    return head
+
+
+def _not_finite(value: Any, where: str) -> str | None:
+    """Path of the first float that JSON would turn into null, None if there is none."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ascii(where)
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    for name, part in items:
+        if found := _not_finite(part, f"{where}.{name}" if where else str(name)):
+            return found
+    return None
+
+
+# -----------------------------------------------------------------------------
+# A taken event -> the record for the topic, or why it is invalid; in slices, so that no thread waits.
+# A thread that holds Python's lock keeps all others from running. To check 10,000 benchmarks in one go takes
+# ten milliseconds of that; so they are written and checked a few at a time, and others may run in between.
+
+
+SLICE_ENTRIES = 64
+"""Benchmarks written and checked at once: some 50 microseconds."""
+
+_BEFORE, _AFTER = b'{"benchmarks":', b',"run_id":"r","task_id":"t","type":"trial_result"}'
+"""An event around a slice of benchmarks, so that it can be checked alone: entries know nothing of others."""
+
+CHANGED = Reason(
+    "changed",
+    "Field 'benchmarks' was changed after publish() had taken the event. Hand over a dictionary of its own "
+    "for each event, and leave it alone.",
+)
+
+
+class NotWritten(Exception):
+    """The benchmarks cannot be part of an event."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -> Outgoing | Reason:
+    """The record of an event, or the reason why the worker would reject it.
+
+    Args:
+        taken: what `capture` gave.
+        pause: called between slices of the work.
+
+    >>> from streamer.client.capture import capture
+    >>> validate(capture({"type": "run_finished", "run_id": "r"})).value
+    b'{"run_id":"r","type":"run_finished"}'
+    >>> validate(capture({"type": "run_finished"})).message
+    "Field 'run_id': Field required. See the JSON Schema of the event."
+    """
+    head = _head_of(taken)
+    if taken.benchmarks is None:
+        return reread(head)
+    decoded = decode(_with_benchmarks(head, b"{}"))
+    if isinstance(decoded, Reason):
+        return decoded
+    try:
+        value = _with_benchmarks(head, _joined(taken.benchmarks, pause))
+    except NotWritten as error:
+        return error.reason
+    too_large = len(value) > MAX_RECORD_BYTES
+    if too_large or len(taken.benchmarks.content) > MAX_BENCHMARKS_PER_TRIAL:
+        return reread(value)  # which says so
+    return Outgoing(decoded.run_id.encode(), value)
+
+
+def whole(taken: CapturedEvent) -> bytes:
+    """JSON of an invalid event, to put it aside; without benchmarks that cannot be written."""
+    head = _head_of(taken)
+    if taken.benchmarks is None:
+        return head
+    try:
+        return _with_benchmarks(head, canonical_json(taken.benchmarks.content))
+    except (TypeError, RuntimeError):
+        return head
+
+
+def _head_of(taken: CapturedEvent) -> bytes:
+    """Canonical JSON of an event except the benchmarks that are held."""
+    if isinstance(taken.head, bytes):
+        return taken.head
+    apart = {"benchmarks"} if taken.benchmarks else None
+    return canonical_json(taken.head.model_dump(mode="json", exclude_unset=True, exclude=apart))
+
+
+def reread(value: bytes) -> Outgoing | Reason:
+    """The record of an event that is written already."""
+    decoded = decode(value)
+    return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
+
+
+def _joined(held: HeldBenchmarks, pause: Callable[[], object]) -> bytes:
+    """Benchmarks as JSON, in the order that they have.
+
+    Raises:
+        NotWritten: they hold what is not allowed, or were changed.
+    """
+    pieces = []
+    try:
+        for entries in _slices(held.content):
+            pause()
+            piece = written(entries, "benchmarks")
+            if isinstance(piece, bytes) and isinstance(reason := decode(_BEFORE + piece + _AFTER), Reason):
+                raise NotWritten(reason)
+            if isinstance(piece, Reason):
+                raise NotWritten(piece)
+            pieces.append(piece[1:-1])
+    except RuntimeError:  # changed its size meanwhile
+        raise NotWritten(CHANGED) from None
+    if held.is_changed:
+        raise NotWritten(CHANGED)
+    return b"{" + b",".join(pieces) + b"}"
+
+
+def _slices(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    items = iter(content.items())
+    while entries := dict(islice(items, SLICE_ENTRIES)):
+        yield entries
+
+
+def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
+    """Canonical JSON of an object with one more field, put where it belongs.
+
+    >>> _with_benchmarks(b'{"agent":"a","run_id":"r"}', b"{}")
+    b'{"agent":"a","benchmarks":{},"run_id":"r"}'
+    """
+    fields: dict[str, Any] = orjson.loads(head)
+    before = canonical_json({name: value for name, value in fields.items() if name < "benchmarks"})[1:-1]
+    after = canonical_json({name: value for name, value in fields.items() if name > "benchmarks"})[1:-1]
+    return b"{" + b",".join(filter(None, (before, b'"benchmarks":' + benchmarks, after))) + b"}"
+
+
+# -----------------------------------------------------------------------------
+# Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
+#
+# A publisher holds a lock on its file as long as it lives. A file without a lock was left by a process that
+# ended, or was killed. The next publisher in that directory takes it over. Lines that were sent stay in the
+# file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
+
+
+SUFFIX = ".spill.ndjson"
+REFUSED = "refused.ndjson"
+"""Lines that were no events, and events that the broker refused for good."""
+
+CHUNK_BYTES = 2 * 1024 * 1024
+"""Read at once; more than the largest record (1 MiB), so that at least one line is whole."""
+
+
+def spill_dir(settings: Settings) -> Path:
+    """Where events for this deployment wait, and for no other: a name per broker and namespace.
+
+    The embedded stack gets a new port with every start; all its starts share one.
+    """
+    broker = "embedded" if settings.embedded else encode_id(settings.bootstrap)
+    return settings.data_root / "spill" / (f"{settings.namespace}@{broker}" if settings.namespace else broker)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some lines of one file, as they were written.
+
+    Attributes:
+        lines: without their ends.
+        count: how many ends there were: of a line that is too long for any of ours there are several parts.
+        end: offset behind them.
+    """
+
+    lines: list[bytes]
+    count: int
+    file: SpillFile
+    end: int
+
+
+class SpillFile:
+    """One file, open and locked.
+
+    Attributes:
+        unsent: lines that are not confirmed yet.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.unsent = 0
+        self._fd = descriptor
+        self._size = os.fstat(descriptor).st_size
+        self._confirmed = 0
+
+    @classmethod
+    def create(cls, directory: Path) -> Self:
+        """A new, empty one. It gets its name when it is locked, so no process takes it for an orphan.
+
+        Raises:
+            OSError: it cannot be written there.
+        """
+        path = directory / f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
+        unlocked = path.with_suffix(".new")
+        descriptor = os.open(unlocked, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        lock_descriptor(descriptor)
+        unlocked.rename(path)
+        _sync_directory(directory)
+        return cls(path, descriptor)
+
+    @classmethod
+    def adopt(cls, path: Path) -> Self | None:
+        """A file that its process left behind; None if the process lives, or another was faster.
+
+        Raises:
+            OSError: it cannot be read and written.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        try:
+            ours = lock_descriptor(descriptor, blocking=False)
+            found = ours and os.fstat(descriptor).st_ino == path.stat().st_ino
+        except FileNotFoundError:
+            found = False
+        if not found:
+            os.close(descriptor)
+            return None
+        file = cls(path, descriptor)
+        file._count()
+        return file
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Add lines: on the disk when this returns, or not in the file at all.
+
+        Raises:
+            OSError: no room, or no permission.
+        """
+        data = memoryview(b"".join(line + b"\n" for line in lines))
+        size = self._size
+        try:
+            while data:
+                written = os.write(self._fd, data)
+                size += written
+                data = data[written:]
+            os.fsync(self._fd)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+        self._size = size
+        self.unsent += len(lines)
+
+    def read(self) -> Chunk | None:
+        """The first lines that are not confirmed, None if there are none."""
+        if self.done:
+            return None
+        block = os.pread(self._fd, min(CHUNK_BYTES, self._size - self._confirmed), self._confirmed)
+        end = block.rfind(b"\n") + 1 or len(block)  # a line of more than CHUNK_BYTES is none of ours
+        block = block[:end]
+        lines = block.removesuffix(b"\n").split(b"\n")
+        return Chunk(lines, block.count(b"\n"), self, self._confirmed + end)
+
+    @property
+    def done(self) -> bool:
+        """Whether every line is confirmed."""
+        return self._confirmed >= self._size
+
+    def confirm(self, chunk: Chunk) -> None:
+        """Give up these lines; with the last one the file is emptied."""
+        self._confirmed = chunk.end
+        self.unsent -= chunk.count
+        if self.done:
+            os.ftruncate(self._fd, 0)
+            self._size = self._confirmed = self.unsent = 0
+
+    def close(self) -> None:
+        """Let go of it; without unsent lines it is removed."""
+        if self.done:
+            self.path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+    def forget(self) -> None:
+        """Let go of it in a forked process, whose parent still holds it."""
+        os.close(self._fd)
+
+    def _count(self) -> None:
+        """Count the lines. A last one without its end was cut off by a crash: it ends where it ends."""
+        if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+            os.write(self._fd, b"\n")
+            self._size += 1
+        for start in range(0, self._size, CHUNK_BYTES):
+            self.unsent += os.pread(self._fd, CHUNK_BYTES, start).count(b"\n")
+
+
+class Spill:
+    """The directory: a file of our own, made when it is needed, and those that were left behind."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._own: SpillFile | None = None
+        self._adopted: list[SpillFile] = []
+
+    @property
+    def unsent(self) -> int:
+        """Events in our files that are not confirmed."""
+        return sum(file.unsent for file in self._files())
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that hold something."""
+        return [file.path for file in self._files() if file.unsent]
+
+    def prepare(self) -> None:
+        """Make the directory if need be, and take over what was left behind.
+
+        Raises:
+            OSError: it cannot be used.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ours = {file.path for file in self._files()}
+        for path in sorted(self.directory.glob(f"*{SUFFIX}")):
+            if path not in ours:
+                with suppress(FileNotFoundError, PermissionError):  # sent meanwhile; of somebody else
+                    if file := SpillFile.adopt(path):
+                        self._adopted.append(file)
+        for file in [file for file in self._adopted if file.done]:
+            self._adopted.remove(file)
+            file.close()
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Keep events, on the disk when this returns.
+
+        Raises:
+            OSError: they cannot be kept there; nothing was.
+        """
+        if self._own is None:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._own = SpillFile.create(self.directory)
+        self._own.append([record.value for record in records])
+
+    def read(self) -> Chunk | None:
+        """Some lines that are not confirmed, None if there are none."""
+        for file in self._files():
+            if chunk := file.read():
+                return chunk
+        return None
+
+    def confirm(self, chunk: Chunk) -> None:
+        """Count these lines as done."""
+        chunk.file.confirm(chunk)
+        if chunk.file in self._adopted and chunk.file.done:
+            self._adopted.remove(chunk.file)
+            chunk.file.close()
+
+    def refuse(self, value: bytes) -> None:
+        """Put aside what will never be taken.
+
+        Raises:
+            OSError: it cannot be kept there.
+        """
+        with (self.directory / REFUSED).open("ab") as file:
+            file.write(value + b"\n")
+
+    def close(self) -> None:
+        """Let go of all files; unsent events stay for the next publisher."""
+        for file in self._files():
+            file.close()
+        self._own, self._adopted = None, []
+
+    def forget(self) -> None:
+        """Let go of all files in a forked process."""
+        for file in self._files():
+            file.forget()
+        self._own, self._adopted = None, []
+
+    def _files(self) -> Iterator[SpillFile]:
+        yield from list(self._adopted)
+        if self._own is not None:
+            yield self._own
+
+
+def _sync_directory(directory: Path) -> None:
+    """The name of a new file survives a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -----------------------------------------------------------------------------
+# The answers of a publisher, and its errors.
+
+
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Most that is kept in memory, if the broker is away and the disk takes nothing: about 100,000 events."""
+
+
+class NotAccepted(Exception):
+    """An event was not taken: memory is full, since neither the broker nor the disk takes any."""
+
+    def __init__(self, waiting: int, problem: str | None) -> None:
+        super().__init__(
+            f"the event was not taken: {waiting:,} events ({MAX_WAITING_BYTES // 2**20} MiB) wait in memory "
+            f"already ({problem or 'they come faster than they can be sent'}). Try again later"
+        )
+
+
+class EventsLost(Exception):
+    """Accepted events are neither at the broker nor on the disk."""
+
+    def __init__(self, lost: int, problem: str | None) -> None:
+        super().__init__(
+            f"{lost:,} events are lost: the broker did not take them and the disk neither "
+            f"({problem or 'no reason known'}). Publish the same events again: duplicates do not count"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Where the events are.
+
+    Attributes:
+        sent: acknowledged by the broker, earlier processes' events included.
+        spilled: written to the disk so far, sent since or not.
+        rejected: were no events, or the broker refused them for good.
+        pending: accepted, or left behind by earlier processes, and not acknowledged.
+        files: the files of pending events that are on the disk.
+    """
+
+    sent: int
+    spilled: int
+    rejected: int
+    pending: int
+    files: tuple[Path, ...] = ()

@@ -1,0 +1,494 @@
+"""A run folded again from the event log, up to its present end or as of an earlier position.
+
+Folding needs numpy; reading what a worker published does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from streamer.client.feeds import NotInLog
+from streamer.client.queries import (
+    MOST_BOARD_RUNS,
+    BoardRun,
+    ComparedRun,
+    LeaderboardRow,
+    RunSnapshot,
+    UnknownMetric,
+    UnknownRun,
+    board_run,
+    compared_run,
+    is_chosen,
+    kinds_of,
+    parsed,
+    ranked,
+    require_benchmark,
+    snapshot_of,
+)
+from streamer.folding.breakdowns import by_label, by_subtest
+from streamer.folding.fold import BATCH, After, CannotBeFolded, Pipeline, event_in, fold_records
+from streamer.folding.run import Run
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import SummaryChange
+from streamer.folding.state import RunState
+from streamer.schemas.base import encode_id
+from streamer.schemas.events import board_values, can_have_board
+from streamer.schemas.summaries import RunSummary, state_of
+from streamer.schemas.wire import BadPosition, Failure, LogRecord, Position, Reason, may_name, time_of, up_to
+from streamer.settings import Settings
+from streamer.storage.entries import IN_FLIGHT, TASKS, Keys
+from streamer.storage.kafka import Names, partition_of, partitions_of
+from streamer.storage.log import (
+    PartitionReader,
+    beginning_of,
+    beginnings_of,
+    ends_of,
+    following_wait_ms,
+    read_topic,
+)
+
+# -----------------------------------------------------------------------------
+# The records of one run in the event topic, up to its present end or to an earlier position.
+
+
+def refuse_future(as_of: Position) -> None:
+    """Raises BadPosition for a time that has not come yet."""
+    if as_of.at is not None and as_of.at > datetime.now(UTC):
+        raise BadPosition(f"{as_of} is in the future, so nothing is known as of it")
+
+
+class RunLog:
+    """The partition of the event topic that a run lives in.
+
+    Args:
+        settings: where the broker is.
+        run_id: the run.
+        as_of: nothing after it is read; None: up to the present end.
+
+    Attributes:
+        topic: full name of the event topic.
+        moment: the time of `as_of`, or of the last record before it; None: not known.
+
+    Raises:
+        BadPosition: the log cannot say anything as of that position.
+        TopicMissing, KafkaError: see `streamer.storage.log`.
+    """
+
+    def __init__(self, settings: Settings, run_id: str, as_of: Position | None = None) -> None:
+        self.topic = Names(settings.namespace).trial_events
+        self._settings, self._run_id, self._as_of = settings, run_id, as_of
+        self.moment: datetime | None = None
+        if as_of is not None:
+            self._check(as_of)
+            self.moment = as_of.at
+
+    @cached_property
+    def begins_at(self) -> int:
+        """Offset of the first record that the partition still holds.
+
+        Above 0: what came before was deleted, perhaps events of the run too.
+        """
+        return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
+
+    def records(self) -> Iterator[LogRecord]:
+        """The records that may concern the run, in order; raises as :func:`~streamer.schemas.wire.up_to`, too."""
+        records = read_topic(self._settings, self.topic, run_id=self._run_id)
+        dated = self._as_of is not None and self._as_of.at is not None
+        for record in records if self._as_of is None else up_to(records, self._as_of):
+            if not dated:
+                self.moment = time_of(record) or self.moment
+            if may_name(self._run_id, record.value):
+                yield record
+
+    def _check(self, as_of: Position) -> None:
+        if as_of.offset is not None and as_of.offset < self.begins_at:
+            raise BadPosition(
+                f"the log of run {self._run_id!r} begins at offset {self.begins_at}, because earlier events "
+                f"were deleted. So it cannot be folded as of {as_of}"
+            )
+        refuse_future(as_of)
+
+
+# -----------------------------------------------------------------------------
+# A run folded again from the event log, up to its present end or as of an earlier position.
+
+
+class NothingYet(Exception):
+    """Nothing stands of a run as of a position."""
+
+    def __init__(self, run_id: str, as_of: Position, first: LogRecord) -> None:
+        at = time_of(first)
+        when = "" if at is None else f" ({Position(at=at)})"
+        super().__init__(
+            f"nothing stands of run {run_id!r} as of {as_of}. Its first event is at offset "
+            f"{first.offset}{when}"
+        )
+
+
+@dataclass(frozen=True)
+class FoldedRun:
+    """A run as the log says it, with the answers of `StateReader` that a worker's summaries would give.
+
+    Attributes:
+        run: the run itself, not counted yet.
+        log: where it was read.
+    """
+
+    run: Run
+    log: RunLog
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self.run.state.run_id
+
+    def snapshot(self) -> RunSnapshot:
+        """The run with its agents, tiers and trials in flight."""
+        found = snapshot_of(Keys(), self.run_id, stored_of(self.run))
+        assert found is not None, "the run exists"
+        return found
+
+    def comparison(self) -> ComparedRun:
+        """The agents of the run compared, with their ranks, and its tasks."""
+        found = compared_run(Keys(), self.run_id, stored_of(self.run))
+        assert found is not None, "the run exists"
+        return found
+
+    def scored_trials(self) -> list[bytes]:
+        """The scored trial of every filled slot, by key."""
+        changes = sorted(self.run.take_scored(), key=lambda change: change.key)
+        return [change.value for change in changes if change.value is not None]
+
+
+def board_run_of(run: Run, *, tasks: bool = True) -> BoardRun:
+    """A folded run that exists, as `StateReader.board_runs` gives it; `tasks` False: without its tasks."""
+    run_id, held = run.state.run_id, stored(run.summaries(comparison=False), {})
+    if tasks and TASKS in kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"])):
+        held |= stored([], {TASKS: run.comparisons.tasks()})
+    found = board_run(Keys(), run_id, held)
+    assert found is not None, "the run exists"
+    return found
+
+
+def stored_of(run: Run) -> dict[str, Any]:
+    """Key suffix to value, as Redis holds them of a folded run."""
+    changes = run.summaries()
+    return stored(changes, {TASKS: run.comparisons.tasks(), IN_FLIGHT: run.in_flight_by_slot()})
+
+
+def stored(changes: list[SummaryChange], hashes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Key suffix to value: the summaries, and the fields and values of the hashes, as Redis answers them."""
+    values: dict[str, Any] = {change.group.redis_suffix: change.value for change in changes}
+    for suffix, fields in hashes.items():
+        values[suffix] = [part for field in fields.items() for part in field]
+    return values
+
+
+def fold_run(
+    settings: Settings,
+    run_id: str,
+    prices: PriceTable,
+    as_of: Position | None = None,
+    *,
+    step: int = BATCH,
+    after: After | None = None,
+) -> FoldedRun:
+    """A run, folded again from the event topic.
+
+    Args:
+        settings: where the broker is.
+        run_id: the run.
+        prices: the price table (R2).
+        as_of: only what came at or before it; None: everything.
+        step: as of `fold_records`.
+        after: likewise.
+
+    Raises:
+        NotInLog: the event topic holds nothing of the run.
+        NothingYet: it does, but nothing stands as of that position.
+        CannotBeFolded: an exception sets the run apart.
+        BadPosition: see `RunLog`.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
+    log = RunLog(settings, run_id, as_of)
+    folding = fold_records(log.records(), prices=prices, owns=run_id.__eq__, step=step, after=after)
+    if failure := folding.pipeline.failed.get(run_id):
+        raise CannotBeFolded(failure)
+    if run_id in folding.runs():
+        return FoldedRun(folding.pipeline.run(run_id), log)
+    raise nothing_of(settings, run_id, as_of, log.topic)
+
+
+def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: str) -> Exception:
+    """Why nothing stands of a run: NotInLog, or NothingYet where its first event comes later."""
+    if as_of is not None:
+        for record in RunLog(settings, run_id).records():
+            event, _ = event_in(record.value)
+            if not isinstance(event, Reason) and event.run_id == run_id:
+                return NothingYet(run_id, as_of, record)
+    return NotInLog(run_id, topic)
+
+
+# -----------------------------------------------------------------------------
+# Runs as of an earlier time, with the answers of a reader: lists of runs, and leaderboards.
+
+
+@dataclass(frozen=True)
+class PastRuns:
+    """Runs as of a position, with the answers of `StateReader` that a worker's summaries would give.
+
+    Attributes:
+        found: the runs, the one with the latest event first.
+        moment: the time at which their states are determined.
+        truncated: what has lost the beginning of its log (`run 'r'`, `partition 3`), to the offset at which
+            that begins now; {}: nothing has.
+        failed: runs that an exception sets apart; they are missing in `found`.
+    """
+
+    found: Sequence[BoardRun]
+    moment: datetime
+    truncated: Mapping[str, int] = field(default_factory=dict)
+    failed: Sequence[Failure] = ()
+
+    def runs(self) -> list[RunSummary]:
+        """The runs, the one with the latest event first."""
+        return [one.run for one in self.found]
+
+    def run(self, run_id: str) -> RunSummary:
+        """One run; UnknownRun if it is not among them."""
+        for run in self.runs():
+            if run.run_id == run_id:
+                return run
+        raise UnknownRun(run_id, [run.run_id for run in self.runs()])
+
+    def board_runs(
+        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> list[BoardRun]:
+        """As `StateReader.board_runs`."""
+        return self._chosen(run, benchmark, labels or {})[:MOST_BOARD_RUNS]
+
+    def leaderboard(
+        self,
+        metric: str,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[LeaderboardRow]:
+        """As `StateReader.leaderboard`; the runs' states are those at `moment`."""
+        if not can_have_board(metric):
+            raise UnknownMetric(metric)
+        chosen = self._chosen(run, benchmark, labels or {})
+        states = {one.run.run_id: state_of(one.run, self.moment) for one in chosen}
+        agents = [agent for one in chosen for agent in one.agents]
+        if run is None or benchmark is not None or labels:  # as in Redis, named metrics of plans alone (R30)
+            agents = [agent for agent in agents if metric in board_values(agent.model_dump(mode="json"))]
+        return ranked(metric, agents, states)[:limit]
+
+    def _chosen(self, run: str | None, benchmark: str | None, labels: Mapping[str, str]) -> list[BoardRun]:
+        if run is not None:
+            self.run(run)
+        held = [one for one in self.found if run in (None, one.run.run_id)]
+        chosen = [one for one in held if is_chosen(one.run, benchmark, labels)]
+        if benchmark is not None and not chosen:
+            require_benchmark(benchmark, self.runs())
+        return chosen
+
+
+# -----------------------------------------------------------------------------
+# All runs folded again from the event log, as of an earlier time.
+#
+# Folding needs numpy; reading what a worker published does not.
+
+
+def fold_runs(
+    settings: Settings,
+    prices: PriceTable,
+    as_of: Position,
+    run_id: str | None = None,
+    *,
+    tasks: bool = True,
+) -> PastRuns:
+    """All runs, or one, folded again from the event topic as of a position.
+
+    One partition is in memory at a time.
+
+    Args:
+        settings: where the broker is.
+        prices: the price table (R2).
+        as_of: only what came at or before it; of all runs a time.
+        run_id: only this run, of which `as_of` may be an offset, too; None: all.
+        tasks: whether the tasks of runs that are over are wanted, as boards need them.
+
+    Raises:
+        BadPosition: an offset for all runs, or a time in the future.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+        others: of one run as :func:`fold_run`.
+    """
+    now = datetime.now(UTC)
+    if run_id is not None:
+        one = fold_run(settings, run_id, prices, as_of)
+        begins = _truncated({f"run {run_id!r}": one.log.begins_at})
+        return PastRuns([board_run_of(one.run, tasks=tasks)], one.log.moment or now, begins)
+    if as_of.at is None:
+        raise BadPosition(
+            f"offset {as_of} is a place in one partition of the log, and the runs lie in several. "
+            "Give a time, as 2026-01-31T09:30:00Z, or name one run"
+        )
+    refuse_future(as_of)
+    topic = Names(settings.namespace).trial_events
+    count = len(asyncio.run(partitions_of(settings, topic)))
+    found, failed = list[BoardRun](), list[Failure]()
+    for partition in range(count):
+        held, broken = _fold_partition(settings, topic, partition, count, prices, as_of, tasks=tasks)
+        found += held
+        failed += broken
+    found.sort(key=_latest, reverse=True)
+    beginnings = asyncio.run(beginnings_of(settings, topic))  # what was deleted meanwhile may be missing
+    begins = _truncated({f"partition {number}": offset for number, offset in beginnings.items()})
+    return PastRuns(found, as_of.at, begins, failed)
+
+
+def _fold_partition(
+    settings: Settings,
+    topic: str,
+    partition: int,
+    count: int,
+    prices: PriceTable,
+    as_of: Position,
+    *,
+    tasks: bool,
+) -> tuple[list[BoardRun], list[Failure]]:
+    """The runs of one partition; events that lie in a wrong one are published to the right one again."""
+    folding = fold_records(
+        read_topic(settings, topic, [partition]),
+        prices=prices,
+        owns=lambda run_id: partition_of(run_id, count) == partition,
+        as_of=as_of,
+    )
+    found = []
+    for run_id in folding.runs():
+        try:
+            found.append(board_run_of(folding.pipeline.run(run_id), tasks=tasks))
+        except Exception as error:
+            folding.pipeline.fail(run_id, error)
+    return found, folding.failed
+
+
+def _truncated(beginnings: Mapping[str, int]) -> dict[str, int]:
+    return {whose: offset for whose, offset in beginnings.items() if offset}
+
+
+def _latest(one: BoardRun) -> tuple[float, str]:
+    """As Redis orders runs: by the latest event, then by the encoded id."""
+    at = one.run.last_event_at
+    return (0.0 if at is None else at.timestamp(), encode_id(one.run.run_id))
+
+
+# -----------------------------------------------------------------------------
+# A run broken down by subtest or by label, from the event log. Folding needs numpy; reading does not.
+
+
+def subtests(
+    settings: Settings, run_id: str, prices: PriceTable, as_of: Position | None = None
+) -> list[dict[str, Any]]:
+    """The tiers of a run by subtest; see `by_subtest`. Raises what :func:`fold_run` raises."""
+    return by_subtest(fold_run(settings, run_id, prices, as_of).run.state)
+
+
+def labelled(
+    settings: Settings, run_id: str, label: str, prices: PriceTable, as_of: Position | None = None
+) -> list[dict[str, Any]]:
+    """The trials of a run by a label of theirs; see `by_label`.
+
+    Raises:
+        UnknownLabel: no trial has it.
+        others: as :func:`fold_run`.
+    """
+    return by_label(fold_run(settings, run_id, prices, as_of).run.state, label)
+
+
+# -----------------------------------------------------------------------------
+# Runs folded from the event topic while they go on: one fold, to which each new event is added.
+
+
+class FollowedRuns:
+    """Some runs as they stand in the event topic.
+
+    Args:
+        settings: where the broker is.
+        wanted: ids that the runs may have; other runs are left alone.
+        prices: price table (R2).
+    """
+
+    def __init__(self, settings: Settings, wanted: Collection[str], prices: PriceTable) -> None:
+        self._settings, self._wanted = settings, frozenset(wanted)
+        self._pipeline = Pipeline(prices=prices, owns=self._wanted.__contains__, takes_changes=False)
+
+    def states(self) -> dict[str, RunState]:
+        """The runs that exist, by id.
+
+        Raises:
+            CannotBeFolded: an exception set one of them apart.
+        """
+        for failure in self._pipeline.failed.values():
+            raise CannotBeFolded(failure)
+        known = {run_id: self._pipeline.run(run_id).state for run_id in self._pipeline.runs()}
+        return {run_id: state for run_id, state in known.items() if state.exists}
+
+    async def looks(self, seconds: float) -> AsyncGenerator[None]:
+        """A first look once everything that the log holds now is folded; then one after news, without end.
+
+        Args:
+            seconds: at least so long between two looks.
+
+        Raises:
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`; after the first look it
+                waits for a broker that is away.
+        """
+        topic = Names(self._settings.namespace).trial_events
+        count = len(await partitions_of(self._settings, topic))
+        places = [(topic, number) for number in {partition_of(run_id, count) for run_id in self._wanted}]
+        ends = await ends_of(self._settings, places)
+        wait_ms = following_wait_ms(self._settings)
+        async with PartitionReader(self._settings, places, wait_ms=wait_ms) as reader:
+            async for batch in reader.read({}, ends):
+                self._pipeline.fold(batch)
+            yield
+            news = asyncio.Event()
+            reading = asyncio.create_task(self._read_on(reader, ends, news))
+            try:
+                while True:
+                    await _either(reading, news)
+                    news.clear()
+                    yield
+                    await asyncio.sleep(seconds)
+            finally:
+                reading.cancel()
+                with suppress(asyncio.CancelledError):
+                    await reading
+
+    async def _read_on(
+        self, reader: PartitionReader, start: dict[tuple[str, int], int], news: asyncio.Event
+    ) -> None:
+        async for batch in reader.read(start, None, patience_seconds=None):
+            if self._pipeline.fold(batch).touched:
+                news.set()
+
+
+async def _either(reading: asyncio.Task[None], news: asyncio.Event) -> None:
+    """Wait for news; raises what ended the reading."""
+    waiting = asyncio.create_task(news.wait())
+    try:
+        await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    if reading.done():
+        reading.result()

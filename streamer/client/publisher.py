@@ -1,0 +1,757 @@
+"""Publish from a harness: one call per event, which never waits; what the broker does not take waits on disk.
+
+`TrialPublisher` is for plain code, `AsyncTrialPublisher` for asyncio; they differ in `flush` and `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack
+
+import orjson
+
+from streamer.client.capture import (
+    MAX_WAITING_BYTES,
+    REFUSED,
+    AnEvent,
+    CapturedEvent,
+    Chunk,
+    Counts,
+    EventsLost,
+    InvalidEvent,
+    InvalidEvents,
+    NotAccepted,
+    Spill,
+    capture,
+    named,
+    reread,
+    validate,
+    whole,
+)
+from streamer.client.capture import spill_dir as default_spill_dir
+from streamer.client.event_arguments import (
+    FinishFields,
+    PlanFields,
+    RetractionFields,
+    StartFields,
+    TrialFields,
+)
+from streamer.schemas.wire import Reason
+from streamer.settings import Settings
+from streamer.storage.outbox import BrokerConnection, LoopThread, Outgoing, too_large
+
+# -----------------------------------------------------------------------------
+# Between the threads of a harness and the loop that sends: events are taken at once, checked in a thread.
+#
+# `accept` calls nothing that lets another thread or process come between and hold up the harness. It wakes no
+# thread, since a woken one may be given the processor at once. Only callers share its lock. The thread that
+# checks looks every few milliseconds instead.
+
+
+log = logging.getLogger("streamer.client")
+
+LOOK_SECONDS = 0.02
+"""How often the thread that checks looks for events: so long one waits at most before it is sent."""
+
+HANDED_ON = 64
+"""Checked events are handed on at the latest when there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An invalid event.
+
+    Attributes:
+        value: it, written; without its benchmarks if those cannot be.
+    """
+
+    error: InvalidEvent
+    value: bytes
+
+
+Validated = Sequence[Outgoing | Refused]
+
+
+class Inbox:
+    """Takes events from any thread, and hands them on from its own, checked and in order.
+
+    Args:
+        hand_on: takes checked events; they have left once it calls `left`. None: it was the last.
+        problem: why events do not arrive at the moment.
+
+    Attributes:
+        accepted: events taken so far.
+        unfit: events that were not taken, since they were invalid at first sight.
+    """
+
+    def __init__(
+        self, hand_on: Callable[[Validated | None], object], problem: Callable[[], str | None]
+    ) -> None:
+        self.accepted = self.unfit = 0
+        self._hand_on = hand_on
+        self._problem = problem
+        self._closed = False
+        self._lock = threading.Lock()
+        self._queue: deque[CapturedEvent] = deque()
+        self._hurry = threading.Event()
+        self._taken_bytes = self._corrected_bytes = self._left_bytes = self._left = 0
+        self._thread = threading.Thread(target=self._check_all, name="streamer-checker", daemon=True)
+        self._thread.start()
+
+    def accept(self, taken: CapturedEvent) -> None:
+        """Take an event; never waits.
+
+        Raises:
+            NotAccepted: memory is full.
+            RuntimeError: closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the publisher is closed; events are published before close()")
+            waiting = self._taken_bytes + self._corrected_bytes - self._left_bytes
+            if waiting + taken.size > MAX_WAITING_BYTES:
+                raise NotAccepted(self.waiting, self._problem())
+            self._taken_bytes += taken.size
+            self.accepted += 1
+            self._queue.append(taken)
+
+    def count_unfit(self) -> None:
+        """Count an event that is not taken."""
+        with self._lock:
+            self.unfit += 1
+
+    @property
+    def waiting(self) -> int:
+        """Events taken that have not left."""
+        return self.accepted - self._left
+
+    def left(self, count: int, size: int) -> None:
+        """Count events, and their bytes, as elsewhere now; for one thread, the ones handed to it."""
+        self._left += count
+        self._left_bytes += size
+
+    def close(self) -> None:
+        """Take no more; what was taken is handed on yet."""
+        with self._lock:
+            self._closed = True
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Look now: a caller waits."""
+        self._hurry.set()
+
+    def _check_all(self) -> None:
+        while True:
+            self._hurry.wait(LOOK_SECONDS)
+            self._hurry.clear()
+            last = self._closed  # nothing is taken after it was set
+            while self._queue:
+                self._hand_on(self._some_checked())
+            if last:
+                self._hand_on(None)
+                return
+
+    def _some_checked(self) -> list[Outgoing | Refused]:
+        ready: list[Outgoing | Refused] = []
+        while self._queue and len(ready) < HANDED_ON:
+            ready.append(self._checked(self._queue.popleft()))
+            _let_others_run()
+        return ready
+
+    def _checked(self, taken: CapturedEvent) -> Outgoing | Refused:
+        try:
+            found = validate(taken, _let_others_run)
+            checked = _refused(taken, found) if isinstance(found, Reason) else found
+        except Exception as error:  # an odd mapping or a mistake of ours: what comes after it is sent
+            log.exception("An event cannot be checked")
+            reason = Reason(
+                "not_checked", f"It cannot be checked: {type(error).__name__}. Publish plain dicts."
+            )
+            checked = Refused(InvalidEvent(reason), taken.head if isinstance(taken.head, bytes) else b"{}")
+        self._corrected_bytes += len(checked.value) - taken.size
+        return checked
+
+
+def _refused(taken: CapturedEvent, reason: Reason) -> Refused:
+    value = whole(taken)
+    return Refused(InvalidEvent(reason, *named(orjson.loads(value))), value)
+
+
+def _let_others_run() -> None:
+    """Another thread that waits for Python's lock gets it now, and not after its switch interval of 5 ms."""
+    time.sleep(0)
+
+
+# -----------------------------------------------------------------------------
+# The problem that keeps events from arriving: logged once when it comes, and once when it goes.
+
+
+class DeliveryStatus:
+    """The status of one publisher.
+
+    Args:
+        bootstrap: where its broker is.
+        directory: where its events wait.
+    """
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self._bootstrap = bootstrap
+        self._directory = directory
+        self._broker: str | None = None
+        self._disk: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """Why events do not arrive or could not be kept, None if all is well."""
+        return " and ".join(filter(None, (self._broker, self._disk))) or None
+
+    def broker_fails(self, error: Exception) -> None:
+        """The broker cannot be reached, or does not acknowledge."""
+        said = " ".join(str(error).split()) or type(error).__name__
+        problem = f"the broker at {self._bootstrap} does not take events: {said}"
+        if self._broker is None:
+            log.warning("%s. They are kept in %s until it does", problem, self._directory)
+        self._broker = problem
+
+    def broker_is_well(self) -> None:
+        """The broker takes events."""
+        if self._broker is not None:
+            log.warning("The broker at %s takes events again", self._bootstrap)
+            self._broker = None
+
+    def disk_fails(self, error: OSError) -> None:
+        """The file cannot be written."""
+        problem = f"cannot keep events in {self._directory}: {error.strerror or error}"
+        if self._disk is None:
+            log.error("%s. Until it is mended, or spill_dir names another one, memory has to do", problem)
+        self._disk = problem
+
+    def disk_is_well(self) -> None:
+        """The file was written."""
+        self._disk = None
+
+
+# -----------------------------------------------------------------------------
+# Takes events from any thread and brings them to the broker, over the disk while it is away.
+#
+# An event is in one of three places: in memory (bounded; from `accept` until it is acknowledged or on the
+# disk), in the spill, or acknowledged. `Inbox` checks what is in memory, in a thread of its own. Two tasks
+# move it on. `_place_all` takes what was checked: to the broker if the link is known to be good, else to the
+# disk. `_send_kept` connects, sends what is on the disk, and says that the link is good again.
+
+
+BATCH_BYTES = 1024 * 1024
+"""Sent at once: small enough to be acknowledged long before STALL_SECONDS."""
+
+STALL_SECONDS = 1.0
+"""What is not acknowledged after this long goes to the disk: the longest that an event is in memory alone."""
+
+CAUGHT_UP_EVENTS = 1_000
+"""With so few on the disk new ones go to the broker directly again, so that the disk is emptied for good."""
+
+PATIENCE_SECONDS = 10.0
+"""How long to wait for acknowledgements of what is on the disk already."""
+
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 2.0
+
+
+class Delivery:
+    """Lives in one event loop; only `accept`, `counts`, `pending` and `problem` are for other threads.
+
+    Args:
+        settings: where the broker is.
+        directory: where events wait while it is away.
+        tell: called in the loop with each invalid event.
+
+    Attributes:
+        refused: where invalid events are put aside, and events that the broker refused for good.
+    """
+
+    def __init__(self, settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> None:
+        self.refused = directory / REFUSED
+        self._tell = tell
+        self._settings = settings
+        self._spill = Spill(directory)
+        self._status = DeliveryStatus(settings.bootstrap, directory)
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Outgoing] = deque()
+        self._in_hand: list[Outgoing] = []
+        self._sent = self._spilled = self._rejected = 0
+        self._final: Counts | None = None
+        self._checked = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._link: BrokerConnection | None = None
+        self._delay = FIRST_RETRY_SECONDS
+        self._prepare()
+        self._inbox = Inbox(self._hand_on, lambda: self.problem)
+        self._tasks = [asyncio.create_task(work) for work in (self._place_all(), self._send_kept())]
+
+    def accept(self, taken: CapturedEvent) -> None:
+        """Take an event; never waits.
+
+        Raises:
+            NotAccepted: memory is full.
+            RuntimeError: closed.
+        """
+        self._inbox.accept(taken)
+
+    def count_unfit(self) -> None:
+        """Count an invalid event that its publisher learned of at once."""
+        self._inbox.count_unfit()
+
+    @property
+    def counts(self) -> Counts:
+        """Where the events are at this moment; after `close`, where they were then."""
+        if self._final is not None:
+            return self._final
+        pending, files = self.pending, tuple(self._spill.files)
+        return Counts(self._sent, self._spilled, self._rejected + self._inbox.unfit, pending, files)
+
+    @property
+    def pending(self) -> int:
+        """Events that are not acknowledged."""
+        return self._inbox.waiting + self._spill.unsent
+
+    @property
+    def problem(self) -> str | None:
+        """Why events do not arrive or could not be kept at the moment, None if all is well."""
+        return self._status.text
+
+    async def flush(self, seconds: float | None) -> bool:
+        """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
+        self._inbox.hurry()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.pending and self._final is None:
+                    self._progress.clear()
+                    await self._progress.wait()
+        return not self.pending
+
+    async def close(self, seconds: float) -> Counts:
+        """Flush, keep what is not acknowledged on the disk, let go of everything.
+
+        Raises:
+            EventsLost: the disk did not take it either.
+        """
+        self._inbox.close()
+        await self.flush(seconds)
+        await self._checked.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        left = [*self._in_hand, *self._waiting]
+        kept = not left or self._keep(left)
+        self._final = counts = self.counts
+        self._progress.set()
+        self._spill.close()
+        if not kept:
+            raise EventsLost(len(left), self.problem)
+        if counts.pending:
+            log.warning(
+                "%d events are not at the broker (%s). They are in %s; the next publisher for this broker "
+                "and namespace sends them, and so does: streamer publish FILE",
+                counts.pending,
+                self.problem or "time ran out",
+                ", ".join(map(str, counts.files)),
+            )
+        return counts
+
+    def forget(self) -> None:
+        """Let go of the files in a forked process."""
+        self._spill.forget()
+
+    def _prepare(self) -> None:
+        try:
+            self._spill.prepare()
+        except OSError as error:
+            self._status.disk_fails(error)
+
+    def _hand_on(self, checked: Validated | None) -> None:
+        """From the thread that checks; there is no loop any more if the process is ending."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._sort, checked)
+
+    def _sort(self, checked: Validated | None) -> None:
+        if checked is None:
+            self._checked.set()
+            return
+        for one in checked:
+            if isinstance(one, Outgoing):
+                self._waiting.append(one)
+            else:
+                self._put_aside(one)
+        self._wake.set()
+
+    def _put_aside(self, refused: Refused) -> None:
+        try:
+            self._refuse(refused.value, str(refused.error))
+        except OSError as error:
+            self._rejected += 1
+            self._status.disk_fails(error)
+            log.error("An event is none and cannot be put aside: %s", refused.error)
+        self._tell(refused.error)
+        self._finish([refused])
+
+    async def _place_all(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while batch := self._take():
+                self._in_hand = batch
+                await self._place(batch)
+                self._in_hand = []
+
+    def _take(self) -> list[Outgoing]:
+        batch, size = [], 0
+        while self._waiting and size < BATCH_BYTES:
+            record = self._waiting.popleft()
+            size += len(record.value)
+            batch.append(record)
+        return batch
+
+    async def _place(self, batch: list[Outgoing]) -> None:
+        """To the broker if it takes them at once, else to the disk; if that takes none, on and on."""
+        while True:
+            link = self._link
+            if link is not None:
+                error = await link.deliver(batch, STALL_SECONDS)
+                if error is None:
+                    self._arrived(len(batch))
+                    self._finish(batch)
+                    return
+                self._link = None
+                self._status.broker_fails(error)
+            if self._keep(batch):
+                return
+            await asyncio.sleep(FIRST_RETRY_SECONDS)
+
+    def _keep(self, batch: Sequence[Outgoing]) -> bool:
+        try:
+            self._spill.append(batch)
+        except OSError as error:
+            self._status.disk_fails(error)
+            return False
+        finally:
+            self._changed.set()
+        self._status.disk_is_well()
+        self._spilled += len(batch)
+        self._finish(batch)
+        return True
+
+    def _finish(self, batch: Validated) -> None:
+        self._inbox.left(len(batch), sum(len(one.value) for one in batch))
+        self._progress.set()
+
+    def _arrived(self, count: int) -> None:
+        self._sent += count
+        self._delay = FIRST_RETRY_SECONDS
+
+    async def _send_kept(self) -> None:
+        while True:
+            link = BrokerConnection(self._settings)
+            try:
+                await link.connect()
+                await self._use(link)
+            except Exception as error:
+                self._status.broker_fails(error)
+            finally:
+                self._link = None
+                await link.drop()
+            await asyncio.sleep(self._delay)
+            self._delay = min(2 * self._delay, LAST_RETRY_SECONDS)
+
+    async def _use(self, link: BrokerConnection) -> None:
+        """Send what is on the disk, until the link fails.
+
+        A link that has stalled is not used again, though it might recover. The embedded broker, restarted and
+        empty, would take events of a producer that has not noticed, and create the topic with its own
+        defaults.
+        """
+        self._prepare()
+        while not link.broken:
+            if chunk := self._spill.read():
+                await self._resend(link, chunk)
+            if self._spill.unsent <= CAUGHT_UP_EVENTS and not link.broken:
+                self._link = link
+                self._status.broker_is_well()
+            if not self._spill.unsent:
+                await self._changed.wait()
+                self._changed.clear()
+
+    async def _resend(self, link: BrokerConnection, chunk: Chunk) -> None:
+        """Send lines of the disk; those that are refused for good are put aside."""
+        read = [(line, reread(line)) for line in chunk.lines if line]
+        records = [record for _, record in read if isinstance(record, Outgoing)]
+        refused = [(line, reason.message) for line, reason in read if isinstance(reason, Reason)]
+        error = await link.deliver(records, PATIENCE_SECONDS) if records else None
+        if too_large(error):
+            error = None
+            for record in records:
+                alone = await link.deliver([record], PATIENCE_SECONDS)
+                if too_large(alone):
+                    refused.append((record.value, "the broker says that it is too large"))
+                else:
+                    error = error or alone
+        if error is not None:
+            raise error
+        for line, reason in refused:
+            self._refuse(line, reason)
+        self._spill.confirm(chunk)
+        self._progress.set()
+        self._arrived(len(read) - len(refused))
+
+    def _refuse(self, line: bytes, reason: str) -> None:
+        self._spill.refuse(line)
+        self._rejected += 1
+        log.error("An event was put aside in %s: %s", self.refused, reason)
+
+
+# -----------------------------------------------------------------------------
+# Publish from a harness: one call per event, which never waits; what the broker does not take waits on disk.
+
+
+CLOSE_SECONDS = 10.0
+"""How long close() waits for acknowledgements by default."""
+
+REMEMBERED = 100
+"""Invalid events are counted all, and kept so many."""
+
+
+_ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
+
+
+class _Publishing:
+    """The common part of both publishers: everything except waiting.
+
+    Any number of threads may publish. Nothing here raises because of the broker or the disk, except
+    NotAccepted when 64 MiB wait in memory. A process that forks must make a new publisher in the child.
+
+    Args:
+        settings: where the broker is; None: as every command finds it (environment, file, running `up`).
+        spill_dir: where events wait while the broker is away; None: a folder per broker and namespace in the
+            user's data directory. Whatever earlier processes left there is sent along.
+        close_seconds: how long close() waits for acknowledgements.
+        on_invalid: called with each invalid event, in a thread of the publisher: it must not wait for
+            anything. None: close() raises InvalidEvents if there were any.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        spill_dir: Path | str | None = None,
+        close_seconds: float = CLOSE_SECONDS,
+        on_invalid: Callable[[InvalidEvent], object] | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        directory = Path(spill_dir) if spill_dir is not None else default_spill_dir(settings)
+        self._close_seconds = close_seconds
+        self._on_invalid = on_invalid
+        self._invalid: list[InvalidEvent] = []
+        self._invalid_count = 0
+        self._forked = False
+        self._ended = False
+        self._thread = LoopThread("streamer-publisher")
+        self._delivery = self._thread.submit(_make(settings, directory.absolute(), self._tell)).result()
+        _ALIVE.add(self)
+        atexit.register(self._close_at_exit)
+
+    def publish(self, event: AnEvent) -> None:
+        """Take an event: a mapping, or a model of `streamer.schemas.events`. Returns at once; see `flush`.
+
+        It is checked in the background; see `on_invalid`. You may change a mapping and its contents
+        afterwards. The exception is a `benchmarks` dictionary of more than 64 entries, which is not copied.
+        Hand over a new one for each event, and leave it and its contents alone. Likewise a model.
+
+        Raises:
+            TypeError: it is neither.
+            InvalidEvent: it holds what JSON cannot (a set, NaN), or more than 1 MiB. It is counted, and
+                nothing else happens.
+            NotAccepted: memory is full, since neither the broker nor the disk takes anything.
+            RuntimeError: the publisher is closed, or was made before a fork.
+        """
+        if self._forked:
+            raise RuntimeError(
+                "the process has forked since this publisher was made, and its thread stayed in the parent. "
+                "Make a new one in the child"
+            )
+        try:
+            taken = capture(event)
+        except InvalidEvent:
+            self._delivery.count_unfit()
+            raise
+        self._delivery.accept(taken)
+
+    def trial(self, *, run_id: str, task_id: str, **fields: Unpack[TrialFields]) -> None:
+        """Publish a finished trial; the same slot again with a higher `revision` corrects it."""
+        self.publish({"type": "trial_result", "run_id": run_id, "task_id": task_id, **fields})
+
+    def started(self, *, run_id: str, task_id: str, **fields: Unpack[StartFields]) -> None:
+        """Publish that a trial has started; boards show it in flight until its result comes."""
+        self.publish({"type": "trial_started", "run_id": run_id, "task_id": task_id, **fields})
+
+    def run_started(self, *, run_id: str, **plan: Unpack[PlanFields]) -> None:
+        """Publish the known parts of the plan; more of it may follow."""
+        self.publish({"type": "run_started", "run_id": run_id, **plan})
+
+    def run_finished(self, *, run_id: str, **fields: Unpack[FinishFields]) -> None:
+        """Publish that a run is over."""
+        self.publish({"type": "run_finished", "run_id": run_id, **fields})
+
+    def retract(self, *, run_id: str, task_id: str, revision: int, **slot: Unpack[RetractionFields]) -> None:
+        """Withdraw what a slot held up to `revision`; only a higher revision fills it again."""
+        ids = {"run_id": run_id, "task_id": task_id, "revision": revision}
+        self.publish({"type": "trial_retracted", **ids, **slot})
+
+    @property
+    def counts(self) -> Counts:
+        """Where the events are: sent, spilled, rejected, pending."""
+        return self._delivery.counts
+
+    @property
+    def problem(self) -> str | None:
+        """Why events do not arrive at the moment, None if all is well."""
+        return self._delivery.problem
+
+    @property
+    def invalid(self) -> tuple[InvalidEvent, ...]:
+        """Events that turned out to be invalid since they were taken: the first hundred."""
+        return tuple(self._invalid)
+
+    def _tell(self, error: InvalidEvent) -> None:
+        """Keep it, and pass it on; in the loop of the publisher."""
+        self._invalid_count += 1
+        if len(self._invalid) < REMEMBERED:
+            self._invalid.append(error)
+        if self._on_invalid is not None:
+            try:
+                self._on_invalid(error)
+            except Exception:
+                log.exception("on_invalid failed when it was told: %s", error)
+
+    def _judged(self, counts: Counts) -> Counts:
+        """The final counts, unless the caller must still learn of invalid events."""
+        if self._invalid and self._on_invalid is None:
+            raise InvalidEvents(self._invalid_count, self._invalid, self._delivery.refused)
+        return counts
+
+    def _closing(self) -> Future[Counts]:
+        """Start to close, from any thread; once."""
+        self._ended = True
+        atexit.unregister(self._close_at_exit)
+        return self._thread.submit(self._delivery.close(self._close_seconds))
+
+    def _close_at_exit(self) -> None:
+        """Close the publisher, if it is still open."""
+        if not self._ended:
+            self._closing().result()
+
+    def _forget(self) -> None:
+        """In a forked child: the thread, the connection and the files are the parent's."""
+        self._forked = self._ended = True
+        self._delivery.forget()
+
+
+class TrialPublisher(_Publishing):
+    """Publishes from plain code; use it as a context manager, or call `close()`.
+
+    >>> with TrialPublisher() as publisher:  # doctest: +SKIP
+    ...     publisher.trial(run_id="nightly", task_id="t1", agent="terminus", model="gpt-5", resolved=True)
+    """
+
+    def flush(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until everything is acknowledged; False if it is not within that time (None: no limit)."""
+        return self._thread.submit(self._delivery.flush(timeout_seconds)).result()
+
+    def close(self) -> Counts:
+        """Wait for acknowledgements, at most `close_seconds`; what is not at the broker then is on the disk.
+
+        Returns the final counts; `pending` events are in `files`, and the next publisher sends them.
+
+        Raises:
+            EventsLost: the disk did not take them either.
+            InvalidEvents: some were invalid, and `on_invalid` was not given. All is closed nevertheless.
+        """
+        if self._ended:
+            return self.counts
+        try:
+            return self._judged(self._closing().result())
+        finally:
+            self._thread.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _not_instead_of(error):
+            self.close()
+
+
+class AsyncTrialPublisher(_Publishing):
+    """Publishes from asyncio code; use it as an async context manager, or await `close()`.
+
+    `publish` and its like are plain methods: they never wait. The work is done in a thread, so that neither
+    the disk nor the broker holds up the caller's loop.
+    """
+
+    async def flush(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until everything is acknowledged; False if it is not within that time (None: no limit)."""
+        return await asyncio.wrap_future(self._thread.submit(self._delivery.flush(timeout_seconds)))
+
+    async def close(self) -> Counts:
+        """As TrialPublisher.close."""
+        if self._ended:
+            return self.counts
+        try:
+            return self._judged(await asyncio.shield(asyncio.wrap_future(self._closing())))
+        finally:
+            await asyncio.to_thread(self._thread.stop)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _not_instead_of(error):
+            await self.close()
+
+
+@contextmanager
+def _not_instead_of(error: BaseException | None) -> Iterator[None]:
+    """Invalid events are not raised in place of what is raised already; they are logged."""
+    try:
+        yield
+    except InvalidEvents:
+        if error is None:
+            raise
+
+
+async def _make(settings: Settings, directory: Path, tell: Callable[[InvalidEvent], object]) -> Delivery:
+    return Delivery(settings, directory, tell)
+
+
+def _after_fork() -> None:
+    for publisher in list(_ALIVE):
+        publisher._forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,601 @@
+"""Read current state from Redis.
+
+Ids and labels come back as agents and harnesses wrote them: escape them where they are printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self, TypeAlias, TypeVar, cast
+
+from streamer.client.queries import (
+    SUMMARIES,
+    BoardRun,
+    ComparedRun,
+    Exchange,
+    HistoryEntry,
+    LeaderboardRow,
+    Queries,
+    ReaderError,
+    RedisCommand,
+    RedisUnavailable,
+    RunSnapshot,
+    UnknownRun,
+    WorkerStatus,
+    in_round_trips,
+    parsed,
+    stored_in,
+)
+from streamer.schemas.summaries import (
+    AgentModelSummary,
+    RunSummary,
+    TierSummary,
+    TrialInFlight,
+    is_over,
+    plan_words,
+    state_of,
+)
+from streamer.schemas.wire import Version, is_older
+from streamer.settings import Settings
+from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
+from streamer.storage.redis import (
+    UNREACHABLE,
+    Listener,
+    address,
+    async_client,
+    cancellable,
+    listening_client,
+    refuse_plaintext,
+    sync_client,
+)
+
+# -----------------------------------------------------------------------------
+# Waiting until a run has reached a condition.
+
+
+Predicate: TypeAlias = Callable[[RunSummary], bool]
+
+
+class NotReached(ReaderError, TimeoutError):
+    """A run did not reach the condition within the given time.
+
+    Attributes:
+        last: what stood there last, None if there was no such run.
+    """
+
+    def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
+        where = "there is no such run yet" if last is None else _where(last)
+        super().__init__(f"Run {run_id!r} did not get there within {seconds or 0:g} s: {where}")
+        self.last = last
+
+
+def finished(run: RunSummary) -> bool:
+    """True for a run whose state is `finished` or `complete`.
+
+    Results may still come: order is irrelevant, and such a run takes corrections.
+    """
+    return is_over(run)
+
+
+def _where(run: RunSummary) -> str:
+    planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
+    words = (f"{run.progress.done:,} of {planned} slots filled", plan_words(run))
+    return ", ".join([*filter(None, words), state_of(run, datetime.now(UTC))])
+
+
+# -----------------------------------------------------------------------------
+# Read current state from Redis.
+
+
+TIMEOUT_SECONDS = 5.0
+POLL_SECONDS = 0.2
+
+T = TypeVar("T")
+
+
+class StateReader:
+    """Answers questions about runs from Redis; use it as a context manager, or call `close()`.
+
+    Every method raises RedisUnavailable where Redis does not answer.
+
+    Args:
+        settings: where Redis is; None: as every command finds it.
+        timeout_seconds: how long one round trip may take.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        settings = settings or Settings()
+        self._address, self._url = address(settings.redis), settings.redis
+        self._questions = Queries(Keys(settings.namespace))
+        with reachable(self._address, self._url):
+            refuse_plaintext(settings.redis)
+            self._client = sync_client(settings.redis, settings.redis_options(), timeout_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def runs(self) -> list[RunSummary]:
+        """All runs, the one with the latest event first."""
+        return self._answer(self._questions.runs())
+
+    def run(self, run_id: str) -> RunSummary:
+        """One run; UnknownRun if Redis has none of this id."""
+        return self._answer(self._questions.run(run_id))
+
+    def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
+        return self._answer(self._questions.snapshot(run_id))
+
+    def in_flight(self, run_id: str) -> list[TrialInFlight]:
+        """The trials of a run that have started and have no result, 1,000 at most.
+
+        The longest in flight come first, and trials of unknown start last. None are listed once the run has
+        finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
+        """
+        return self._answer(self._questions.in_flight(run_id))
+
+    def comparison(self, run_id: str) -> ComparedRun:
+        """The agents of a run compared, with their ranks, and its tasks, all from one moment.
+
+        Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
+        Raises UnknownRun if Redis has no run of this id.
+        """
+        return self._answer(self._questions.comparison(run_id))
+
+    def agents(self, run_id: str) -> list[AgentModelSummary]:
+        """Every agent:model of a run, baselines too, by label."""
+        return self._answer(self._questions.agents(run_id))
+
+    def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
+        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        return self._answer(self._questions.tiers(run_id, within))
+
+    def leaderboard(
+        self,
+        metric: str,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        now: datetime | None = None,
+    ) -> list[LeaderboardRow]:
+        """Agent:models by a metric, best first; baselines are left out, provisional ones come last.
+
+        Args:
+            metric: a METRIC of docs/redis.md; UnknownMetric lists them.
+            run: only this run; UnknownRun if there is none.
+            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
+            labels: only runs that have all of these labels.
+            limit: at most so many rows; None: all.
+            now: the time at which the runs' states are determined; None: the wall clock.
+        """
+        moment = now or datetime.now(UTC)
+        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
+
+    def board_runs(
+        self,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[BoardRun]:
+        """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
+
+        `streamer.views.leaderboard.boards_of` makes leaderboards of them.
+
+        Args:
+            run: only this run; UnknownRun if there is none.
+            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
+            labels: only runs that have all of these labels.
+        """
+        return self._answer(self._questions.board_runs(run, benchmark, labels or {}))
+
+    def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
+        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        return self._answer(self._questions.history(run_id, limit))
+
+    def workers(self) -> list[WorkerStatus]:
+        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
+        return self._answer(self._questions.workers())
+
+    def wait_for(
+        self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
+    ) -> RunSummary:
+        """Wait until the run's summary fulfils a condition; it is looked at five times a second.
+
+        The run need not exist yet. An outage of Redis is sat out, but not at the beginning.
+
+        Args:
+            run_id: the run.
+            until: what has to be true of the summary.
+            timeout_seconds: None: wait without a limit.
+
+        Raises:
+            NotReached: it was not within that time.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        last: RunSummary | None = None
+        answered = False
+        while True:
+            try:
+                last = self.run(run_id)
+                if until(last):
+                    return last
+            except UnknownRun:
+                last = None
+            except RedisUnavailable:
+                if not answered:
+                    raise
+            answered = True
+            if deadline is not None and time.monotonic() >= deadline:
+                raise NotReached(run_id, timeout_seconds, last)
+            time.sleep(POLL_SECONDS)
+
+    def _answer(self, question: Exchange[T]) -> T:
+        try:
+            commands = next(question)
+            while True:
+                commands = question.send(self._replies(commands))
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    def _replies(self, commands: list[RedisCommand]) -> list[Any]:
+        with reachable(self._address, self._url):
+            if len(commands) == 1:
+                return [self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
+            pipe = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipe.execute_command(*command)  # type: ignore[no-untyped-call]
+            return pipe.execute()
+
+
+@contextmanager
+def reachable(where: str, url: str | None = None) -> Iterator[None]:
+    """Turns what redis-py raises into RedisUnavailable; `url`: see there."""
+    try:
+        yield
+    except UNREACHABLE as error:
+        raise RedisUnavailable(where, error, url) from error
+
+
+# -----------------------------------------------------------------------------
+# The changes in Redis since the last look, found by the versions of the keys.
+
+
+AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
+
+
+@dataclass(frozen=True, slots=True)
+class StateUpdate:
+    """One summary as it stands now, or the news that it is gone.
+
+    Attributes:
+        run_id: the run.
+        kind: `run`, `agent_model` or `tier`.
+        group: rest of the key's suffix, ids percent-encoded: `A:M`, `T`, `T:A:M`, "" for the run.
+        key: the Redis key.
+        summary: None: deleted.
+    """
+
+    run_id: str
+    kind: str
+    group: str
+    key: str
+    summary: AnyState | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    version: Version
+    digest: str | None
+
+
+class ChangeFeed:
+    """Remembers version and digest of every key that was yielded; a lower version is never yielded again.
+
+    Args:
+        keys: of the namespace.
+        run_id: only this run; None: all.
+    """
+
+    def __init__(self, keys: Keys, run_id: str | None) -> None:
+        self._keys = keys
+        self._questions = Queries(keys)
+        self._run_id = run_id
+        self._seen: dict[str, dict[str, _Seen]] = {}
+
+    def everything(self, *, thorough: bool) -> Exchange[list[StateUpdate]]:
+        """The changes anywhere; `thorough`: also where a value changed and its version did not."""
+        if self._run_id is not None:
+            run_ids = [self._run_id]
+        else:
+            known = yield from self._questions.run_ids()
+            run_ids = list(dict.fromkeys([*known, *self._seen]))
+        return (yield from self.of_runs(run_ids, thorough=thorough))
+
+    def of_runs(
+        self, run_ids: Iterable[str], named: Collection[str] = (), *, thorough: bool = False
+    ) -> Exchange[list[StateUpdate]]:
+        """The changes in some runs, of each run from one moment.
+
+        Args:
+            run_ids: the runs.
+            named: keys that may have changed without a new version.
+            thorough: look at every key.
+        """
+        wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
+        known = {run: {} if thorough else self._known(run, named) for run in wanted}
+        commands = [read_run(self._keys, run, (*SUMMARIES, "within"), known[run]) for run in wanted]
+        replies = yield from in_round_trips(commands)
+        return [update for run, reply in zip(wanted, replies, strict=True) for update in self._of(run, reply)]
+
+    def _known(self, run_id: str, named: Collection[str]) -> dict[str, str]:
+        """Versions of the keys that need not be read again."""
+        return {
+            suffix: version_text(seen.version)
+            for suffix, seen in self._seen.get(run_id, {}).items()
+            if self._keys.of_run(run_id, suffix) not in named
+        }
+
+    def _of(self, run_id: str, reply: Sequence[Any]) -> list[StateUpdate]:
+        seen = self._seen.setdefault(run_id, {})
+        fields = zip(reply[0][::2], reply[0][1::2], strict=True)
+        versions = {as_text(field): parse_version(value) for field, value in fields}
+        run_deleted = versions.pop(DELETED, None)
+        updates = []
+        for suffix, before in list(seen.items()):
+            gone = suffix not in versions and run_deleted is not None and run_deleted >= before.version
+            if gone and before.digest is not None:
+                seen[suffix] = _Seen(before.version, None)
+                updates.append(self._update(run_id, suffix, None))
+        for suffix, value in stored_in(reply).items():
+            updates += self._news(run_id, suffix, versions[suffix], value)
+        return updates
+
+    def _news(self, run_id: str, suffix: str, version: Version, value: bytes | None) -> list[StateUpdate]:
+        """The update that this value is, if it is one; the value may be newer than the version."""
+        seen = self._seen[run_id]
+        before = seen.get(suffix, _Seen((0, -1), None))
+        summary = None
+        if value is not None:
+            summary = parsed(SUMMARIES[suffix.partition(":")[0]], self._keys.of_run(run_id, suffix), value)
+            version = (summary.epoch, summary.state_version)
+        now = _Seen(version, summary.digest if summary else None)
+        if is_older(version, before.version):
+            return []
+        seen[suffix] = now
+        if now == before or now.digest is before.digest is None:
+            return []
+        return [self._update(run_id, suffix, summary)]
+
+    def _update(self, run_id: str, suffix: str, summary: AnyState | None) -> StateUpdate:
+        kind, _, group = suffix.partition(":")
+        return StateUpdate(run_id, kind, group, self._keys.of_run(run_id, suffix), summary)
+
+
+# -----------------------------------------------------------------------------
+# Read current state from Redis with asyncio, and follow how it changes.
+
+
+log = logging.getLogger("streamer.client")
+
+FIRST_SILENCE_SECONDS = 1.0
+LAST_SILENCE_SECONDS = 30.0
+"""When nothing was heard for so long everything is looked at again: soon after a connect, then less often.
+
+Workers that fill an emptied Redis do not publish what they write.
+"""
+
+RETRY_SECONDS = 0.5
+
+
+class AsyncStateReader:
+    """As `StateReader`, awaited; use it as an async context manager, or await `close()`.
+
+    Args:
+        settings: where Redis is; None: as every command finds it.
+        timeout_seconds: how long one round trip may take.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self._settings = settings = settings or Settings()
+        self._timeout = timeout_seconds
+        self._address = address(settings.redis)
+        self._unheard: str | None = settings.redis  # the URL, until Redis has answered once
+        self._keys = Keys(settings.namespace)
+        self._questions = Queries(self._keys)
+        with reachable(self._address, self._unheard):
+            refuse_plaintext(settings.redis)
+            options = settings.redis_options()
+            self._client = async_client(settings.redis, options, timeout_seconds, retries=1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    async def runs(self) -> list[RunSummary]:
+        """All runs, the one with the latest event first."""
+        return await self._answer(self._questions.runs())
+
+    async def run(self, run_id: str) -> RunSummary:
+        """One run; UnknownRun if Redis has none of this id."""
+        return await self._answer(self._questions.run(run_id))
+
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
+        return await self._answer(self._questions.snapshot(run_id))
+
+    async def in_flight(self, run_id: str) -> list[TrialInFlight]:
+        """As StateReader.in_flight."""
+        return await self._answer(self._questions.in_flight(run_id))
+
+    async def comparison(self, run_id: str) -> ComparedRun:
+        """As StateReader.comparison."""
+        return await self._answer(self._questions.comparison(run_id))
+
+    async def agents(self, run_id: str) -> list[AgentModelSummary]:
+        """Every agent:model of a run, baselines too, by label."""
+        return await self._answer(self._questions.agents(run_id))
+
+    async def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
+        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
+        return await self._answer(self._questions.tiers(run_id, within))
+
+    async def leaderboard(
+        self,
+        metric: str,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        now: datetime | None = None,
+    ) -> list[LeaderboardRow]:
+        """As StateReader.leaderboard."""
+        question = self._questions.leaderboard(
+            metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
+        )
+        return await self._answer(question)
+
+    async def board_runs(
+        self,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[BoardRun]:
+        """As StateReader.board_runs."""
+        return await self._answer(self._questions.board_runs(run, benchmark, labels or {}))
+
+    async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
+        """Emissions of a run, oldest first; `limit`: the latest so many."""
+        return await self._answer(self._questions.history(run_id, limit))
+
+    async def workers(self) -> list[WorkerStatus]:
+        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
+        return await self._answer(self._questions.workers())
+
+    async def wait_for(
+        self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
+    ) -> RunSummary:
+        """Wait until the run's summary fulfils a condition; like StateReader.wait_for, but woken by Redis.
+
+        Raises:
+            NotReached: it did not within that time.
+        """
+        last: RunSummary | None = None
+        try:
+            async with asyncio.timeout(timeout_seconds), aclosing(self.updates(run_id)) as updates:  # type: ignore[type-var]
+                async for update in updates:
+                    if update.kind == "run":
+                        last = cast("RunSummary | None", update.summary)
+                        if last is not None and until(last):
+                            return last
+        except TimeoutError:
+            raise NotReached(run_id, timeout_seconds, last) from None
+        raise AssertionError("updates() ended")
+
+    async def updates(
+        self, run_id: str | None = None, *, from_now: bool = False
+    ) -> AsyncIterator[StateUpdate]:
+        """Everything as it stands, then each change, without end; nothing is missed, and nothing goes back.
+
+        A summary that changes often comes in its latest state, not in each. A lost connection is made again.
+        Then all changes in between are yielded. Break out of it under `contextlib.aclosing`, so that it lets
+        go of its connection at once.
+
+        Args:
+            run_id: only this run; None: all.
+            from_now: do not begin with everything as it stands.
+
+        Raises:
+            RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
+            UnreadableSummary: a newer version of streamer wrote what stands there.
+        """
+        watch = ChangeFeed(self._keys, run_id)
+        told = not from_now
+        begun = False
+        while True:
+            try:
+                async with self._listening() as listener:
+                    found = await self._answer(watch.everything(thorough=True))
+                    for update in found if told else []:
+                        yield update
+                    begun = told = True
+                    async for update in self._changes(watch, listener):
+                        yield update
+            except RedisUnavailable as error:
+                if not begun:
+                    raise
+                log.warning("%s. Trying again", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _changes(self, watch: ChangeFeed, listener: Listener) -> AsyncIterator[StateUpdate]:
+        silence = FIRST_SILENCE_SECONDS
+        while True:
+            with reachable(self._address):
+                messages = await listener.next_messages(silence)
+            if messages:
+                run_ids = dict.fromkeys(str(message["run"]) for message in messages)
+                keys = {str(message["key"]) for message in messages}
+                found = await self._answer(watch.of_runs(run_ids, keys))
+            else:
+                found = await self._answer(watch.everything(thorough=False))
+                silence = min(2 * silence, LAST_SILENCE_SECONDS)
+            for update in found:
+                yield update
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[Listener]:
+        options = self._settings.redis_options()
+        client = listening_client(self._settings.redis, options, self._timeout)
+        async with client, client.pubsub(ignore_subscribe_messages=True) as pubsub:
+            with reachable(self._address, self._unheard):
+                await cancellable(pubsub.subscribe(self._keys.updates))
+            yield Listener(pubsub, self._timeout)
+
+    async def _answer(self, question: Exchange[T]) -> T:
+        try:
+            commands = next(question)
+            while True:
+                commands = question.send(await self._replies(commands))
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    async def _replies(self, commands: list[RedisCommand]) -> list[Any]:
+        with reachable(self._address, self._unheard):
+            if len(commands) == 1:
+                asked = self._client.execute_command(*commands[0])  # type: ignore[no-untyped-call]
+                replies = [await cancellable(asked)]
+            else:
+                pipe = self._client.pipeline(transaction=False)
+                for command in commands:
+                    pipe.execute_command(*command)
+                replies = await cancellable(pipe.execute())
+        self._unheard = None
+        return replies

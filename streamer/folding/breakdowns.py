@@ -1,0 +1,388 @@
+"""A run broken down by a label of its trials: derived when somebody asks, never published."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from datetime import timedelta
+from statistics import quantiles
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from streamer.folding.groups import COMPOSITE, GroupState
+from streamer.folding.plan import Denominators
+from streamer.folding.score import NOP, Scored
+from streamer.folding.slots import (
+    NO_TIME,
+    GroupId,
+    Slot,
+    SlotKey,
+    event_of,
+    event_time,
+    microseconds,
+    rfc3339,
+)
+from streamer.folding.state import RunState
+from streamer.folding.summaries import (
+    MissingTrials,
+    delta,
+    formulacode_body,
+    group_body,
+    headline,
+    missing_sub_trials,
+    named_body,
+    uplift,
+)
+from streamer.folding.uncertainty import Evidence, conclusion
+from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label, is_plausible
+from streamer.schemas.wire import AnyTrial, json_number
+
+# -----------------------------------------------------------------------------
+# Parts of a run that are not published: derived from its slots when a reader asks.
+
+
+Place = TypeVar("Place", bound=Hashable)
+
+
+def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]]) -> dict[Place, GroupState]:
+    """The trials of each place; a place without trials has no entry.
+
+    Args:
+        run: counted up to date.
+        places: where the trial of a slot counts.
+    """
+    trials: dict[Place, list[tuple[SlotKey, Scored]]] = {}
+    marks: Counter[tuple[Place, str]] = Counter()
+    for key, slot in run.slots.items():
+        scored = run.scores.of(slot)
+        if scored is None:
+            continue
+        for place in places(key, slot):
+            trials.setdefault(place, []).append((key, scored))
+            marks[place, "superseded"] += slot.superseded
+            marks[place, "conflicts"] += slot.in_conflict
+    groups = {place: GroupState.of(counted) for place, counted in trials.items()}
+    for (place, name), times in marks.items():
+        setattr(groups[place], name, times)
+    return groups
+
+
+# -----------------------------------------------------------------------------
+# A run broken down by a label of its trials: derived when somebody asks, never published.
+
+
+LabelId = tuple[str | None, str | None, str | None]
+"""(value, agent, model). Value None: without the label; agent and model None: all that are compared."""
+
+_OF_EVERYBODY = (None, None)
+
+
+class UnknownLabel(ValueError):
+    """No trial of the run has the label."""
+
+    def __init__(self, run: RunState, label: str) -> None:
+        known = sorted({name for slot in run.slots.values() for name in _labels(slot)})
+        hint = (
+            f"Labels: {', '.join(map(repr, known[:20]))}." if known else "Its trials have no labels at all."
+        )
+        super().__init__(f"no trial of run {run.run_id!r} has a label {label!r}. {hint}")
+
+
+def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
+    """What an agent's summary says, per value of a label: pooled first, then per agent:model.
+
+    Each has `label`, `value` (null for trials without the label, which come last) and `agent_model` (null for
+    all agents together, without the baselines). Nothing is planned by label, so `runs_planned` is null.
+
+    Raises:
+        UnknownLabel: no trial has it.
+    """
+    run.count()
+    groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
+    if all(value is None for value, _, _ in groups):
+        raise UnknownLabel(run, label)
+    return [_label_body(run, groups[place], label, place) for place in sorted(groups, key=_label_order)]
+
+
+def _labels(slot: Slot) -> dict[str, str]:
+    return {} if slot.revision is None else event_of(slot.raw).labels or {}
+
+
+def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[LabelId]:
+    value = _labels(slot).get(label)
+    yield (value, key.agent, key.model)
+    if not run.scores.is_baseline(key.agent):
+        yield (value, *_OF_EVERYBODY)
+
+
+def _label_body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
+    value, agent, model = place
+    return group_body(run, group, run.denominators().of_group(None)) | {
+        "type": "label_summary",
+        "run_id": run.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "label": label,
+        "value": value,
+        "agent_model": GroupId(None, agent, model).agent_model,
+        "superseded": group.superseded,
+        "conflicts": group.conflicts,
+    }
+
+
+def _label_order(place: LabelId) -> tuple[bool, str, str, str]:
+    value, agent, model = place
+    return (value is None, value or "", agent or "", model or "")
+
+
+# -----------------------------------------------------------------------------
+# Tiers broken down by subtest: derived from the slots of a run when somebody asks, never published.
+
+
+SubtestId = tuple[str, str | None, str | None, str | None]
+"""(tier, subtest, agent, model); agent and model None: pooled over the agents that are compared."""
+
+
+def by_subtest(run: RunState) -> list[dict[str, Any]]:
+    """What a tier summary says, per subtest of each tier; pooled first, then per agent:model.
+
+    Each has the fields of a tier summary's numbers and `subtest`; uplift and delta are against the whole
+    baseline tier. `runs_planned` is null where the plan does not say: 10 runs are planned per tier (R26),
+    not per subtest. Trials without a tier are left out.
+    """
+    run.count()
+    planned = run.denominators()
+    groups = _groups(run)
+    return [
+        _subtest_body(run, groups[group_id], group_id, planned)
+        for group_id in sorted(groups, key=_subtest_order)
+    ]
+
+
+def _groups(run: RunState) -> dict[SubtestId, GroupState]:
+    def places(key: SlotKey, slot: Slot) -> Iterator[SubtestId]:
+        for group in run.scores.groups_of(key):
+            if group.tier is not None:
+                yield (group.tier, key.subtest, group.agent, group.model)
+
+    return broken_down(run, places)
+
+
+def _subtest_body(
+    run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators
+) -> dict[str, Any]:
+    tier, subtest, agent, model = group_id
+    baseline_tier = run.plan.baseline_tier
+    baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
+    count = planned.subtest(pooled=agent is None)
+    return group_body(run, group, planned.of_group(count)) | {
+        "type": "subtest_summary",
+        "run_id": run.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "tier": tier,
+        "subtest": subtest,
+        "agent_model": None if agent is None else agent_model_label(agent, model or ""),
+        "runs_completed": group.trials,
+        "baseline_tier": baseline_tier,
+        "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
+        "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
+        "superseded": group.superseded,
+        "conflicts": group.conflicts,
+    }
+
+
+def _subtest_order(group_id: SubtestId) -> tuple[str, str, str, str]:
+    tier, subtest, agent, model = group_id
+    return (tier, subtest or "", agent or "", model or "")
+
+
+# -----------------------------------------------------------------------------
+# The learning curves of a run: what its boards said while trials came in, by the trials' own times.
+#
+# They are derived from the slots when somebody asks, and never published. So the bulk publish of a finished
+# run gives the curves that the run had, and a correction moves the whole curve.
+
+
+POINTS = 60
+"""Points of a curve, unless somebody asks for another number."""
+
+BAND_POINTS = 16
+"""Points with an interval of the final pass rate: each takes some milliseconds."""
+
+FAR = 20
+"""A time so many times farther from the middle than the outer tenths is a mistake: it is not used."""
+
+
+class _Ended(NamedTuple):
+    """A trial with its score, and when it ended: microseconds, NO_TIME if that is not known."""
+
+    at: int
+    key: SlotKey
+    scored: Scored
+
+
+def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
+    """The curve of each agent:model over the run, and of each tier pooled over agents.
+
+    A curve has `agent_model` or `tier`, the other one null, and `points`, oldest first. A point says what the
+    group's summary would have said after so many `trials`, in the order in which they ended. `at` is when the
+    last of them ended, as RFC 3339 text; null: no trial up to there has a time. Trials without a time come
+    last. `final` is the interval of the final pass rate, `low` and `high`; null where there was none, and on
+    most points.
+
+    Args:
+        run: its slots are read; nothing changes but that waiting trials are counted.
+        points: at most so many for each curve, 2 or more; the first and the last trial are among them.
+    """
+    run.count()
+    ended = _in_order(run)
+    planned = run.denominators()
+    of_groups: dict[GroupId, list[_Ended]] = {}
+    for trial in ended:
+        for group_id in run.scores.groups_of(trial.key):
+            if (group_id.tier is None) != (group_id.agent is None):
+                of_groups.setdefault(group_id, []).append(trial)
+    return [
+        {
+            "agent_model": group_id.agent_model,
+            "tier": group_id.tier,
+            "points": _points(run, group_id, of_groups[group_id], planned, points),
+        }
+        for group_id in sorted(of_groups)
+    ]
+
+
+def _in_order(run: RunState) -> list[_Ended]:
+    """The trials of a run as they ended, those without a time last."""
+    found, written = [], {}
+    for key, slot in run.slots.items():
+        scored = run.scores.of(slot)
+        if scored is not None:
+            event = event_of(slot.raw)
+            found.append(_Ended(_end(event), key, scored))
+            written[key] = event_time(event, -1)
+    if all(trial.at == NO_TIME for trial in found):
+        found = [trial._replace(at=written[trial.key]) for trial in found]
+    low, high = plausible([trial.at for trial in found if trial.at != NO_TIME])
+    found = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in found]
+    return sorted(found, key=lambda trial: (trial.at == NO_TIME, trial.at, str(trial.key)))
+
+
+def _end(event: AnyTrial) -> int:
+    """When a trial ended, by its own times alone: a copied file has the time of its copying."""
+    if event.finished_at is not None or event.started_at is None or event.duration_seconds is None:
+        return microseconds(event.finished_at)
+    try:
+        end = event.started_at + timedelta(seconds=event.duration_seconds)
+    except OverflowError:
+        return NO_TIME
+    return microseconds(end) if is_plausible(end) else NO_TIME
+
+
+def plausible(times: Sequence[int]) -> tuple[int, int]:
+    """The range in which times are used. One wrong clock must not stretch the axis over years.
+
+    >>> plausible([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 10**9]), plausible([5, 7]), plausible([])
+    ((-1550, 1650), (5, 7), (0, 0))
+    """
+    if len(times) < 10:
+        return min(times, default=0), max(times, default=0)
+    tenths = quantiles(times, n=10, method="inclusive")
+    middle, spread = tenths[4], max(tenths[-1] - tenths[0], 1)
+    return int(middle - FAR * spread), int(middle + FAR * spread)
+
+
+def _points(
+    run: RunState, group_id: GroupId, trials: list[_Ended], planned: Denominators, points: int
+) -> list[dict[str, Any]]:
+    group, found, before = GroupState(), [], 0
+    sizes = evenly(len(trials), points)
+    bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
+    for size in sizes:
+        counted = [(trial.key, trial.scored) for trial in trials[before:size]]
+        group.merge(GroupState.of(counted))
+        before, is_last = size, size == len(trials)
+        at = next((trial.at for trial in reversed(trials[:size]) if trial.at != NO_TIME), NO_TIME)
+        ended = None if is_last else {trial.key for trial in trials[:size]}
+        band = _final(run, group_id, planned, ended, at) if size in bands and group_id.agent else None
+        numbers = _numbers(run, group_id, group, is_last=is_last)
+        found.append({"at": rfc3339(at), **numbers, "final": band})
+    return found
+
+
+def evenly(count: int, points: int) -> list[int]:
+    """At most so many numbers from 1 to `count`, evenly spread, both ends among them.
+
+    >>> evenly(10, 4), evenly(2, 60), evenly(0, 60)
+    ([1, 4, 7, 10], [1, 2], [])
+    """
+    if count <= points:
+        return list(range(1, count + 1))
+    return [1 + round(number * (count - 1) / (points - 1)) for number in range(points)]
+
+
+def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bool) -> dict[str, Any]:
+    """The headline numbers of a group, as its summary has them."""
+    says = headline(group)
+    found: dict[str, Any] = {
+        "trials": group.trials,
+        "accuracy": says["accuracy"],
+        "pass_rate": group.distributions["pass_rate"].mean(),
+        "composite_score": json_number(group.distributions[COMPOSITE].median()),
+        "total_cost": says["total_cost"],
+        "mean_cost": says["mean_cost"],
+        "cost_of_pass": says["cost_of_pass"],
+        "mean_speedup": None,
+        "agent_advantage": None,
+        "metrics": _named(run, group),
+    }
+    if group_id.agent is None or not run.totals.with_formulacode:
+        return found
+    owner = (group_id.agent, group_id.model or "")
+    lacking = missing_sub_trials(run).get(owner) if is_last else None
+    code = formulacode_body(group, lacking or MissingTrials(), None, nop=owner[0] == NOP)
+    return found | {name: code[name] for name in ("mean_speedup", "agent_advantage")}
+
+
+def _named(run: RunState, group: GroupState) -> dict[str, Any]:
+    """Means of the named metrics that the plan names, as the history has them (R30)."""
+    body: dict[str, Any] = named_body(group.named, run.plan, run.rules.profile.ddof, None)
+    return {name: says["mean"] for name, says in body.items() if says["planned"]}
+
+
+def _final(
+    run: RunState, group_id: GroupId, planned: Denominators, ended: Set[SlotKey] | None, at: int
+) -> dict[str, float] | None:
+    """The interval of the final pass rate at a moment (inference 5).
+
+    Args:
+        ended: trials that had ended by then; None: all.
+        at: when the last of them did, microseconds.
+    """
+    evidence = Evidence(
+        GroupState(),
+        run.scores.roster.lineup(group_id),
+        finished=ended is None and run.plan.finished is not None,
+    )
+    undeclared = planned.undeclared(group_id)
+    if undeclared:
+        return None
+    known = None if ended is None else _known(run, evidence, ended, at)
+    passes = conclusion(evidence, planned.declared(group_id), run.queue, known).passes
+    if passes is None:
+        return None
+    low, high = passes.rates()
+    return {"low": low, "high": high}
+
+
+def _known(run: RunState, evidence: Evidence, ended: Set[SlotKey], at: int) -> dict[int, bool | None]:
+    """The outcome of each row that stood at that moment: the trial had ended, or started; None: no more."""
+    known: dict[int, bool | None] = {}
+    keys, outcomes = evidence.lineup.keys(), evidence.outcomes()
+    for row in np.flatnonzero(evidence.lineup.states).tolist():
+        started_at = run.slots[keys[row]].started_at
+        if keys[row] in ended:
+            known[row] = outcomes[row]
+        elif started_at is not None and started_at <= at:
+            known[row] = None
+    return known

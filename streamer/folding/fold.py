@@ -1,0 +1,493 @@
+"""The whole flow on one page: records are decoded, and each event joins its run. Pure.
+
+One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
+Records may come in any order, any number of times: the answer is the same. What follows from an event
+is the run's (:mod:`streamer.folding.run`): which result stands, its score, the counts, the summaries.
+
+An exception while one run is folded stays with that run: what is in memory of it is dropped, its further
+records are held back and counted, and every other run goes on.
+
+Fold a file or a finished log: the same answer as the worker gives, without a broker.
+
+>>> from streamer.schemas.wire import records_of_lines
+>>> lines = [b'{"type": "trial_result", "run_id": "r", "task_id": "t"}', b"garbage"]
+>>> folding = fold_records(records_of_lines(lines))
+>>> [change.key for change in folding.summaries()]
+['r|unknown:unknown', 'r']
+>>> folding.counts.counted, folding.rejected
+(1, 1)
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import islice
+from typing import TypeAlias
+
+from streamer.folding.run import PageFromTheFuture, Run, run_of_page
+from streamer.folding.score import UnknownProfile, grading_profile, made_with
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import Effect, SummaryChange
+from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
+from streamer.schemas.wire import (
+    LATEST_TIMESTAMP,
+    Failure,
+    LogRecord,
+    PlainEvent,
+    Position,
+    Reason,
+    Rejected,
+    decode,
+    plain_event,
+    reject,
+    unreadable,
+    up_to,
+)
+
+# -----------------------------------------------------------------------------
+# Decoding: the bytes of a record become an event, or a rejection. What folding a batch did.
+
+
+@dataclass(slots=True)
+class Folded:
+    """The result of folding a batch of records.
+
+    Attributes:
+        touched: runs that records were folded into.
+        more_than_starts: runs in which more happened than that trials started.
+        rejections: for the records that are no events.
+        misplaced: records of runs that this pipeline does not own, with the run.
+        of_closed: likewise of runs that are closed.
+        deletions: run to the greatest revision up to which a held run is to be deleted.
+        records: how many there were.
+        counted: events that changed their run.
+        duplicates: events that said what was known.
+        superseded: results that lost their slot (R17).
+        ignored: results that were withdrawn, or whose run was deleted.
+        held: records of runs that are set apart; they stay in the log and are not folded.
+        unknown_fields: fields of events that this version does not know.
+        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
+    """
+
+    touched: set[str] = field(default_factory=set)
+    more_than_starts: set[str] = field(default_factory=set)
+    rejections: list[Rejected] = field(default_factory=list)
+    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
+    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
+    deletions: dict[str, int] = field(default_factory=dict)
+    records: int = 0
+    counted: int = 0
+    duplicates: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    held: int = 0
+    unknown_fields: int = 0
+    missing_times: int = 0
+
+    def joined(self, run_id: str, effect: Effect) -> None:
+        """An event joined its run."""
+        self.touched.add(run_id)
+        if effect is not Effect.STARTED:
+            self.more_than_starts.add(run_id)
+        if effect in (Effect.COUNTED, Effect.STARTED):
+            self.counted += 1
+        elif effect is Effect.DUPLICATE:
+            self.duplicates += 1
+        elif effect is Effect.SUPERSEDED:
+            self.superseded += 1
+        else:
+            self.ignored += 1
+
+
+def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
+    """The event that a record holds; None, and a rejection is noted, where it holds none."""
+    if record.timestamp > LATEST_TIMESTAMP:
+        folded.missing_times += 1
+    event, missing = event_in(record.value)
+    if isinstance(event, PlainEvent):
+        return event
+    if isinstance(event, Reason):
+        folded.rejections.append(reject(record, event))
+        return None
+    folded.unknown_fields += len(event.__pydantic_extra__ or ())
+    folded.missing_times += missing
+    return event
+
+
+def event_in(value: bytes | None) -> tuple[AnyEvent | PlainEvent | Reason, int]:
+    """The event that the bytes of a record hold, or why the worker rejects them; never raises.
+
+    Returns:
+        Beside it, how many times of the event count as missing.
+
+    >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
+    'unknown_grading_profile'
+    """
+    try:
+        if (plain := plain_event(value)) is not None:
+            return plain, 0
+        event = _checked(decode(value))
+        return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")
+    except Exception as error:
+        return unreadable(error), 0
+
+
+def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
+    """A run can only be graded by a profile that this version has."""
+    if isinstance(event, RunStarted) and event.grading_profile is not None:
+        try:
+            grading_profile(event.grading_profile)
+        except UnknownProfile as error:
+            return Reason("unknown_grading_profile", str(error))
+    return event
+
+
+# -----------------------------------------------------------------------------
+# The whole flow on one page: records are decoded, and each event joins its run. Pure.
+
+
+class Pipeline:
+    """Folds records into runs, and keeps the runs.
+
+    Args:
+        epoch: the one that every summary is published under; it grows with each new beginning of the log.
+        writer: name of this worker process in page keys; None where no pages are kept.
+        prices: price table (R2), the default one if None.
+        owns: tells whether a run belongs to this partition; records of other runs are handed back
+            as misplaced. None: every run does.
+        takes_changes: whether the runs' changes are taken again and again; if not, scored trials that
+            changed are not noted, and those of all slots are taken.
+
+    Attributes:
+        as_of: greatest offset folded, -1 for none.
+        failed: runs that an exception set apart; a worker takes them out once it has written that down.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int = 1,
+        writer: str | None = None,
+        prices: PriceTable | None = None,
+        owns: Callable[[str], bool] | None = None,
+        takes_changes: bool = True,
+    ) -> None:
+        self.as_of = -1
+        self.failed: dict[str, Failure] = {}
+        self._epoch = epoch
+        self._writer = writer
+        self._prices = prices or PriceTable.default()
+        self._made_with = made_with(self._prices)
+        self._owns = owns
+        self._takes_changes = takes_changes
+        self._runs: dict[str, Run] = {}
+        self._closed: set[str] = set()
+        self._held: set[str] = set()
+
+    def fold(self, records: Iterable[LogRecord]) -> Folded:
+        """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
+        folded = Folded()
+        for record in records:
+            folded.records += 1
+            self.as_of = max(self.as_of, record.offset)
+            event = decoded(record, folded)
+            if event is None:
+                continue
+            run = self._runs.get(event.run_id) or self._run_of(event, record, folded)
+            if run is None:
+                continue
+            try:
+                effect = run.join(event, record.value or b"", record.offset, record.timestamp)
+            except Exception as error:
+                self.fail(event.run_id, error, record)
+                folded.touched.discard(event.run_id)
+            else:
+                folded.joined(event.run_id, effect)
+        return folded
+
+    def load_page(self, key: str, value: bytes, *, settled_to: int = 0) -> None:
+        """Join a state page of any writer, in any order, any number of times; see :meth:`Run.load_page`.
+
+        An exception sets the run of the page apart.
+
+        Raises:
+            PageFromTheFuture: a newer version wrote it.
+        """
+        run_id = run_of_page(key)
+        if run_id in self._held:
+            return
+        run = self._begun(run_id)
+        try:
+            run.load_page(key, value, settled_to=settled_to)
+            self.as_of = max(self.as_of, run.state.state_version)
+        except PageFromTheFuture:
+            raise
+        except Exception as error:
+            self.fail(run_id, error)
+
+    def loaded(self) -> None:
+        """All pages are loaded: they are saved already, so nothing of them is out of date."""
+        for run_id, run in list(self._runs.items()):
+            try:
+                run.loaded()
+            except Exception as error:
+                self.fail(run_id, error)
+
+    def runs(self) -> list[str]:
+        """Ids of the runs that this pipeline knows, deleted ones included, closed ones not."""
+        return list(self._runs)
+
+    def knows(self, run_id: str) -> bool:
+        """True for the runs that `runs` names."""
+        return run_id in self._runs
+
+    def run(self, run_id: str) -> Run:
+        """A run that this pipeline knows."""
+        return self._runs[run_id]
+
+    def fail(self, run_id: str, error: Exception, record: LogRecord | None = None) -> None:
+        """Set a run apart: something was raised while it was folded, summarised or saved.
+
+        Nothing that is in memory of it can be trusted any more.
+        """
+        run = self._runs.get(run_id)
+        self.adopt(Failure.of(run_id, error, record, -1 if run is None else run.state.state_version))
+
+    def adopt(self, failure: Failure) -> None:
+        """Set a run apart for a reason that is known already; the first one counts."""
+        self.failed.setdefault(failure.run_id, failure)
+        self.hold(failure.run_id)
+
+    def hold(self, run_id: str) -> None:
+        """Drop what is in memory of a run; its records are counted and not folded from now on."""
+        self._runs.pop(run_id, None)
+        self._closed.discard(run_id)
+        self._held.add(run_id)
+
+    def holds(self, run_id: str) -> bool:
+        """True for a run that is set apart."""
+        return run_id in self._held
+
+    def delete(self, run_id: str, revision: int) -> None:
+        """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
+        self._begun(run_id).state.delete(revision)
+
+    def close(self, run_id: str) -> list[str]:
+        """Forget a run that is saved and published; its records are handed back. The keys of its pages."""
+        self._closed.add(run_id)
+        return self._runs.pop(run_id).page_keys()
+
+    def empty_copy(self, name: str, owns: Callable[[str], bool]) -> Pipeline:
+        """An empty pipeline like this one; as a writer of pages it has that name behind this one's."""
+        return Pipeline(epoch=self._epoch, writer=f"{self._writer}.{name}", prices=self._prices, owns=owns)
+
+    def adopt_run(self, run_id: str, other: Pipeline) -> None:
+        """Take a closed run over from another pipeline; a new one begins if that does not know it."""
+        self._closed.discard(run_id)
+        self._held.discard(run_id)
+        if run_id in other._runs:
+            self._runs[run_id] = other._runs[run_id]
+
+    def _run_of(self, event: AnyEvent | PlainEvent, record: LogRecord, folded: Folded) -> Run | None:
+        """The run of the first event of a run, begun; None, and why is noted, if it is not to be folded."""
+        run_id = event.run_id
+        if self._owns is not None and not self._owns(run_id):
+            folded.misplaced.append((record, run_id))
+        elif run_id in self._closed:
+            folded.of_closed.append((record, run_id))
+        elif run_id in self._held:
+            folded.held += 1
+            if isinstance(event, RunDeleted):
+                folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
+        else:
+            return self._begun(run_id)
+        return None
+
+    def _begun(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = Run(
+                run_id,
+                prices=self._prices,
+                epoch=self._epoch,
+                made_with=self._made_with,
+                writer=self._writer,
+                takes_changes=self._takes_changes,
+            )
+        return run
+
+
+# -----------------------------------------------------------------------------
+# Fold a file or a finished log: the same answer as the worker gives, without a broker.
+
+
+BATCH = 1_000
+"""Records that are folded at once."""
+
+After: TypeAlias = Callable[[Pipeline, Sequence[LogRecord], Folded], None]
+"""Called after records were folded, with what folding them did."""
+
+
+class CannotBeFolded(Exception):
+    """An exception sets the run apart; nothing can be said of it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(
+            f"run {failure.run_id!r} cannot be folded: {failure.reason}. Its events are kept as they are; "
+            "please report it, and try again after an upgrade"
+        )
+
+
+class NoSuchRun(Exception):
+    """A file of events holds no such run, or several without a choice."""
+
+    def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
+        shown = ", ".join(known[:5])
+        if not known:
+            text = "the file holds no run. `streamer fold` says what is wrong with its lines"
+        elif run_id is None:
+            text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
+        else:
+            close = get_close_matches(run_id, known, n=5, cutoff=0.4)
+            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
+            text = f"the file holds no run {run_id!r}. {hint}"
+        super().__init__(text)
+        self.known = known
+
+
+@dataclass(slots=True)
+class Folding:
+    """The result of a fold.
+
+    Attributes:
+        pipeline: the state of every run, to look deeper into.
+        counts: records by what they did, over everything folded; its lists stay empty.
+        rejected: how many records were rejected.
+        exits: see :func:`fold_records`.
+    """
+
+    pipeline: Pipeline
+    counts: Folded = field(default_factory=Folded)
+    rejected: int = 0
+    exits: bool = False
+
+    @property
+    def failed(self) -> list[Failure]:
+        """Runs that could not be folded or summarised, by id; they have no results."""
+        return [failure for _, failure in sorted(self.pipeline.failed.items())]
+
+    def runs(self) -> list[str]:
+        """Ids of the runs that exist, sorted."""
+        return sorted(run_id for run_id in self.pipeline.runs() if self.pipeline.run(run_id).state.exists)
+
+    def chosen(self, run_id: str | None) -> str:
+        """The run of this id, or the only one there is.
+
+        Raises:
+            NoSuchRun: there is none of this id, or several without a choice.
+            CannotBeFolded: an exception sets it apart.
+        """
+        known, failed = self.runs(), self.pipeline.failed
+        if run_id in failed or (failed and not known):
+            raise CannotBeFolded(failed[run_id or next(iter(failed))])
+        if run_id is None and len(known) == 1:
+            return known[0]
+        if run_id is None or run_id not in known:
+            raise NoSuchRun(run_id, known)
+        return run_id
+
+    def summaries(self) -> Iterator[SummaryChange]:
+        """Every summary of every run; by run, agents and tiers by name, the run itself last."""
+        for run_id in self.runs():
+            yield from self.summaries_of(run_id)
+
+    def summaries_of(self, run_id: str) -> list[SummaryChange]:
+        """Every summary of a run; [] if an exception sets the run apart."""
+        with _no_garbage_collection(for_good=self.exits):
+            try:
+                return self.pipeline.run(run_id).summaries()
+            except Exception as error:
+                self.pipeline.fail(run_id, error)
+                return []
+
+
+def fold_records(
+    records: Iterable[LogRecord],
+    *,
+    prices: PriceTable | None = None,
+    epoch: int = 1,
+    owns: Callable[[str], bool] | None = None,
+    on_rejected: Callable[[Rejected], None] | None = None,
+    as_of: Position | None = None,
+    step: int = BATCH,
+    after: After | None = None,
+    takes_changes: bool = False,
+    exits: bool = False,
+) -> Folding:
+    """Fold records, in any order and any number of copies. For runs that fail see `failed`.
+
+    Args:
+        records: read once, in batches; they are not kept.
+        prices: price table (R2), the default one if None.
+        epoch: the one that the summaries carry.
+        owns: only runs of which this is true of their id; every run if None.
+        on_rejected: called with every record that could not be folded.
+        as_of: fold those at or before this position; they are of one partition, or of a file, in its order.
+        step: so many records are folded at once.
+        after: called after each step.
+        takes_changes: see :class:`~streamer.folding.fold.Pipeline`.
+        exits: the process ends once it has printed the result, so it never looks through it for garbage.
+
+    Raises:
+        BadPosition: the records cannot be folded up to that position. Without `as_of` nothing is raised.
+    """
+    pipeline = Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes)
+    folding = Folding(pipeline, exits=exits)
+    left = iter(records if as_of is None else up_to(records, as_of))
+    with _no_garbage_collection(for_good=exits):
+        while batch := list(islice(left, step)):
+            folded = pipeline.fold(batch)
+            _add(folding.counts, folded)
+            folding.rejected += len(folded.rejections)
+            if on_rejected is not None:
+                for rejected in folded.rejections:
+                    on_rejected(rejected)
+            if after is not None:
+                after(pipeline, batch, folded)
+    return folding
+
+
+@contextmanager
+def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
+    """Folding leaves no cycles behind, and looking for some takes a sixth of the time.
+
+    Args:
+        for_good: what there is afterwards is never looked through, nor freed if it is garbage.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if for_good:
+            gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def _add(total: Folded, folded: Folded) -> None:
+    for name in (
+        "records",
+        "counted",
+        "duplicates",
+        "superseded",
+        "ignored",
+        "held",
+        "unknown_fields",
+        "missing_times",
+    ):
+        setattr(total, name, getattr(total, name) + getattr(folded, name))

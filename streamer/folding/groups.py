@@ -1,0 +1,634 @@
+"""One group of trials: an agent:model, a tier, an agent:model within a tier.
+
+A group is a value: `of` some trials, `merge` and its inverse `unmerge`. Trials that came together are one
+group, which is merged into every group that they count in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Protocol, Self, TypeVar
+
+from streamer.folding.score import NOP, Scored, cost_of_pass
+from streamer.folding.score.formulacode import FormulaCodeScore
+from streamer.folding.slots import GroupId, SlotKey, groups_of
+from streamer.schemas.events import ADVANTAGES
+from streamer.schemas.summaries import GradeBasis
+from streamer.schemas.wire import json_count, json_number
+from streamer.statistics.ability import PassAtK
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import ExactSum
+
+# -----------------------------------------------------------------------------
+# FormulaCode's running sums of one group: the specification's run-level table, exact and removable.
+
+
+_FORMULACODE_COUNTS = (
+    "trials",
+    "failures",
+    "fallbacks",
+    "claimed",
+    "num_benchmarks",
+    "num_valid_benchmarks",
+    "with_benchmarks",
+)
+
+
+class FormulaCodeSums:
+    """Sums over trials that carry FormulaCode's sections. `merge` and `unmerge` are inverse.
+
+    Attributes:
+        trials: how many.
+        failures: how many of them failed.
+        fallbacks, claimed: how many have advantages by the fallback, or claimed ones.
+        num_benchmarks, num_valid_benchmarks: of all trials together.
+        with_benchmarks: how many count with benchmarks.
+        speedup: of the trials that have one.
+        speedup_percentage: likewise (F8).
+        advantages: level to the advantages of the trials that have them.
+        logs: level to log(1 + advantage) of those above -1 (F7).
+    """
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.failures = 0
+        self.fallbacks = 0
+        self.claimed = 0
+        self.num_benchmarks = 0
+        self.num_valid_benchmarks = 0
+        self.with_benchmarks = 0
+        self.speedup = ExactSum()
+        self.speedup_percentage = ExactSum()
+        self.advantages = {name: ExactSum() for name in ADVANTAGES}
+        self.logs = {name: ExactSum() for name in ADVANTAGES}
+
+    @classmethod
+    def of(cls, scores: Sequence[FormulaCodeScore], *, failures: int) -> FormulaCodeSums:
+        """The sums of some trials, of which so many failed."""
+        sums = cls()
+        if not scores:
+            return sums
+        sums.trials, sums.failures = len(scores), failures
+        sums.fallbacks = sum(score.fallback for score in scores)
+        sums.claimed = sum(score.claimed for score in scores)
+        sums.num_benchmarks = sum(score.num_benchmarks for score in scores)
+        sums.num_valid_benchmarks = sum(score.num_valid_benchmarks for score in scores)
+        sums.with_benchmarks = sum(score.num_benchmarks > 0 for score in scores)
+        sums.speedup.extend([score.task_speedup for score in scores if score.task_speedup is not None])
+        percentages = [score.speedup_percentage for score in scores]
+        sums.speedup_percentage.extend([known for known in percentages if known is not None])
+        levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
+        for name, level in zip(ADVANTAGES, levels, strict=False):  # there are no levels of nothing
+            known = [advantage for advantage in level if advantage is not None]
+            sums.advantages[name].extend(known)
+            sums.logs[name].extend([math.log(1.0 + advantage) for advantage in known if advantage > -1.0])
+        return sums
+
+    def merge(self, other: FormulaCodeSums) -> None:
+        """Count in all trials of the other, which stays as it is."""
+        for name in _FORMULACODE_COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for mine, theirs in self._sums(other):
+            mine.merge(theirs)
+
+    def unmerge(self, other: FormulaCodeSums) -> None:
+        """Undo one `merge` of the other."""
+        for name in _FORMULACODE_COUNTS:
+            setattr(self, name, getattr(self, name) - getattr(other, name))
+        for mine, theirs in self._sums(other):
+            mine.unmerge(theirs)
+
+    def _sums(self, other: FormulaCodeSums) -> Iterator[tuple[ExactSum, ExactSum]]:
+        """Each sum beside the other's."""
+        yield self.speedup, other.speedup
+        yield self.speedup_percentage, other.speedup_percentage
+        for name in ADVANTAGES:
+            yield self.advantages[name], other.advantages[name]
+            yield self.logs[name], other.logs[name]
+
+    def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
+        """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
+        total = FormulaCodeSums()
+        for sums in (self, other):
+            total.merge(sums)
+        total.speedup.extend([1.0] * unmeasured_failures)
+        return total
+
+    def minus(self, other: FormulaCodeSums) -> FormulaCodeSums:
+        """The sums without those of some of the trials."""
+        rest = FormulaCodeSums()
+        rest.merge(self)
+        rest.unmerge(other)
+        return rest
+
+    def body(
+        self,
+        success_rate: float | None,
+        mean_cost: float | None,
+        trajectory_length: float | None,
+        *,
+        nop: bool,
+    ) -> dict[str, Any]:
+        """The agent's numbers under the specification's own names, and what each rests on."""
+        means = {name: held.mean() for name, held in self.advantages.items()}
+        gmeans = {name: json_number(self._gmean(name)) for name in ADVANTAGES}
+        return {name: json_number(mean) for name, mean in means.items()} | {
+            "mean_speedup": json_number(self.speedup.mean()),
+            "mean_success_rate": json_number(success_rate),
+            "num_benchmarks": json_count(self.num_benchmarks),
+            "num_valid_benchmarks": json_count(self.num_valid_benchmarks),
+            "mean_cost_per_task": json_number(mean_cost),
+            "cost_weighted_advantage": json_number(_cost_weighted(means[ADVANTAGES[0]], mean_cost)),
+            "mean_trajectory_length": json_number(trajectory_length),
+            "agent_advantages_gmean": None if nop else gmeans,
+            "fallbacks": self.fallbacks,
+            "claimed": self.claimed,
+            "coverage": {
+                "task_speedup": self.speedup.count,
+                "agent_advantage": self.advantages[ADVANTAGES[0]].count,
+            },
+        }
+
+    def _gmean(self, name: str) -> float | None:
+        """gmean(1 + a) - 1 where every 1 + a > 0, else the arithmetic mean (F7)."""
+        mean_log = self.logs[name].mean()
+        if mean_log is None or self.logs[name].count < self.advantages[name].count:
+            return self.advantages[name].mean()
+        return math.exp(mean_log) - 1.0
+
+
+def _cost_weighted(advantage: float | None, mean_cost: float | None) -> float | None:
+    """Mean advantage / mean cost, the numbers beside it; 0 if the cost is 0, None if one is unknown (R25)."""
+    if advantage is None or mean_cost is None:
+        return None
+    return advantage / mean_cost if mean_cost > 0 else 0.0
+
+
+# -----------------------------------------------------------------------------
+# One group of trials: an agent:model, a tier, an agent:model within a tier.
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Statistic")
+
+Owner = tuple[str, str, str | None]
+"""(agent, model, tier)."""
+
+COMPOSITE = "composite_score"
+
+DISTRIBUTED = (
+    "pass_rate",
+    "impl_rate",
+    COMPOSITE,
+    "cost_usd",
+    "cost_of_pass",
+    "duration_seconds",
+    "input_tokens",
+    "output_tokens",
+)
+"""Numbers of a score that get statistics."""
+
+SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
+"""Numbers of which only sum and count are kept."""
+
+_GROUP_COUNTS = ("trials", "resolved", "no_verdict", "infrastructure_failures", "passes_with_cost")
+
+_COUNTERS = ("failure_modes", "subtests", "owners")
+
+
+class GroupState:
+    """State of one group; `group_body` says what its summary has.
+
+    Attributes:
+        trials: how many.
+        resolved: how many are resolved.
+        no_verdict: how many have no verdict (R19).
+        infrastructure_failures: how many are unresolved because the infrastructure failed.
+        passes_with_cost: how many succeeded at a known cost (R14).
+        superseded, conflicts: losers and conflicts of its slots; these are set, not merged.
+        failure_modes: trials by failure mode.
+        subtests: trials by subtest.
+        owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
+        distributions: metric to its values.
+        sums: metric to its sum.
+        named: named metric to its values (R30).
+        pass_at_k: the attempts.
+        formulacode: sums over the trials that carry FormulaCode's sections.
+    """
+
+    __slots__ = (
+        *_GROUP_COUNTS,
+        *_COUNTERS,
+        "conflicts",
+        "distributions",
+        "formulacode",
+        "named",
+        "pass_at_k",
+        "sums",
+        "superseded",
+    )
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.resolved = 0
+        self.no_verdict = 0
+        self.infrastructure_failures = 0
+        self.passes_with_cost = 0
+        self.superseded = 0
+        self.conflicts = 0
+        self.failure_modes: Counter[str] = Counter()
+        self.subtests: Counter[str] = Counter()
+        self.owners: Counter[Owner] = Counter()
+        self.distributions = {metric: Distribution() for metric in DISTRIBUTED}
+        self.sums = {metric: ExactSum() for metric in SUMMED}
+        self.named: dict[str, Distribution] = {}
+        self.pass_at_k = PassAtK()
+        self.formulacode = FormulaCodeSums()
+
+    @classmethod
+    def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Self:
+        """The state of some trials."""
+        group = cls()
+        keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
+        group.trials = len(trials)
+        group.resolved = sum(scored.resolved is True for scored in scores)
+        group.no_verdict = sum(scored.resolved is None for scored in scores)
+        group.infrastructure_failures = sum(scored.infrastructure_failure for scored in scores)
+        group.passes_with_cost = sum(scored.success for scored in scores if scored.cost_usd is not None)
+        group.failure_modes.update(_known(scores, "failure_mode"))
+        group.subtests.update(_known(keys, "subtest"))
+        group.owners.update((key.agent, key.model, key.tier) for key in keys)
+        for metric, held in group.distributions.items():
+            held.extend(_known(scores, metric))
+        for metric, total in group.sums.items():
+            total.extend(_known(scores, metric))
+        named: dict[str, list[float]] = {}
+        for measured in _known(scores, "metrics"):
+            for name, value in measured.items():
+                named.setdefault(name, []).append(value)
+        group.named = {name: Distribution.of(values) for name, values in named.items()}
+        group.pass_at_k = PassAtK.of((key.task_id, scored.resolved is True) for key, scored in trials)
+        group.formulacode = FormulaCodeSums.of(
+            _known(scores, "formulacode"),
+            failures=sum(not scored.success for scored in scores if scored.formulacode is not None),
+        )
+        return group
+
+    def merge(self, other: GroupState) -> None:
+        """Count in all trials of another group, which stays as it is."""
+        self._change(other, 1)
+
+    def unmerge(self, other: GroupState) -> None:
+        """Undo one `merge` of the other.
+
+        Raises:
+            StatsError: a trial is not there; the group is then of no use any more.
+        """
+        self._change(other, -1)
+
+    def _change(self, other: GroupState, sign: int) -> None:
+        for name in _GROUP_COUNTS:
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
+        for name in _COUNTERS:
+            count_all(getattr(self, name), getattr(other, name), sign)
+        for metric, held in other.distributions.items():
+            if held.count or held.nans:
+                change(self.distributions[metric], held, sign)
+        for metric, total in other.sums.items():
+            if total.count:
+                change(self.sums[metric], total, sign)
+        for name, held in list(other.named.items()):
+            change(self.named.setdefault(name, Distribution()), held, sign)
+            if not (self.named[name].count or self.named[name].nans):
+                del self.named[name]
+        change(self.pass_at_k, other.pass_at_k, sign)
+        if other.formulacode.trials:
+            change(self.formulacode, other.formulacode, sign)
+
+    @property
+    def failures(self) -> int:
+        """Trials that did not succeed (R20)."""
+        return self.trials - self.passes
+
+    @property
+    def passes(self) -> int:
+        """Trials that succeeded (R20)."""
+        return int(self.distributions["pass_rate"].total())
+
+    def grade_basis(self, judged: bool | None) -> GradeBasis | None:
+        """What the grade rests on (R13); None: there is no trial.
+
+        Args:
+            judged: what the plan says; None: as seen.
+        """
+        if not self.trials:
+            return None
+        seen = self.distributions["impl_rate"].count > 0
+        return "composite_median" if (seen if judged is None else judged) else "mean_pass_rate"
+
+    def grade_score(self, judged: bool | None) -> float | None:
+        """The number that the grade rests on (R13); None while a judged group has no score."""
+        basis = self.grade_basis(judged)
+        if basis == "composite_median":
+            return self.distributions[COMPOSITE].median()
+        return self.distributions["pass_rate"].mean() if basis else None
+
+    def cost_of_pass(self) -> float | None:
+        """Known cost per pass in USD, rounded once (R14); None of no trial."""
+        if not self.trials:
+            return None
+        paid = self.passes_with_cost
+        return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
+
+
+def _known(items: Sequence[Any], name: str) -> list[Any]:
+    """The values that the items have under a name, without those that are None."""
+    column = list(map(attrgetter(name), items))
+    return [value for value in column if value is not None] if None in column else column
+
+
+class Statistic(Protocol):
+    """A statistic that others of its kind can be merged into."""
+
+    def merge(self, other: Self, /) -> None:
+        """Count in all that the other holds."""
+
+    def unmerge(self, other: Self, /) -> None:
+        """Undo one `merge` of the other."""
+
+
+def change(held: S, part: S, sign: int) -> None:
+    """Merge a part (`sign` 1), or undo that (-1)."""
+    if sign > 0:
+        held.merge(part)
+    else:
+        held.unmerge(part)
+
+
+def count(counter: Counter[T], item: T, times: int) -> None:
+    """Count an item so many times more, or fewer where that is negative; nothing is kept at zero."""
+    counter[item] += times
+    if not counter[item]:
+        del counter[item]
+
+
+def count_all(counter: Counter[T], others: Counter[T], sign: int) -> None:
+    """Count in what another counter has (`sign` 1), or take it back (-1); nothing is kept at zero."""
+    for item, times in list(others.items()):
+        count(counter, item, sign * times)
+
+
+def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict[str, int | float | None]:
+    """Share of resolved trials: of all, and of those that the infrastructure did not fail."""
+    left = trials - infrastructure_failures
+    return {
+        "accuracy": resolved / trials if trials else None,
+        "accuracy_excluding_infrastructure": resolved / left if left else None,
+        "infrastructure_failures": infrastructure_failures,
+    }
+
+
+# -----------------------------------------------------------------------------
+# Counting: scored trials in the groups and the totals of a run, many at once.
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Outcome of one trial: a slot of its own, or all sub-trials of a trial group (R10).
+
+    Attributes:
+        task_id: the task.
+        tier: the prompt tier; None where there is none.
+        resolved: the verdict, None without one (R19).
+        failure_mode: of the sub-trial that decides.
+        speedup_percentage: FormulaCode's, of the sub-trial that decides; None where not measured (F8).
+        compared: False if only baselines took part; such a trial is left out of pass@k (R4).
+        infrastructure_failure: it is unresolved because the infrastructure failed.
+        with_benchmarks: the sub-trial that decides counts with benchmarks.
+        unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
+    """
+
+    task_id: str
+    tier: str | None
+    resolved: bool | None
+    failure_mode: str | None
+    speedup_percentage: float | None
+    compared: bool
+    infrastructure_failure: bool
+    with_benchmarks: bool
+    unmeasured_failure: bool
+
+
+SEVERAL = ("", "")
+"""Agent and model of a trial in which several took part; no agent has an empty name."""
+
+_SUMMED = {
+    "cost_usd": "cost_usd",
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_write_tokens": "cache_write",
+}
+_COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
+
+
+class RunTotals:
+    """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
+
+    Attributes:
+        owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
+            those of baselines. pass@k stands where all are the same (R11).
+        attempts: of all trials.
+        pass_at_k: the attempts of trials in which not only baselines took part (R4).
+        with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
+    """
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.resolved = 0
+        self.no_verdict = 0
+        self.infrastructure_failures = 0
+        self.with_benchmarks = 0
+        self.unmeasured_failures = 0
+        self.slots = 0
+        self.with_formulacode = 0
+        self.failure_modes: Counter[str] = Counter()
+        self.owners: Counter[Owner] = Counter()
+        self.covered: Counter[str] = Counter()
+        self.attempts = PassAtK()
+        self.pass_at_k = PassAtK()
+        self.speedup_percentage = ExactSum()
+        self.sums = {metric: ExactSum() for metric in _SUMMED}
+
+    def count_outcome(self, outcome: Outcome, sign: int) -> None:
+        """Count a trial (`sign` 1) or take it back (-1)."""
+        self.trials += sign
+        self.resolved += sign * (outcome.resolved is True)
+        self.no_verdict += sign * (outcome.resolved is None)
+        self.infrastructure_failures += sign * outcome.infrastructure_failure
+        self.with_benchmarks += sign * outcome.with_benchmarks
+        self.unmeasured_failures += sign * outcome.unmeasured_failure
+        if outcome.failure_mode is not None:
+            count(self.failure_modes, outcome.failure_mode, sign)
+        if outcome.speedup_percentage is not None:
+            change(self.speedup_percentage, ExactSum.of([outcome.speedup_percentage]), sign)
+        attempts = PassAtK.of([(outcome.task_id, outcome.resolved is True)])
+        self._count_attempts(attempts, sign, compared=outcome.compared)
+        if outcome.compared:
+            count(self.owners, (*SEVERAL, outcome.tier), sign)
+
+    def count_trials(self, group: GroupState, sign: int, owner: Owner, *, compared: bool) -> None:
+        """Count trials of their own of one agent:model in one tier, or take them back.
+
+        Args:
+            compared: the agent is no baseline.
+        """
+        self.trials += sign * group.trials
+        self.resolved += sign * group.resolved
+        self.no_verdict += sign * group.no_verdict
+        self.infrastructure_failures += sign * group.infrastructure_failures
+        self.with_benchmarks += sign * group.formulacode.with_benchmarks
+        if owner[0] != NOP:
+            self.unmeasured_failures += sign * (group.failures - group.formulacode.failures)
+        count_all(self.failure_modes, group.failure_modes, sign)
+        change(self.speedup_percentage, group.formulacode.speedup_percentage, sign)
+        self._count_attempts(group.pass_at_k, sign, compared=compared)
+        if compared:
+            count(self.owners, owner, sign * group.trials)
+
+    def count_spent(self, group: GroupState, sign: int) -> None:
+        """Count what slots spend (`sign` 1) or take it back (-1)."""
+        self.slots += sign * group.trials
+        self.with_formulacode += sign * group.formulacode.trials
+        for metric, held in self.sums.items():
+            change(held, group.sums.get(metric) or group.distributions[metric].finite, sign)
+        for metric in _COVERED:
+            counted = group.sums.get(metric) or group.distributions[metric]
+            self.covered[metric] += sign * counted.count
+
+    def _count_attempts(self, attempts: PassAtK, sign: int, *, compared: bool) -> None:
+        change(self.attempts, attempts, sign)
+        if compared:
+            change(self.pass_at_k, attempts, sign)
+
+    def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
+        """The run summary's fields that come from these totals."""
+        cost = self.sums["cost_usd"]
+        return {
+            "trials": self.trials,
+            "tasks": self.attempts.tasks,
+            "resolved": self.resolved,
+            "unresolved": self.trials - self.resolved,
+            "no_verdict": self.no_verdict,
+            **accuracies(self.resolved, self.trials, self.infrastructure_failures),
+            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks)
+            if len(self.owners) <= 1
+            else None,
+            "total_cost": json_number(cost.total()) if cost.count else None,
+            "tokens": {
+                name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
+                for metric, name in _SUMMED.items()
+                if name != metric
+            },
+            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
+            "failure_modes": dict(self.failure_modes),
+            "coverage": {metric: held.count for metric, held in self.sums.items()}
+            | {metric: self.covered[metric] for metric in _COVERED},
+        }
+
+    def _mean_speedup_percentage(self) -> float | None:
+        """Mean over the trials that have one (F8).
+
+        Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0
+        (R21). Without any benchmarks the percentages are those of the old result format, as it has them.
+        """
+        total = ExactSum()
+        total.merge(self.speedup_percentage)
+        if self.with_benchmarks:
+            total.extend([0.0] * self.unmeasured_failures)
+        return total.mean()
+
+
+Cell = tuple[str, str, str | None, bool]
+"""(agent, model, tier, whether a trial of its own): trials that count in the same groups and totals."""
+
+Waiting = dict[Cell, list[tuple[SlotKey, Scored]]]
+
+_MOST_WAITING = 16_384
+"""Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run."""
+
+
+class Counts:
+    """Groups and totals, and the scored trials that wait to be counted in them.
+
+    Counting many trials at once costs a tenth of counting each as it comes, so trials wait until `count`.
+
+    Attributes:
+        groups: those that had trials at the last `count`.
+        totals: as of the last `count`.
+        waiting: how many trials wait.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: it will be counted again."""
+        self.groups: dict[GroupId, GroupState] = {}
+        self.totals = RunTotals()
+        self._entered: Waiting = {}
+        self._left: Waiting = {}
+        self.waiting = 0
+        self._marks: dict[GroupId, tuple[int, int]] = {}
+
+    def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to count."""
+        return self._wait(self._entered, key, scored, single=single)
+
+    def leave(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        """Take back exactly what one of the above counted; True if it is time to count."""
+        return self._wait(self._left, key, scored, single=single)
+
+    def _wait(self, waiting: Waiting, key: SlotKey, scored: Scored, *, single: bool) -> bool:
+        waiting.setdefault((key.agent, key.model, key.tier, single), []).append((key, scored))
+        self.waiting += 1
+        return self.waiting >= _MOST_WAITING
+
+    def mark(self, group_id: GroupId, superseded: int, conflicts: int) -> None:
+        """Count more, or fewer, losers and conflicts in a group."""
+        before = self._marks.get(group_id, (0, 0))
+        marks = self._marks[group_id] = (before[0] + superseded, before[1] + conflicts)
+        group = self.groups.get(group_id)
+        if group is not None:
+            group.superseded, group.conflicts = marks
+
+    def count(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        """Count what waits; the groups that it changed."""
+        entered, left = self._entered, self._left
+        self._entered, self._left, self.waiting = {}, {}, 0
+        return self._count(entered, 1, is_baseline) | self._count(left, -1, is_baseline)
+
+    def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
+        changed: set[GroupId] = set()
+        for (agent, model, tier, single), trials in waiting.items():
+            part, baseline = GroupState.of(trials), is_baseline(agent)
+            if single:
+                self.totals.count_trials(part, sign, (agent, model, tier), compared=not baseline)
+            self.totals.count_spent(part, sign)
+            for group_id in groups_of(agent, model, tier, baseline=baseline):
+                self._count_in(group_id, part, sign)
+                changed.add(group_id)
+        return changed
+
+    def _count_in(self, group_id: GroupId, part: GroupState, sign: int) -> None:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = GroupState()
+            group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
+        change(group, part, sign)
+        if not group.trials:
+            del self.groups[group_id]

@@ -1,0 +1,429 @@
+"""The plan of a run: what `run_started` events say, joined field by field, and the trials it makes (R26)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from streamer.folding.groups import GroupState
+from streamer.folding.score import ORACLE, ScoringRules, grading_profile
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import GroupId, SlotKey
+from streamer.schemas.base import MAX_COUNT, UNKNOWN, model_of_agent, split_label
+from streamer.schemas.events import RunFinished, RunStarted
+from streamer.statistics.final import OrderKind
+
+# -----------------------------------------------------------------------------
+# The plan of a run: what `run_started` events say, joined field by field, and the trials it makes (R26).
+
+
+DEFAULT_BASELINE_TIER = "T0"
+RUNS_PER_TIER = 10
+"""Runs that the specification plans for a tier that no plan describes (R26)."""
+
+_NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
+
+_GROWING = frozenset({"tasks", "attempts"})
+"""Fields of which the first value counts too: trials that join later are no part of the first plan."""
+
+PlanRank = tuple[int, str]
+"""(revision, fingerprint) of the event that set a field; the greater decides."""
+
+
+class Plan:
+    """Join of every plan event of a run: per field, the greatest (revision, fingerprint) that set it.
+
+    The join is associative, commutative and idempotent, so the order of the events never matters.
+    """
+
+    def __init__(self) -> None:
+        self._fields: dict[str, tuple[PlanRank, Any]] = {}
+        self._labels: dict[str, tuple[PlanRank, str]] = {}
+        self._first: dict[str, tuple[PlanRank, Any]] = {}
+        self._finished: tuple[PlanRank, RunFinished] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._fields or self._labels or self._finished)
+
+    def join(self, event: RunStarted, fingerprint: str) -> bool:
+        """Take in a plan event; True if it now decides a field, even with the same value."""
+        standing = (event.revision, fingerprint)
+        changed = False
+        for name in event.model_fields_set - _NOT_PLAN:
+            value = getattr(event, name, None)
+            if value is not None and name in RunStarted.model_fields:
+                changed |= _join(self._fields, name, standing, value)
+                if name in _GROWING and event.plan_complete is not False:
+                    changed |= _join(self._first, name, standing, value, first=True)
+        for label, text in (event.labels or {}).items():
+            changed |= _join(self._labels, label, standing, text)
+        return changed
+
+    def finish(self, event: RunFinished, fingerprint: str) -> bool:
+        """Take in the end of the run; True if it changed anything."""
+        standing = (event.revision, fingerprint)
+        if self._finished and self._finished[0] >= standing:
+            return False
+        self._finished = (standing, event)
+        return True
+
+    def get(self, name: str) -> Any:
+        """Value of a plan field, None where no event set it."""
+        entry = self._fields.get(name)
+        return entry[1] if entry else None
+
+    def first(self, name: str) -> Any:
+        """Value of `tasks` or `attempts` in the first complete plan that set it, else what it is now."""
+        entry = self._first.get(name)
+        return entry[1] if entry else self.get(name)
+
+    def standings(self) -> set[PlanRank]:
+        """Standings of the events that still decide something."""
+        set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
+        held = {standing for standing, _ in set_by}
+        return held | ({self._finished[0]} if self._finished else set())
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {label: text for label, (_, text) in self._labels.items()}
+
+    @property
+    def finished(self) -> RunFinished | None:
+        return self._finished[1] if self._finished else None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether more of the plan is to come: it says so itself, and the run has not finished."""
+        return self.get("plan_complete") is False and self._finished is None
+
+    @property
+    def task_count(self) -> int | None:
+        tasks = self.get("tasks")
+        return len(set(tasks)) if isinstance(tasks, list) else tasks
+
+    @property
+    def attempts(self) -> int | None:
+        attempts: int | None = self.get("attempts")
+        return attempts
+
+    @property
+    def baseline_tier(self) -> str:
+        return self.get("baseline_tier") or DEFAULT_BASELINE_TIER
+
+    def agent_models(self) -> set[tuple[str, str]]:
+        """Planned agents and their models, named as slots name them; empty where the plan names none."""
+        labels = map(split_label, self.get("agent_models") or ())
+        return {(agent or UNKNOWN, model_of_agent(agent, model or UNKNOWN)) for agent, model in labels}
+
+    @property
+    def judged(self) -> bool | None:
+        """Whether trials have a judge's score; None: as seen (R13)."""
+        judged: bool | None = self.get("judged")
+        return judged
+
+    def scoring_rules(self, prices: PriceTable) -> ScoringRules:
+        """What the trials of the run are scored by."""
+        named = self.get("infrastructure_failures")
+        return ScoringRules(
+            prices,
+            grading_profile(self.get("grading_profile")),
+            frozenset(self.get("baselines") or ()),
+            None if named is None else frozenset(named),
+            self.get("harness"),
+            oracle_planned=any(agent.startswith(ORACLE) for agent, _ in self.agent_models()),
+        )
+
+    def trials_per_subtest(self) -> int | None:
+        """Planned trials of one agent:model in one subtest, None if tasks or attempts are not declared."""
+        if self.task_count is None or self.attempts is None:
+            return None
+        return self.task_count * self.attempts
+
+    def subtests(self, tier: str | None, seen: int) -> int:
+        """Subtests of a tier: declared, or those seen so far, at least one."""
+        declared = (self.get("subtests") or {}).get(tier)
+        return max(1, seen if declared is None else declared)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """What the plan of a run says of one group.
+
+    Attributes:
+        trials: planned trials of the group; None: not planned (R26).
+        declared: the same where the plan itself says all of it; None: part of it is assumed, or as seen.
+        undeclared: it would say all of it, but leaves out tiers or subtests that were seen.
+        attempts: planned attempts at each task; None: not planned.
+        tasks: planned tasks; None: not planned.
+        judged: whether trials get a judge's score; None: as seen (R13).
+        finished: the run has ended, so nothing is awaited any more.
+        incomplete: more of the plan is to come, so how many trials are missing is not known.
+    """
+
+    trials: int | None
+    declared: int | None
+    undeclared: bool
+    attempts: int | None
+    tasks: int | None
+    judged: bool | None
+    finished: bool
+    incomplete: bool
+
+    @property
+    def attempts_per_task(self) -> int | None:
+        """Planned trials at each task, all subtests together; None: not planned."""
+        return self.declared // self.tasks if self.declared and self.tasks else None
+
+
+class Denominators:
+    """Planned trials of each group of a run, from its plan and, where that is silent, from what was seen.
+
+    A tiered run whose plan says nothing is held to the specification's 10 runs per tier (R26); an
+    untiered one has no denominator (None). While a plan is not complete, nothing has one. A plan beyond
+    2**53 trials is held to 2**53: the tiers and agents that were seen are factors, and have no limit.
+
+    It answers for the run as it stands when it is made. What the answers share is worked out once: a plan
+    may name thousands of agents, and each of the run's groups asks.
+
+    Args:
+        plan: of the run.
+        groups: of the run, counted up to date.
+        is_baseline: tells whether an agent is one (R10).
+    """
+
+    def __init__(
+        self, plan: Plan, groups: Mapping[GroupId, GroupState], is_baseline: Callable[[str], bool]
+    ) -> None:
+        self._plan, self._groups, self._is_baseline = plan, groups, is_baseline
+        self._each = plan.trials_per_subtest()
+        self._complete = self._each is not None and plan.get("plan_complete") is not False
+        self._task_count = plan.task_count
+        self.incomplete = plan.is_incomplete
+        seen_tiers = {group.tier for group in groups if group.tier is not None}
+        self._tiers = set(plan.get("tiers") or seen_tiers)
+        self.labels = set(plan.get("agent_models") or ())
+        self._seen = {
+            (group.agent, group.model or "") for group in groups if group.tier is None and group.agent
+        }
+
+    def of_group(
+        self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
+    ) -> GroupPlan:
+        """What the plan says of a group with so many planned trials."""
+        plan, known = self._plan, None if self.incomplete else trials
+        facts = (plan.attempts, self._task_count, plan.judged, plan.finished is not None, self.incomplete)
+        return GroupPlan(known, declared, undeclared, *facts)
+
+    def group(self, group: GroupId) -> int | None:
+        """Any group but the run itself."""
+        if group.tier is None:
+            return self.agent_model(group.agent, group.model)
+        return self.tier(group.tier) if group.agent is None else self.agent_model_in_tier(group.tier)
+
+    def declared(self, group: GroupId) -> int | None:
+        """Any group but the run itself, where the plan is complete and names all that makes up its trials."""
+        return self.group(group) if self._complete and not self.undeclared(group) else None
+
+    def undeclared(self, group: GroupId) -> bool:
+        """Whether a complete plan leaves out tiers or subtests that were seen in such a group."""
+        if not self._complete:
+            return False
+        if group.tier is None and self._tiers and not self._plan.get("tiers"):
+            return True
+        tiers = {group.tier} if group.tier is not None else self._tiers
+        named = self._plan.get("subtests") or {}
+        return any(tier not in named and self._seen_subtests(tier) for tier in tiers)
+
+    def agent_model_in_tier(self, tier: str) -> int | None:
+        """One agent:model within one tier."""
+        return RUNS_PER_TIER if self._each is None else _product(self._each, self._subtests(tier))
+
+    def tier(self, tier: str) -> int | None:
+        """One tier, pooled over the agents that are compared."""
+        if self._each is None:
+            return RUNS_PER_TIER
+        return _product(self._each, self._subtests(tier), self._compared)
+
+    def subtest(self, *, pooled: bool) -> int | None:
+        """One subtest of a tier, of one agent:model or pooled; None where the plan is silent."""
+        if self._each is None:
+            return None
+        return _product(self._each, self._compared if pooled else 1)
+
+    def agent_model(self, agent: str | None, model: str | None) -> int | None:
+        """One agent:model over the whole run."""
+        if self._each is not None:
+            return _product(self._each, self._places)
+        return RUNS_PER_TIER * self._tiers_of[agent, model] or None
+
+    def run(self) -> int | None:
+        """All slots of the run, with its baselines; None where the plan does not say, or is not complete."""
+        if self._each is None or not self._planned or self.incomplete:
+            return None
+        return _product(self._each, self._places, len(self._planned))
+
+    @cached_property
+    def _tiers_of(self) -> Counter[tuple[str | None, str | None]]:
+        """In how many tiers each agent:model was seen."""
+        return Counter((group.agent, group.model) for group in self._groups if group.tier is not None)
+
+    @cached_property
+    def _planned(self) -> set[tuple[str, str]]:
+        if self.labels:
+            return self._plan.agent_models()
+        return self._seen
+
+    @cached_property
+    def _compared(self) -> int:
+        return max(1, sum(not self._is_baseline(agent) for agent, _ in self._planned))
+
+    @cached_property
+    def _places(self) -> int:
+        return sum(self._subtests(tier) for tier in self._tiers) if self._tiers else 1
+
+    def _subtests(self, tier: str) -> int:
+        return self._plan.subtests(tier, self._seen_subtests(tier))
+
+    def _seen_subtests(self, tier: str) -> int:
+        pooled = self._groups.get(GroupId(tier))
+        return len(pooled.subtests) if pooled else 0
+
+
+def _join(fields: dict[str, Any], name: str, standing: PlanRank, value: Any, first: bool = False) -> bool:
+    held = fields.get(name)
+    if held and (held[0] <= standing if first else held[0] >= standing):
+        return False
+    fields[name] = (standing, value)
+    return True
+
+
+def _product(*factors: int) -> int:
+    return min(prod(factors), MAX_COUNT)
+
+
+# -----------------------------------------------------------------------------
+# The queue in which a run starts its trials, as its plan tells it (inference 3).
+
+
+Entry = str | tuple[str, int]
+"""A task, or a task and an attempt."""
+
+
+class Queue:
+    """Where a run's trials stand in its queue, and which of them its first plan had.
+
+    Args:
+        run_id: the run, for ties.
+
+    Attributes:
+        kind: where the order comes from.
+        concurrency: trials that run at once; None: unknown.
+        difficulty: 0 to 1 by task.
+        places: entries of the first plan that are still planned; None: the plan has no order.
+    """
+
+    def __init__(self, run_id: str, plan: Plan) -> None:
+        self.run_id = run_id
+        self.kind = OrderKind(plan.get("order_kind") or OrderKind.UNKNOWN)
+        self.concurrency: int | None = plan.get("concurrency")
+        self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
+        self._growth = _Growth.of(plan)
+        order: list[Entry] | None = plan.get("order")
+        self._has_rounds = False
+        self._places = None if order is None else self._numbered(order)
+
+    @property
+    def places(self) -> int | None:
+        return None if self._places is None else len(self._places)
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the plan has other trials than its first version."""
+        return self._growth is not None
+
+    def place(self, key: SlotKey) -> int | None:
+        """Number of a slot's place, from 0; None: it has none in the plan's order.
+
+        All tiers and subtests of a task share a place. In an order of several rounds, a trial whose round is
+        named by its shard has none.
+        """
+        if key.shard and self._has_rounds:
+            return None
+        places = self._places or {}
+        return places.get((key.task_id, key.attempt), places.get(key.task_id))
+
+    def is_later(self, key: SlotKey) -> bool:
+        """Whether a trial joined the plan after its first version."""
+        return self._growth is not None and not self._growth.had(key.task_id, key.attempt)
+
+    def first_trials(self, planned: int) -> int | None:
+        """How many of the planned trials the first plan had; None: their names are not known."""
+        return planned if self._growth is None else self._growth.first_trials(planned)
+
+    def _numbered(self, order: Iterable[Entry]) -> dict[Entry, int]:
+        """Entry to its place; a task that comes again is its next attempt."""
+        attempts: dict[str, int] = {}
+        entries: list[Entry] = []
+        for entry in order:
+            if isinstance(entry, str):
+                attempts[entry] = attempts.get(entry, 0) + 1
+                entries.append((entry, attempts[entry]))
+            else:
+                entries.append((entry[0], entry[1]))
+        if max(attempts.values(), default=0) == 1:  # each task once: its attempts share the place
+            entries = [entry[0] if entry[0] in attempts else entry for entry in entries]
+        self._has_rounds = max(attempts.values(), default=0) > 1
+        kept = (entry for entry in entries if self._is_planned(entry))
+        return {entry: place for place, entry in enumerate(dict.fromkeys(kept))}
+
+    def _is_planned(self, entry: Entry) -> bool:
+        task, attempt = (entry, 1) if isinstance(entry, str) else entry
+        return self._growth is None or self._growth.keeps(task, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """A plan that is not the first one any more.
+
+    Attributes:
+        first, now: planned tasks then and now; None: their names are not known.
+        first_attempts, now_attempts: planned attempts at each task.
+    """
+
+    first: frozenset[str] | None
+    now: frozenset[str] | None
+    first_attempts: int
+    now_attempts: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Growth | None:
+        """None: the plan has as many trials as at first."""
+        tasks, now_tasks = plan.first("tasks"), plan.get("tasks")
+        attempts, now_attempts = plan.first("attempts") or 1, plan.attempts or 1
+        if (_names(tasks) or tasks, attempts) == (_names(now_tasks) or now_tasks, now_attempts):
+            return None
+        return cls(_names(tasks), _names(now_tasks), attempts, now_attempts)
+
+    def had(self, task: str, attempt: int) -> bool:
+        """Whether the first plan had a trial."""
+        return (self.first is None or task in self.first) and attempt <= self.first_attempts
+
+    def keeps(self, task: str, attempt: int) -> bool:
+        """Whether the first plan had a trial, and it was not withdrawn."""
+        planned = (self.now is None or task in self.now) and attempt <= self.now_attempts
+        return planned and self.had(task, attempt)
+
+    def first_trials(self, planned: int) -> int | None:
+        """How many of the planned trials the first plan had; None: their names are not known."""
+        if self.first is None or self.now is None or not self.now:
+            return None
+        attempts = min(self.first_attempts, self.now_attempts)
+        return planned * len(self.first & self.now) * attempts // (len(self.now) * self.now_attempts)
+
+
+def _names(tasks: list[str] | int | None) -> frozenset[str] | None:
+    return frozenset(tasks) if isinstance(tasks, list) else None

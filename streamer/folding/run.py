@@ -1,0 +1,598 @@
+"""One run: its state, its summaries and its state pages, and what of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from cramjam import DecompressionError, lz4
+
+from streamer.folding.pairs import Comparisons
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import (
+    NO_TIME,
+    RUN,
+    Effect,
+    InFlightChange,
+    PageChanges,
+    PageWrite,
+    RunChanges,
+    RunUpdate,
+    ScoredChange,
+    Slot,
+    SlotKey,
+    Start,
+    SummaryChange,
+    SummaryKind,
+    rfc3339,
+    slot_in_run,
+    slot_key,
+    slot_topic_key,
+)
+from streamer.folding.state import RunState
+from streamer.folding.summaries import Grades, Summaries, rescored
+from streamer.schemas.base import decode_id, encode_id
+from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
+from streamer.schemas.wire import DAMAGED, AnyTrial, PlainEvent, Reason, canonical_json, decode, plain_trial
+
+# -----------------------------------------------------------------------------
+# What a state page looks like: one JSON line, its header, then events as they were received, compressed.
+#
+# The header has the format's version `v`, the offset of the last event that the run had seen (`as_of`), and
+# the time of its latest event (`at`). For a page of slots it has one entry for each slot: the length of its
+# event, or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`) and starts (`s`).
+# For the page of the run itself: the lengths of the plan events (`plan`), and up to where it is deleted
+# (`deleted_to`).
+
+
+RUN_PAGE = 0
+PAGE_VERSION = 3
+READ_VERSIONS = (1, 2, 3)
+"""Version 1 had its events as they are, version 2 had no starts."""
+
+
+class PageError(ValueError):
+    """A page that this version cannot read. The message names the page and what to do."""
+
+
+class PageFromTheFuture(PageError):
+    """A page that a newer version wrote: the deployment's fault, not the run's."""
+
+
+def page_key(run_id: str, writer: str, number: int) -> str:
+    """Key of a page in the table: `RUN/WRITER/N`, the run percent-encoded."""
+    return f"{encode_id(run_id)}/{writer}/{number}"
+
+
+def run_of_page(key: str) -> str:
+    """The run that a page belongs to."""
+    return decode_id(key.split("/", 1)[0])
+
+
+def is_run_page(key: str) -> bool:
+    """True for the page with what concerns the run itself."""
+    return key.endswith(f"/{RUN_PAGE}")
+
+
+def written(header: dict[str, Any], raws: list[bytes]) -> bytes:
+    """A page with this header and these events."""
+    body = b"".join(raws)
+    head = orjson.dumps(header | {"v": PAGE_VERSION})
+    return b"%b\n%b" % (head, bytes(lz4.compress_block(body)) if body else b"")
+
+
+def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
+    """Header and events of a page; raises what reading JSON and lz4 raise, and PageError for its version."""
+    head, _, body = value.partition(b"\n")
+    header = orjson.loads(head)
+    if header["v"] not in READ_VERSIONS:
+        readable = ", ".join(map(str, READ_VERSIONS))
+        raise PageFromTheFuture(
+            f"has version {header['v']}, this worker reads {readable}. Upgrade the worker."
+        )
+    return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
+
+
+def seen_by(value: bytes) -> int:
+    """Offset of the last event that a page has seen."""
+    return int(orjson.loads(value.partition(b"\n")[0])["as_of"])
+
+
+def slots_on(value: bytes) -> list[SlotKey]:
+    """The slots on a page."""
+    header, body = opened(value)
+    entries = header.get("slots", ())
+    raws = (raw for raw in cut(body, map(length_of, entries)) if raw)
+    events = (plain_trial(raw) or decode(raw) for raw in raws)
+    keys = [slot_key(event) for event in events if isinstance(event, AnyTrial)]
+    return keys + [key_of(entry) for entry in entries if not isinstance(entry, int)]
+
+
+@lru_cache(maxsize=4)
+def events_on(value: bytes) -> list[bytes]:
+    """The events on a page; whoever looks at one looks at its neighbours next."""
+    header, body = opened(value)
+    return list(cut(body, map(length_of, header["slots"])))
+
+
+def cut(body: bytes, lengths: Iterable[int]) -> Iterator[bytes]:
+    """The events on a page, which follow each other without anything between them."""
+    offset = 0
+    for length in lengths:
+        yield body[offset : offset + length]
+        offset += length
+
+
+def length_of(entry: int | dict[str, Any]) -> int:
+    """Bytes of a slot's event, from its header entry."""
+    return entry if isinstance(entry, int) else int(entry["n"])
+
+
+def key_of(entry: dict[str, Any]) -> SlotKey:
+    """Key of a slot that is more than its event."""
+    return SlotKey(*entry["k"])
+
+
+# -----------------------------------------------------------------------------
+# State pages: how the slots of a run lie in the table `trials`.
+#
+# A page is one JSON line, its header, followed by events as they were received, one after the other and
+# compressed (lz4); once a page is full, the worker keeps their events there alone. Page 0 holds what
+# concerns the run itself: plan events and the deletion marker. The other pages hold slots, at most
+# :data:`MAX_SLOTS` and about :data:`MAX_BYTES` each; a larger slot has a page of its own. A writer
+# rewrites only its own pages, so a writer that lost the run cannot overwrite another's; folding joins
+# all writers' copies of a slot.
+
+
+MAX_SLOTS = 64
+MAX_BYTES = 16 * 1024
+MAX_BYTES_AGAIN = 2 * 1024
+"""A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
+
+_SLOT_OVERHEAD_BYTES = 16
+_KNOWN_BYTES = 64
+"""For each loser, and for each start."""
+
+
+class StatePage:
+    """One page of slots as it was last written or read; slots that lie on it have their events here.
+
+    Attributes:
+        number: of this writer's page; None for one that another writer wrote.
+        keys: the slots that belong on it, in the order in which it was last written, then the new ones.
+        value: its bytes.
+        size: about how many bytes the slots take.
+    """
+
+    __slots__ = ("keys", "number", "size", "value")
+
+    def __init__(self, number: int | None, value: bytes = b"") -> None:
+        self.number = number
+        self.keys: list[SlotKey] = []
+        self.value = value
+        self.size = 0
+
+    def event(self, index: int) -> bytes:
+        """The event of the slot at that place."""
+        return events_on(self.value)[index]
+
+    def events(self) -> list[bytes]:
+        """The events of the slots on the page, in order."""
+        return events_on(self.value) if self.value else []
+
+
+class PageBook:
+    """One writer's pages of one run, and which pages of other writers exist beside them."""
+
+    def __init__(self, run: RunState, writer: str) -> None:
+        self.run = run
+        self.writer = writer
+        self._pages: dict[int, StatePage] = {}
+        self._foreign: dict[str, int] = {}
+        self._open: StatePage | None = None
+        self._next = RUN_PAGE + 1
+        self._has_run_page = False
+
+    def keys(self) -> list[str]:
+        """Every page that holds something of the run, other writers' included."""
+        own = [RUN_PAGE, *self._pages] if self._has_run_page else self._pages
+        return [*self._foreign, *map(self._key, own)]
+
+    def note_foreign(self, key: str, slots: int) -> None:
+        """A page of another writer was folded into the run; it held `slots` slots."""
+        self._foreign[key] = slots
+
+    def writes(self) -> list[PageWrite]:
+        """Take what is out of date. Values come first, tombstones after them.
+
+        The values must be acknowledged before the tombstones are sent: a tombstone removes a page
+        whose slots the values hold.
+        """
+        run, tombstones = self.run, []
+        changed = run.changes.take_pages()
+        if changed.everything or self._scattered():
+            tombstones = [*self._foreign, *map(self._key, self._pages)]
+            self._foreign, self._pages, self._open = {}, {}, None
+            for slot in run.slots.values():
+                slot.leave_page()
+            changed = PageChanges(dict.fromkeys(run.slots), plan=True, everything=True)
+        open_before = self._open
+        dirty, rewritten = self._placed(key for key in changed.slots if key in run.slots)
+        dirty |= self._repaged(rewritten)
+        writes = [PageWrite(self._key(number), self._slot_page(number)) for number in sorted(dirty)]
+        if open_before is not None and open_before is not self._open and open_before.number not in dirty:
+            self._let_go(open_before)
+        if changed.plan:
+            self._has_run_page = True
+            writes.insert(0, PageWrite(self._key(RUN_PAGE), self._run_page()))
+        return writes + [PageWrite(key, None) for key in tombstones]
+
+    def _key(self, number: int) -> str:
+        return page_key(self.run.run_id, self.writer, number)
+
+    def _scattered(self) -> bool:
+        """True if other writers left many more pages than their slots need: time to merge them."""
+        needed = len(self.run.slots) // MAX_SLOTS + 1
+        return len(self._foreign) > 16 + 4 * needed
+
+    def _placed(self, keys: Iterable[SlotKey]) -> tuple[set[int], set[int]]:
+        """Let each slot belong on a page: the pages to write, and those of them with slots from before."""
+        dirty, rewritten = set(), set()
+        slots = self.run.slots
+        for key in keys:
+            slot = slots[key]
+            page = slot.page
+            if isinstance(page, StatePage) and page.number is not None:
+                rewritten.add(page.number)
+            else:
+                if page is not None:
+                    slot.leave_page()
+                dirty.add(self._place(key, slot))
+        return dirty | rewritten, rewritten
+
+    def _place(self, key: SlotKey, slot: Slot) -> int:
+        """Number of the page that a slot belongs on from now on, which is on none."""
+        size, held = slot_bytes(slot), self._open
+        room = MAX_BYTES if held is None or not held.value else MAX_BYTES_AGAIN
+        if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > room:
+            held = self._open = self._pages[self._next] = StatePage(self._next)
+            self._next += 1
+        held.keys.append(key)
+        held.size += size
+        slot.page = held
+        return held.number or 0
+
+    def _repaged(self, rewritten: set[int]) -> set[int]:
+        """Take slots off pages that grew past their size; the pages that received them."""
+        moved: set[int] = set()
+        for number in rewritten:
+            page = self._pages[number]
+            self._take_off(page)
+            sizes = {key: slot_bytes(self.run.slots[key]) for key in page.keys}
+            page.size = sum(sizes.values())
+            while page.size > MAX_BYTES and len(page.keys) > 1:
+                key = max(page.keys, key=lambda key: sizes[key])
+                page.keys.remove(key)
+                page.size -= sizes[key]
+                self.run.slots[key].page = None
+                self._open = None if sizes[key] > MAX_BYTES else self._open
+                moved.add(self._place(key, self.run.slots[key]))
+        for number in moved - rewritten:
+            self._take_off(self._pages[number])
+        return moved
+
+    def _take_off(self, page: StatePage) -> None:
+        """Give the slots of a page that is about to be written their events back, all at once."""
+        if any(self.run.slots[key].on_page for key in page.keys):
+            for key, raw in zip(page.keys, page.events(), strict=False):
+                slot = self.run.slots[key]
+                if slot.on_page:
+                    slot.raw = raw
+
+    def _slot_page(self, number: int) -> bytes:
+        page = self._pages[number]
+        slots = [self.run.slots[key] for key in page.keys]
+        raws = [slot.raw for slot in slots]
+        entries = [_entry(*of_slot) for of_slot in zip(page.keys, slots, raws, strict=True)]
+        page.value = self._encode({"slots": entries}, raws)
+        if page is not self._open:
+            self._let_go(page)
+        return page.value
+
+    def _let_go(self, page: StatePage) -> None:
+        """Keep no event beside a page that has it. The open page waits: it is about to be written again."""
+        for index, key in enumerate(page.keys):
+            self.run.slots[key].lies_on(page, index)
+
+    def _run_page(self) -> bytes:
+        raws = list(self.run.plan_events.values())
+        return self._encode({"plan": [len(raw) for raw in raws], "deleted_to": self.run.deleted_to}, raws)
+
+    def _encode(self, header: dict[str, Any], raws: list[bytes]) -> bytes:
+        return written(header | {"as_of": self.run.state_version, "at": self.run.last_event_at}, raws)
+
+
+def slot_bytes(slot: Slot) -> int:
+    """About how many bytes a slot takes on a page."""
+    size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
+    return size + _KNOWN_BYTES * (len(slot.losers) + len(slot.starts)) if slot.has_history else size
+
+
+def join_page(run: RunState, key: str, value: bytes) -> int:
+    """Join a page of any writer into the run; the number of slots it held.
+
+    Idempotent and commutative. An event that an earlier version accepted, and this one does not, is left
+    out. Raises :class:`PageError` for a page this version cannot read.
+    """
+    try:
+        header, body = opened(value)
+    except (orjson.JSONDecodeError, KeyError, TypeError, DecompressionError) as error:
+        raise PageError(
+            f"state page {key} is not readable: {error}. Rebuild the state from the event topic."
+        ) from error
+    except PageError as error:
+        raise type(error)(f"state page {key} {error}") from None
+    run.state_version = max(run.state_version, header["as_of"])
+    run.happened_at(header["at"])
+    if header.get("deleted_to") is not None:
+        run.delete(header["deleted_to"])
+    for raw in cut(body, header.get("plan", ())):
+        _join_event(run, key, raw)
+    page, entries = StatePage(None, value), header.get("slots", ())
+    for index, (entry, raw) in enumerate(zip(entries, cut(body, map(length_of, entries)), strict=True)):
+        if raw:
+            event = plain_trial(raw) if run.deleted_to is None else None
+            if event is None or not run.join_first(event, page, index):
+                slot = _join_event(run, key, raw)
+                if slot is not None:
+                    slot.lies_on(page, index)
+        if not isinstance(entry, int):
+            _join_knowledge(run, entry)
+    return len(entries)
+
+
+def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
+    """Header entry of a slot: the length of its event, or that and what else the slot knows."""
+    if not slot.has_history:
+        return len(raw)
+    entry = {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
+    return entry | {"s": [tuple(start) for start in slot.starts]} if slot.starts else entry
+
+
+def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
+    """Join an event; the slot in which it stands now, None if it stands in none."""
+    event = plain_trial(raw) or decode(raw)
+    if isinstance(event, Reason):
+        if event.code in DAMAGED:
+            raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
+        return None  # an earlier version accepted it; the log's copy is a rejection since
+    if isinstance(event, RunDeleted):
+        raise PageError(f"state page {key} holds a run_deleted event; deletions belong in the page header.")
+    if run.deleted_to is not None and event.revision <= run.deleted_to:
+        if isinstance(event, AnyTrial):
+            run.may_stand_scored(slot_key(event))
+        return None
+    if isinstance(event, RunStarted | RunFinished):
+        run.join_plan(event, raw)
+    elif isinstance(event, AnyTrial):
+        run.offer(event, raw)
+        slot = run.slots.get(slot_key(event))
+        return slot if slot is not None and slot.raw is raw else None
+    return None
+
+
+def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
+    key = key_of(entry)
+    for start in entry.get("s", ()):
+        if run.deleted_to is None or start[0] > run.deleted_to:
+            run.start(key, Start(*start))
+    if entry["f"] is not None and (run.deleted_to is None or entry["f"] > run.deleted_to):
+        run.retract(key, entry["f"])
+    for fingerprint, (revision, finished_at) in entry["l"].items():
+        if run.deleted_to is None or revision > run.deleted_to:
+            run.lose(key, (revision, finished_at, fingerprint))
+
+
+# -----------------------------------------------------------------------------
+# One run: its state, its summaries and its state pages, and what of them changed.
+
+
+MOST_IN_FLIGHT = 1_000
+"""Trials in flight that Redis lists of a run, about 200 bytes each."""
+
+
+class Run:
+    """Joins events, and hands over what changed: each `take_*` gives what no earlier one gave.
+
+    Args:
+        writer: name of the worker process in page keys; None where no pages are kept.
+        takes_changes: changes will be taken again and again. If not, scored trials that changed are not
+            noted, and those of all slots are taken.
+
+    Attributes:
+        state: the slots, the plan, and what follows from them; for reading.
+        comparisons: the agents compared, and the tasks; for reading.
+        comparison_waits: something changed since the comparison was taken last.
+        in_flight_taken: the trials in flight as they were taken last; None: there never were any.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        prices: PriceTable,
+        epoch: int,
+        made_with: str,
+        writer: str | None,
+        takes_changes: bool,
+    ) -> None:
+        changes = RunChanges(scored_trials=takes_changes, pages=writer is not None)
+        self.state = RunState(run_id, prices, changes)
+        self._epoch = epoch
+        self._summaries = Summaries(self.state, epoch, made_with)
+        self.comparisons = Comparisons(self.state, self._summaries, epoch, made_with)
+        self._grades = Grades()
+        self._pages = PageBook(self.state, writer) if writer is not None else None
+        self._unpublished: set[SlotKey] | None = set()
+        self.comparison_waits = False
+        self.in_flight_taken: InFlightChange | None = None
+
+    def join(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
+        """Join one event; see :meth:`RunState.apply`."""
+        return self.state.apply(event, raw, offset, timestamp_ms)
+
+    def take_changes(self, *, news: bool = True, comparison: bool = True) -> RunUpdate:
+        """Everything that changed, from one moment.
+
+        Args:
+            news: False: grades move silently.
+            comparison: False: the comparison of the agents and the tasks wait for the next time.
+        """
+        changes = self.take_summaries(news=news, comparison=comparison)
+        changes.scored = self.take_scored()
+        return changes
+
+    def take_summaries(self, *, news: bool = False, comparison: bool = True) -> RunUpdate:
+        """What changed, without scored trials: these wait for `take_scored` or `forget_scored`."""
+        self.state.count()
+        groups, rescorings = self.state.changes.take_groups()
+        summaries = self._summaries.take(groups)
+        moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
+        told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
+        in_flight, tasks = self._take_in_flight(), None
+        self.comparison_waits |= bool(groups)
+        if comparison and self.comparison_waits:
+            compared, tasks = self.comparisons.take()
+            summaries = _in_order(summaries + compared)
+            self.comparison_waits = False
+        return RunUpdate(self.state.run_id, summaries, in_flight, tasks, news=told if news else [])
+
+    def take_scored(self, most: int | None = None) -> list[ScoredChange]:
+        """Scored trials that changed, `most` of them if that is given; [] if none waits.
+
+        They cost the same now or later, summaries do not.
+        """
+        state, run_id = self.state, self.state.run_id
+        way = {
+            "epoch": self._epoch,
+            "state_version": state.state_version,
+            "last_event_at": rfc3339(state.last_event_at),
+        }
+        end = b"," + canonical_json(way)[1:]
+        run_key = encode_id(run_id)
+        collected = state.changes.collects_scored_trials
+        changes = []
+        changed = state.changes.take_scored(most) if collected else dict.fromkeys(state.slots)
+        for key, judged in changed.items():
+            written = state.scores.scored_trial(run_id, key, judged)
+            value = None if written is None else written + end
+            changes.append(ScoredChange(run_id, slot_topic_key(run_key, key), value))
+        return changes
+
+    def forget_scored(self) -> None:
+        """The scored trials that changed are published as they are; none of them is built."""
+        self.state.changes.only_scored_trials(())
+
+    @property
+    def scored_waiting(self) -> int:
+        """How many scored trials wait to be taken."""
+        return self.state.changes.scored_waiting
+
+    def take_pages(self) -> list[PageWrite]:
+        """State pages that are out of date: values first, then tombstones; [] where no pages are kept.
+
+        The values must be acknowledged before the tombstones are sent.
+        """
+        return self._pages.writes() if self._pages is not None else []
+
+    def summaries(self, *, comparison: bool = True) -> list[SummaryChange]:
+        """Every summary as it stands, the comparison of the agents among them if wanted; takes nothing."""
+        self.state.count()
+        return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
+
+    def in_flight(self, most: int) -> list[dict[str, Any]]:
+        """The trials that have started and have no result, the longest first; [] once the run has finished.
+
+        Each has the fields of its slot, `started_at` (null: not known, these come last) and `position`.
+
+        Args:
+            most: so many of them at most.
+        """
+        state = self.state
+        if state.plan.finished is not None:
+            return []
+        keys = state.scores.roster.lineup(RUN).in_flight()
+        started = {key: state.slots[key].started_at for key in keys}
+        keys.sort(key=lambda key: (started[key] is None, started[key] or 0, str(key)))
+        return [
+            key._asdict()
+            | {
+                "started_at": rfc3339(NO_TIME if (at := started[key]) is None else at),
+                "position": state.slots[key].position,
+            }
+            for key in keys[:most]
+        ]
+
+    def in_flight_by_slot(self) -> dict[str, bytes]:
+        """The trials in flight as Redis holds them: the slot's key to canonical JSON, the longest first."""
+        return {
+            slot_in_run(SlotKey(*(trial[name] for name in SlotKey._fields))): canonical_json(trial)
+            for trial in self.in_flight(MOST_IN_FLIGHT)
+        }
+
+    def _take_in_flight(self) -> InFlightChange | None:
+        """The trials in flight, if they are others than when they were taken last."""
+        trials = self.in_flight_by_slot()
+        if trials == (self.in_flight_taken.trials if self.in_flight_taken else {}):
+            return None
+        state = self.state
+        self.in_flight_taken = InFlightChange(state.run_id, trials, self._epoch, state.state_version)
+        return self.in_flight_taken
+
+    def taken(self) -> list[tuple[SummaryKind, str]]:
+        """Kind and topic key of every summary that was taken and not withdrawn."""
+        return self._summaries.taken() + self.comparisons.taken()
+
+    def load_page(self, key: str, value: bytes, *, settled_to: int) -> None:
+        """Join a state page of any writer, in any order, any number of times.
+
+        Args:
+            settled_to: everything that follows from events before this offset is published. Scored trials
+                of slots on pages that have seen no later ones need not be taken after a recovery.
+
+        Raises:
+            PageError: the page cannot be read.
+        """
+        slots = join_page(self.state, key, value)
+        if self._pages is not None:
+            self._pages.note_foreign(key, slots)
+        unpublished = seen_by(value) >= settled_to
+        if unpublished and (is_run_page(key) or settled_to <= 0):
+            self._unpublished = None
+        elif unpublished and self._unpublished is not None:
+            self._unpublished.update(slots_on(value))
+
+    def loaded(self) -> None:
+        """All pages are loaded: they are saved already, so nothing of them is out of date."""
+        self.state.changes.take_pages()
+        if self._unpublished is not None:
+            changed = self.state.scores.with_their_groups(self._unpublished)
+            self.state.changes.only_scored_trials(changed)
+        self._unpublished = set()
+
+    def page_keys(self) -> list[str]:
+        """Keys of the state pages that hold something of the run; [] where no pages are kept."""
+        return self._pages.keys() if self._pages is not None else []
+
+    def replace_pages(self, keys: Iterable[str] = ()) -> None:
+        """The next `take_pages` gives all of the run on new pages, and takes these and its own away."""
+        if self._pages is not None:
+            for key in keys:
+                self._pages.note_foreign(key, 0)
+        self.state.changes.every_page()
+
+
+def _in_order(changes: list[SummaryChange]) -> list[SummaryChange]:
+    return sorted(changes, key=lambda change: change.group)

@@ -1,0 +1,521 @@
+"""One trial, or one group of sub-trials, to scored trials: the specification's per-run metrics."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamer.folding.score.formulacode import (
+    Entries,
+    FormulaCodeScore,
+    formulacode_score,
+    is_formulacode,
+    known_benchmarks,
+    with_own,
+)
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
+from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
+from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
+from streamer.schemas.wire import AnyTrial, PlainTrial, canonical_json, sha256_hex
+
+# -----------------------------------------------------------------------------
+# What the trials of a run are scored by: grading profiles (R12), the rules of its plan, a fingerprint.
+
+
+MAX_WEIGHT = 1e6
+_WEIGHTS = re.compile(r"(?P<pass>\d*\.?\d+(?:e[+-]?\d+)?):(?P<impl>\d*\.?\d+(?:e[+-]?\d+)?)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GradingProfile:
+    """How trials become a composite score, and the score of a group a grade.
+
+    Attributes:
+        name: canonical name, as every summary shows it; `grading_profile(p.name) == p`.
+        thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F.
+        ddof: 0 for the variance of a population, 1 for the variance of a sample.
+        pass_weight: weight of the pass rate in the composite.
+        impl_weight: weight of the implementation rate in the composite.
+    """
+
+    name: str
+    thresholds: tuple[tuple[float, Grade], ...]
+    ddof: int
+    pass_weight: float = 0.5
+    impl_weight: float = 0.5
+
+    def grade(self, score: float | None) -> Grade | None:
+        """Grade of a score (S5, R13): exact comparison; NaN is F, above 1 the best, None None (R16).
+
+        >>> [grading_profile("specified").grade(x) for x in (0.95, 0.925, 0.1, float("nan"), None)]
+        ['A', 'B', 'F', 'F', None]
+        """
+        if score is None:
+            return None
+        for bound, grade in self.thresholds:
+            if score >= bound:
+                return grade
+        return "F"
+
+    def composite(self, pass_rate: float, impl_rate: float) -> float:
+        """Weighted mean of both rates, each in [0, 1] (S2); 0.0 if the weights sum to 0 or less.
+
+        >>> grading_profile("specified").composite(1.0, 0.85)
+        0.925
+        """
+        if self.pass_weight == self.impl_weight and self.pass_weight > 0:
+            return (pass_rate + impl_rate) / 2
+        total = self.pass_weight + self.impl_weight
+        if total <= 0:
+            return 0.0
+        return (pass_rate * self.pass_weight + impl_rate * self.impl_weight) / total
+
+
+SPECIFIED = GradingProfile("specified", ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D")), ddof=0)
+"""The specification's thresholds and population variance: the default (R12)."""
+
+SCYLLA_2026 = GradingProfile(
+    "scylla-2026", ((1.0, "S"), (0.8, "A"), (0.6, "B"), (0.4, "C"), (0.2, "D")), ddof=1
+)
+"""ProjectScylla's later scale and sample variance (S17)."""
+
+PROFILES = {profile.name: profile for profile in (SPECIFIED, SCYLLA_2026)}
+
+
+class UnknownProfile(ValueError):
+    """A grading profile that does not exist, or whose weights cannot be read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"grading profile {name!r} is unknown; allowed: {' or '.join(PROFILES)}, optionally followed by "
+            f"@PASS:IMPL with the two weights of the composite, each a number from 0 to {MAX_WEIGHT:g} "
+            "(for example specified@0.7:0.3); correct grading_profile, or leave it out for specified"
+        )
+
+
+@lru_cache(maxsize=1024)
+def grading_profile(name: str | None) -> GradingProfile:
+    """The profile of that name; None is `specified`. Raises UnknownProfile.
+
+    Equal weights are the default weights, however they are written, so that equal meaning has one name.
+
+    >>> grading_profile("scylla-2026").grade(0.81)
+    'A'
+    >>> grading_profile("specified@.7:0.30").name
+    'specified@0.7:0.3'
+    >>> grading_profile("specified@1:1").name
+    'specified'
+    """
+    if name is None:
+        return SPECIFIED
+    base, at, weights = name.partition("@")
+    profile = PROFILES.get(base)
+    if profile is None:
+        raise UnknownProfile(name)
+    if not at:
+        return profile
+    match = _WEIGHTS.fullmatch(weights)
+    if match is None:
+        raise UnknownProfile(name)
+    pass_weight, impl_weight = float(match["pass"]), float(match["impl"])
+    if max(pass_weight, impl_weight) > MAX_WEIGHT:
+        raise UnknownProfile(name)
+    if pass_weight == impl_weight > 0:
+        return profile
+    canonical = f"{base}@{_number(pass_weight)}:{_number(impl_weight)}"
+    return replace(profile, name=canonical, pass_weight=pass_weight, impl_weight=impl_weight)
+
+
+def _number(weight: float) -> str:
+    """Shortest text that reads back equal."""
+    return repr(weight).removesuffix(".0")
+
+
+ORACLE = "oracle"
+"""How the names of oracles begin."""
+
+NOP = "nop"
+"""The agent that changes nothing: what the others' speedups are measured from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringRules:
+    """What the trials of one run are scored by; two equal ones give every trial the same score.
+
+    Attributes:
+        prices: what tokens cost (R2).
+        profile: grades and weights (R12).
+        named_baselines: agents that the plan names as baselines beside nop and oracle (R10).
+        infrastructure: failure modes that the plan names as the infrastructure's; None: the table
+            of :mod:`streamer.folding.score` decides.
+        harness: the one that the plan names, for trials that name none.
+        oracle_planned: the plan names an oracle, whose result decides on the failed tests of the others (D8).
+    """
+
+    prices: PriceTable
+    profile: GradingProfile = SPECIFIED
+    named_baselines: frozenset[str] = frozenset()
+    infrastructure: frozenset[str] | None = None
+    harness: str | None = None
+    oracle_planned: bool = False
+
+    def is_baseline(self, agent: str) -> bool:
+        """nop, oracle, and what the plan names, by agent (R10)."""
+        return agent in BASELINE_LABELS or agent in self.named_baselines
+
+
+_DIGITS = 16
+"""Hexadecimal digits of a fingerprint: short enough to read out, long enough never to meet its double."""
+
+
+@lru_cache(maxsize=8)
+def made_with(prices: PriceTable) -> str:
+    """The fingerprint of a configuration: version of the formulas, prices, grading profiles.
+
+    Workers with equal ones compute equal numbers from equal events.
+
+    >>> made_with(PriceTable.default()) == made_with(PriceTable.from_toml(""))
+    True
+    >>> dearer = PriceTable.from_toml('[models."gpt-4o"]\\ninput = 100\\noutput = 200\\n')
+    >>> made_with(PriceTable.default()) == made_with(dearer)
+    False
+    """
+    profiles = [asdict(profile) for _, profile in sorted(PROFILES.items())]
+    return sha256_hex(canonical_json([SEMANTICS_VERSION, prices.digest(), profiles]))[:_DIGITS]
+
+
+# -----------------------------------------------------------------------------
+# Which failures are the infrastructure's: the container, the network or the model's provider, not the agent.
+#
+# Such a trial counts as a failure like any other (R19). Summaries give a second accuracy without it. The
+# plan of a run replaces this table by `run_started.infrastructure_failures`.
+
+
+INFRASTRUCTURE_ERROR = "infrastructure_error"
+"""The failure mode for a harness of one's own; it counts as the infrastructure's whatever the harness."""
+
+_TERMINAL_BENCH = {
+    "unknown_agent_error": "An exception reached the harness: container, terminal, network or the model's "
+    "API. A crash of the agent's own code has the same name.",
+    "agent_installation_failed": "The agent could not be installed in the container.",
+}
+
+INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
+    "terminal-bench": _TERMINAL_BENCH,
+    "fc-eval": _TERMINAL_BENCH,
+    "harbor": {
+        "AddTestsDirError": "The tests could not be copied into the environment.",
+        "AgentAuthenticationError": "The provider refused the credentials.",
+        "AgentSetupTimeoutError": "The agent could not be set up in time.",
+        "ApiConnectionClosedError": "The provider closed the connection.",
+        "ApiConnectionError": "The provider could not be reached.",
+        "ApiInternalServerError": "The provider failed.",
+        "ApiOverloadedError": "The provider was overloaded.",
+        "ApiRateLimitError": "The provider's rate limit was reached.",
+        "ApiResponseStalledError": "The provider stopped answering.",
+        "ApiUsageLimitError": "The account's quota was used up.",
+        "DownloadVerifierDirError": "The verifier's files could not be fetched from the environment.",
+        "EnvironmentStartTimeoutError": "The environment did not start in time.",
+        "HealthcheckError": "The environment was not healthy.",
+        "NetworkConnectionError": "The network failed.",
+        "SandboxBuildFailedError": "The environment could not be built.",
+    },
+    "inspect": {"CancelledError": "The eval was stopped before the sample had ended."},
+    "swe-bench": {
+        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display.",
+    },
+}
+"""Harness to its failure modes that are the infrastructure's, and what each means."""
+
+
+def is_infrastructure_failure(
+    harness: str | None, failure_mode: str | None, named: Collection[str] | None
+) -> bool:
+    """Whether a failure mode is the infrastructure's.
+
+    Args:
+        harness: which harness wrote the result; None: not known.
+        failure_mode: as the harness says; None: there is none.
+        named: failure modes that the plan names in place of the table; None: it names none.
+
+    >>> is_infrastructure_failure("terminal-bench", "unknown_agent_error", None)
+    True
+    >>> is_infrastructure_failure("terminal-bench", "agent_timeout", None)
+    False
+    >>> is_infrastructure_failure("terminal-bench", "agent_timeout", {"agent_timeout"})
+    True
+    """
+    if failure_mode is None:
+        return False
+    if named is not None:
+        return failure_mode in named
+    return failure_mode == INFRASTRUCTURE_ERROR or failure_mode in INFRASTRUCTURE_FAILURES.get(
+        harness or "", ()
+    )
+
+
+# -----------------------------------------------------------------------------
+# One trial, or one group of sub-trials, to scored trials: the specification's per-run metrics.
+
+
+NO_FAILURE = frozenset({None, "", "unset", "none"})
+"""Failure modes of a trial that did not fail to end (G6)."""
+
+
+MEASURED = tuple(Measurements.model_fields)
+"""Names of what is taken over from the event as it is."""
+
+if TYPE_CHECKING:
+
+    class Scored(TrialScore):
+        """The score of one trial: a `TrialScore`, and what is not published with it.
+
+        Attributes:
+            cache_read_tokens: as the event has it.
+            cache_write_tokens: likewise.
+            awaited: the success is not final: a verdict is missing, or the planned oracle's result.
+            formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
+                carries any of FormulaCode's sections.
+        """
+
+        cost_of_pass: float | None  # Infinity where the trial failed
+        cache_read_tokens: int | None
+        cache_write_tokens: int | None
+        awaited: bool
+        formulacode: FormulaCodeScore | None
+
+else:
+    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "awaited", "formulacode"]
+    Scored = msgspec.defstruct("Scored", _names, module=__name__, frozen=True, gc=False, kw_only=True)
+
+
+def fields_of(scored: Scored) -> dict[str, Any]:
+    """The fields of a score by name."""
+    struct: Any = scored
+    return msgspec.structs.asdict(struct)
+
+
+def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
+    """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
+    if isinstance(event, PlainTrial):  # which has no section
+        success = _success(event, pytest_failed=False, snapshot_failed=False)
+        return _scored(event, success, None, rules, awaited=event.resolved is None)
+    return _score(event, _Group([event], None), rules)
+
+
+def score_trial_group(events: Sequence[AnyTrial], rules: ScoringRules) -> list[Scored]:
+    """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
+
+    Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
+    counts with the benchmarks that any sub-trial of the group knows (R21).
+    """
+    group = _Group(events, _oracle_failures(events))
+    return [_score(event, group, rules) for event in events]
+
+
+def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> AnyTrial | None:
+    """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
+
+    It is the one with the highest agent index that is no baseline or, where all are baselines, the
+    highest of them.
+    """
+    return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
+
+
+def position(event: AnyTrial) -> tuple[int, str, str]:
+    """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
+    return event.agent_index or 0, event.agent, event.model
+
+
+class _Group:
+    """What the scores of the sub-trials of one trial have in common.
+
+    Attributes:
+        allowed_failures: how many tests may fail, as many as the oracle's; None: no oracle, no failures.
+        with_formulacode: any sub-trial carries FormulaCode's sections.
+    """
+
+    def __init__(self, events: Sequence[AnyTrial], allowed_failures: int | None) -> None:
+        self._events = events
+        self.allowed_failures = allowed_failures
+        self.with_formulacode = any(map(is_formulacode, events))
+
+    @cached_property
+    def benchmarks(self) -> Entries:
+        """The benchmarks that any sub-trial knows."""
+        return known_benchmarks(self._events)
+
+
+def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
+    pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
+    snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
+    success = _success(event, pytest_failed=pytest_failed, snapshot_failed=snapshot_failed)
+    formulacode = None
+    if group.with_formulacode:
+        reverted = _changed_nothing(event, success)
+        formulacode = formulacode_score(
+            event,
+            pytest_failed=pytest_failed,
+            snapshot_failed=snapshot_failed,
+            reverted_to=with_own(event, group.benchmarks) if reverted else None,
+        )
+    return _scored(event, success, formulacode, rules, awaited=_awaited(event, group, rules))
+
+
+def _awaited(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
+    """Whether the success may still change without a correction: a verdict or the oracle's result is missing.
+
+    The oracle decides how many failed tests are allowed (D8).
+    """
+    if event.tests is None and event.snapshot is None:
+        return event.resolved is None
+    in_group = event.agent_index is not None
+    return rules.oracle_planned and in_group and event.tests is not None and group.allowed_failures is None
+
+
+def _success(event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool) -> bool:
+    """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20)."""
+    if event.tests is None and event.snapshot is None:
+        return event.resolved is True
+    return not (pytest_failed or snapshot_failed)
+
+
+def _scored(
+    event: AnyTrial,
+    success: bool,
+    formulacode: FormulaCodeScore | None,
+    rules: ScoringRules,
+    *,
+    awaited: bool,
+) -> Scored:
+    pass_rate = 1.0 if success else 0.0
+    impl_rate = _clamped(event.score)
+    resolved, verdict_source = _verdict(event, success)
+    cost, cost_source = _cost(event, rules)
+    return Scored(
+        resolved=resolved,
+        verdict_source=verdict_source,
+        success=success,
+        pass_rate=pass_rate,
+        impl_rate=impl_rate,
+        composite_score=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
+        cost_usd=cost,
+        cost_source=cost_source,
+        cost_of_pass=cost_of_pass(cost, int(success)),
+        duration_seconds=_elapsed(event) if event.duration_seconds is None else event.duration_seconds,
+        cache_read_tokens=event.cache_read_tokens,
+        cache_write_tokens=event.cache_write_tokens,
+        failure_mode=event.failure_mode,
+        infrastructure_failure=not resolved
+        and is_infrastructure_failure(
+            event.harness or rules.harness, event.failure_mode, rules.infrastructure
+        ),
+        awaited=awaited,
+        formulacode=formulacode,
+        metrics=event.metrics,
+        **{name: getattr(event, name) for name in MEASURED},
+    )
+
+
+def _verdict(event: AnyTrial, success: bool) -> tuple[bool | None, VerdictSource | None]:
+    """The harness's verdict, else the success that tests or snapshot gave a trial without a failure (R27)."""
+    if event.resolved is not None:
+        return event.resolved, "reported"
+    if (event.tests is None and event.snapshot is None) or event.failure_mode not in NO_FAILURE:
+        return None, None
+    return success, "derived"
+
+
+def _changed_nothing(event: AnyTrial, success: bool) -> bool:
+    """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
+
+    Measured benchmarks stand where tests, snapshot, verdict and failure mode are all missing.
+    """
+    if success or event.agent == NOP:
+        return False
+    says_so = event.tests is not None or event.snapshot is not None or event.resolved is False
+    return says_so or event.failure_mode not in NO_FAILURE or not is_formulacode(event)
+
+
+def _clamped(score: float | None) -> float | None:
+    """The judge's score within [0, 1] (R13, S2), never -0.0."""
+    if score is None:
+        return None
+    return 0.0 if score <= 0 else 1.0 if score >= 1 else score
+
+
+def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
+    """`allowed_failures` is the oracle's count (equal is fine, D8); None: there is no oracle."""
+    if tests.status in ("missing", "unparsable"):
+        return True  # (R5), in a group too (differs from D9)
+    if tests.failed is None and tests.error is None:
+        return tests.status == "failed"
+    if allowed_failures is None:
+        return tests.status == "failed" or _failures(tests) > 0  # (B7)
+    return _failures(tests) > allowed_failures
+
+
+def _snapshot_failed(snapshot: SnapshotCounts) -> bool:
+    """Absolute, never relative to the oracle's snapshot (D10)."""
+    return snapshot.status != "passed" or (snapshot.pass_to_fail or 0.0) > 0
+
+
+def _failures(tests: TestCounts) -> int:
+    return (tests.failed or 0) + (tests.error or 0)
+
+
+def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
+    """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
+    oracle = min((e for e in events if e.agent.startswith(ORACLE)), key=position, default=None)
+    if oracle is None:
+        return None
+    return 0 if oracle.tests is None else _failures(oracle.tests)
+
+
+def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
+    """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
+
+    An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
+    """
+    if event.cost_usd is not None:
+        return event.cost_usd, "reported"
+    counted = (event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_write_tokens)
+    if not any(counted) and not rules.is_baseline(event.agent):
+        return None, None
+    estimate = rules.prices.cost(
+        event.model,
+        event.input_tokens,
+        event.output_tokens,
+        event.cache_read_tokens,
+        event.cache_write_tokens,
+    )
+    return (None, None) if estimate is None else (estimate, "estimated")
+
+
+def _elapsed(event: AnyTrial) -> float | None:
+    """Seconds from start to end; None where one is missing or the end comes first."""
+    if event.started_at is None or event.finished_at is None:
+        return None
+    seconds = (event.finished_at - event.started_at).total_seconds()
+    return seconds if seconds >= 0 else None
+
+
+def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
+    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
+
+    Args:
+        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
+            known cost; None: no pass has a known cost.
+        passes: how many trials passed, at a known cost or not.
+
+    >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
+    (0.5, None, inf)
+    """
+    return cost_per_pass if passes else math.inf

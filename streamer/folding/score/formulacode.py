@@ -1,0 +1,541 @@
+"""FormulaCode's score of one trial: failure flags, fallback to baseline, metrics (R3, R4, R21, R22)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter, sub
+from statistics import median
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
+from streamer.schemas.events import ADVANTAGES
+from streamer.schemas.wire import AnyTrial, canonical_json
+
+# -----------------------------------------------------------------------------
+# Speedups of single benchmarks, from ratios or seconds, and the benchmarks of a failed agent (R21).
+
+
+AGENT, ORACLE = "agent/nop", "oracle/nop"
+_AGENT_SECONDS, _ORACLE_SECONDS, _NOP_SECONDS = "agent_s", "oracle_s", "nop_s"
+
+
+Entries = dict[str, JsonValue]
+"""Benchmark to its entry, as an event has it."""
+
+Pair = tuple[str, float | None, float | None]
+"""A benchmark's name, the agent's speedup, the oracle's."""
+
+
+class Speedup(NamedTuple):
+    """One benchmark. Values > 1 mean faster than the baseline (nop); None means invalid or missing (A1).
+
+    Attributes:
+        name: the benchmark.
+        agent: speedup of the agent, valid or None.
+        oracle: speedup of the human solution, valid or None.
+    """
+
+    name: str
+    agent: float | None
+    oracle: float | None
+
+    @property
+    def advantage(self) -> float | None:
+        """How much faster the agent is than the oracle; None where invalid."""
+        return None if self.agent is None or self.oracle is None else self.agent - self.oracle
+
+
+def speedups(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Speedup]:
+    """The effective speedup of each benchmark, see :func:`effective_pairs`."""
+    return [Speedup._make(pair) for pair in effective_pairs(benchmarks, fallback=fallback)]
+
+
+def effective_pairs(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> list[Pair]:
+    """The effective speedups as plain tuples, which are cheaper.
+
+    With `fallback` the agent is treated as if it had changed nothing: its value is 1.0, and the oracle's
+    is kept if it is valid (R21). No oracle value is invented, and entries that are not objects are
+    dropped (C1).
+    """
+    if fallback:
+        return [(name, 1.0, oracle_speedup(e)) for name, e in benchmarks.items() if isinstance(e, dict)]
+    return [
+        (name, _speedup(e, AGENT, _AGENT_SECONDS), _speedup(e, ORACLE, _ORACLE_SECONDS))
+        if isinstance(e, dict)
+        else (name, None, None)
+        for name, e in benchmarks.items()
+    ]
+
+
+def oracle_speedup(entry: JsonValue) -> float | None:
+    """The oracle's speedup in one entry; None if it is missing or invalid (A1)."""
+    return _speedup(entry, ORACLE, _ORACLE_SECONDS) if isinstance(entry, dict) else None
+
+
+def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
+    """True if any benchmark has an oracle value at all, valid or not (R22)."""
+    return any(
+        isinstance(entry, dict) and (entry.get(ORACLE) is not None or entry.get(_ORACLE_SECONDS) is not None)
+        for entry in benchmarks.values()
+    )
+
+
+def known_benchmarks(group: Sequence[AnyTrial]) -> Entries:
+    """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
+
+    The oracle's own entries come first, then the others' by position, so the order of the events never
+    matters. A benchmark without any oracle value stays without one. Entries that are not objects are left
+    out (C1).
+    """
+    known: Entries = {}
+    for sub_trial in sorted(group, key=_oracle_first):
+        _join(known, sub_trial.benchmarks or {})
+    return known
+
+
+def with_own(event: AnyTrial, known: Entries) -> Entries:
+    """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
+    if not event.benchmarks:
+        return known
+    own: Entries = {}
+    _join(own, event.benchmarks)
+    _join(own, known)
+    return own
+
+
+def _join(known: Entries, entries: Mapping[str, JsonValue]) -> None:
+    """Add the entries that are new, or whose oracle value is the first valid one."""
+    for name, entry in entries.items():
+        if isinstance(entry, dict) and (name not in known or _adds_the_oracle(entry, known[name])):
+            known[name] = entry
+
+
+def _oracle_first(event: AnyTrial) -> tuple[bool, int, str, str]:
+    return (event.agent != "oracle", event.agent_index or 0, event.agent, event.model)
+
+
+def _adds_the_oracle(entry: JsonValue, held: JsonValue) -> bool:
+    """Whether an entry has a valid oracle value where the held one has none."""
+    return oracle_speedup(held) is None and oracle_speedup(entry) is not None
+
+
+def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
+    """The ratio as given, else nop / own of the (median) seconds; None if invalid."""
+    given = entry.get(ratio)
+    if given.__class__ is float and 0.0 < given < math.inf:
+        return given  # the usual case, at half the price
+    if ratio in entry or seconds not in entry:
+        return _valid(given)
+    own, nop = _seconds(entry[seconds]), _seconds(entry.get(_NOP_SECONDS))
+    return None if own is None or nop is None else _valid(nop / own)
+
+
+def _seconds(value: Any) -> float | None:
+    """Positive finite seconds, the median of a list of them; None otherwise."""
+    samples = value if isinstance(value, list) else [value]
+    if not samples or any(_valid(sample) is None for sample in samples):
+        return None
+    return float(median(samples))
+
+
+def _valid(value: Any) -> float | None:
+    """A number > 0 and finite as float, else None (A1). JSON true counts as 1, as in the harness."""
+    if isinstance(value, float):
+        return value if 0.0 < value < math.inf else None
+    if not isinstance(value, int) or value <= 0:
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+# -----------------------------------------------------------------------------
+# The advantages of an agent at the four levels of FormulaCode: benchmarks by module, class and function.
+#
+# The names of a task's benchmarks repeat from trial to trial, so how they group is worked out once.
+
+
+_KEPT_NAMES = 100_000
+_MOST_REMEMBERED = 2_000
+"""Groupings of more benchmarks than that are not kept."""
+
+
+class BenchmarkName(NamedTuple):
+    """Parts of a benchmark's name; None where the name has no such part."""
+
+    module: str | None
+    class_: str | None
+    function: str | None
+
+
+class Grouping(NamedTuple):
+    """Groups of benchmarks, as places in the order of the names.
+
+    Attributes:
+        singles: the groups of one.
+        larger: of every other group how to take its values from a list.
+    """
+
+    singles: tuple[int, ...]
+    larger: tuple[Callable[[Sequence[float]], tuple[float, ...]], ...]
+
+
+def advantages(
+    names: tuple[str, ...], agent: list[float], oracle: list[float]
+) -> tuple[float, float, float, float]:
+    """The advantages of levels 1 to 4 (A5, A6): means of gmean(agent) - gmean(oracle); 0.0 of nothing.
+
+    Args:
+        names: of the valid benchmarks (A1).
+        agent: logarithms of the agent's speedups, in the order of the names.
+        oracle: likewise of the oracle.
+    """
+    groupings = _remembered(names) if len(names) <= _MOST_REMEMBERED else _groupings(names)
+    found: dict[int, float] = {}
+    for grouping in groupings:
+        if id(grouping) not in found:
+            differences = list(map(sub, _gmeans(grouping, agent), _gmeans(grouping, oracle)))
+            found[id(grouping)] = _mean_of(differences)
+    one, two, three, four = (found[id(grouping)] for grouping in groupings)
+    return one, two, three, four
+
+
+def gmean(logs: Sequence[float]) -> float:
+    """Geometric mean from logarithms; 1.0 of nothing (A3)."""
+    return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
+
+
+def _mean_of(differences: list[float]) -> float:
+    """Their arithmetic mean; 0.0 of nothing (A5)."""
+    if not differences:
+        return 0.0
+    try:
+        return math.fsum(differences) / len(differences)
+    except OverflowError:  # the sum is beyond the range of floats, the mean is not
+        return math.fsum(difference / len(differences) for difference in differences)
+
+
+def _gmeans(grouping: Grouping, logs: list[float]) -> list[float]:
+    means = [math.exp(logs[place]) for place in grouping.singles]
+    return means + [gmean(take(logs)) for take in grouping.larger]
+
+
+@lru_cache(maxsize=_KEPT_NAMES)
+def benchmark_name(name: str) -> BenchmarkName:
+    """Split a benchmark's name. Names repeat across trials: each is parsed once.
+
+    >>> benchmark_name("pkg.sub.Class.time_x(10, 'a')")
+    BenchmarkName(module='pkg.sub', class_='Class', function='time_x')
+    >>> benchmark_name("Class.time_m")
+    BenchmarkName(module='Class', class_=None, function='time_m')
+    >>> benchmark_name("...")
+    BenchmarkName(module=None, class_=None, function=None)
+    """
+    text = name.strip()
+    if "(" in text and text.endswith(")"):
+        text = text[: text.index("(")].strip()
+    parts = [part for part in text.split(".") if part]
+    if not parts:
+        return BenchmarkName(None, None, None)
+    *before, function = parts
+    if len(before) >= 2 and before[-1][0].isupper():
+        return BenchmarkName(".".join(before[:-1]), before[-1], function)
+    return BenchmarkName(".".join(before) if before else None, None, function)
+
+
+def _groupings(names: Sequence[str]) -> tuple[Grouping, ...]:
+    """Groupings by module, by class, by function, and of all (A6); what is the same is the same object."""
+    found: dict[tuple[tuple[int, ...], ...], Grouping] = {}
+    groupings = []
+    for depth in (1, 2, 3, 0):
+        groups: dict[tuple[str | None, ...], list[int]] = {}
+        for place, name in enumerate(names):
+            groups.setdefault(benchmark_name(name)[:depth], []).append(place)
+        places = tuple(map(tuple, groups.values()))
+        groupings.append(found.setdefault(places, _grouping(places)))
+    return tuple(groupings)
+
+
+_remembered = lru_cache(maxsize=256)(_groupings)
+
+
+def _grouping(groups: tuple[tuple[int, ...], ...]) -> Grouping:
+    return Grouping(
+        tuple(group[0] for group in groups if len(group) == 1),
+        tuple(itemgetter(*group) for group in groups if len(group) > 1),
+    )
+
+
+# -----------------------------------------------------------------------------
+# Task metrics: the geometric mean speedup and the advantage at four levels.
+#
+# One logarithm and one exponential, from `math`, serve every size and every path: numpy's differ in the
+# last bit. Sums of logarithms are exactly rounded, so the order of benchmarks never matters.
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """Metrics of one agent on one task.
+
+    Attributes:
+        task_speedup: geometric mean over the valid benchmarks; 1.0 if there is none (A3).
+        advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
+            has an oracle value at all (R22), or after a fallback no valid one, since it invents none (R21).
+        num_benchmarks: entries, invalid ones included (A4).
+        num_valid_benchmarks: valid entries (A1).
+    """
+
+    task_speedup: float
+    advantages: tuple[float, float, float, float] | None
+    num_benchmarks: int
+    num_valid_benchmarks: int
+
+
+def task_metrics(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> TaskMetrics:
+    """Metrics over the effective speedups.
+
+    >>> task_metrics({"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}}, fallback=False)
+    TaskMetrics(task_speedup=2.0, advantages=(1.0, 1.0, 1.0, 1.0), num_benchmarks=1, num_valid_benchmarks=1)
+    >>> task_metrics({}, fallback=False)
+    TaskMetrics(task_speedup=1.0, advantages=(0.0, 0.0, 0.0, 0.0), num_benchmarks=0, num_valid_benchmarks=0)
+    """
+    effective = effective_pairs(benchmarks, fallback=fallback)
+    valid = [
+        (name, agent, oracle) for name, agent, oracle in effective if agent is not None and oracle is not None
+    ]
+    if (fallback and not valid) or (benchmarks and not has_oracle(benchmarks)):
+        alone = [math.log(agent) for _, agent, _ in effective if agent is not None]
+        return TaskMetrics(gmean(alone), None, len(effective), len(valid))
+    names = tuple(name for name, _, _ in valid)
+    agents = [math.log(agent) for _, agent, _ in valid]
+    oracles = [math.log(oracle) for _, _, oracle in valid]
+    return TaskMetrics(gmean(agents), advantages(names, agents, oracles), len(effective), len(valid))
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's score of one trial: failure flags, fallback to baseline, metrics (R3, R4, R21, R22).
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaCodeScore:
+    """What FormulaCode says of one agent on one task.
+
+    Attributes:
+        pytest_failed: the test suite failed, relative to the oracle's where there is one (D8, R5).
+        snapshot_failed: the snapshot comparison failed (D10).
+        fallback: the agent failed and counts with the known benchmarks, each at 1.0 (R21). False without
+            known benchmarks, though its speedup is 1.0 all the same (C3).
+        task_speedup: None if not measured (R21).
+        advantages: in the order of :data:`ADVANTAGES`; None if unknown (R21, R22), also one by one where
+            a log claims only some.
+        claimed: True if the advantages are those that a log states without speedups (R3).
+        num_benchmarks: 0 if not measured.
+        num_valid_benchmarks: 0 if not measured.
+        speedup_percentage: (task_speedup - 1) x 100, None where that is beyond the range of floats;
+            without benchmarks as the old result format gives it.
+    """
+
+    pytest_failed: bool
+    snapshot_failed: bool
+    fallback: bool
+    task_speedup: float | None
+    advantages: tuple[float | None, ...] | None
+    claimed: bool
+    num_benchmarks: int
+    num_valid_benchmarks: int
+    speedup_percentage: float | None
+
+
+def formulacode_score(
+    event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
+) -> FormulaCodeScore:
+    """Score a trial of which it, or another sub-trial of its group, carries any of FormulaCode's sections.
+
+    Args:
+        pytest_failed: see :class:`FormulaCodeScore`.
+        snapshot_failed: likewise.
+        reverted_to: the benchmarks that a failed agent counts with, each unchanged; None: it did not fail.
+    """
+    if reverted_to is not None:
+        return _reverted(reverted_to, pytest_failed, snapshot_failed, event.speedup_percentage)
+    benchmarks, percentage = event.benchmarks, event.speedup_percentage
+    claims = None if benchmarks else _claims(event.claimed)
+    metrics = None if benchmarks is None else task_metrics(benchmarks, fallback=False)
+    if metrics is not None and claims is None:
+        counts = metrics.num_benchmarks, metrics.num_valid_benchmarks
+    else:
+        counts = _claimed_counts(event.claimed)
+    if metrics is not None and (benchmarks or percentage is None):
+        percentage = _percentage(metrics.task_speedup)
+    return FormulaCodeScore(
+        pytest_failed=pytest_failed,
+        snapshot_failed=snapshot_failed,
+        fallback=False,
+        task_speedup=None if metrics is None else metrics.task_speedup,
+        advantages=claims or (None if metrics is None else _measured(metrics)),
+        claimed=claims is not None,
+        num_benchmarks=counts[0],
+        num_valid_benchmarks=counts[1],
+        speedup_percentage=percentage,
+    )
+
+
+def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
+    """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
+    return _reverted(known_benchmarks(group), False, False, None)
+
+
+def _reverted(
+    known: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
+) -> FormulaCodeScore:
+    """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
+
+    Args:
+        percentage: what the old result format says; it stands where no benchmark is known (F8).
+    """
+    metrics = task_metrics(known, fallback=True)
+    is_old = not known and percentage is not None
+    return FormulaCodeScore(
+        pytest_failed=pytest_failed,
+        snapshot_failed=snapshot_failed,
+        fallback=bool(known),
+        task_speedup=metrics.task_speedup,
+        advantages=_measured(metrics),
+        claimed=False,
+        num_benchmarks=metrics.num_benchmarks,
+        num_valid_benchmarks=metrics.num_valid_benchmarks,
+        speedup_percentage=percentage if is_old else _percentage(metrics.task_speedup),
+    )
+
+
+def _measured(metrics: TaskMetrics) -> tuple[float, ...] | None:
+    """The advantages in the order of :data:`ADVANTAGES`: the overall one is level 4, and comes first."""
+    return metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
+
+
+def is_formulacode(event: AnyTrial) -> bool:
+    """True if the event carries any of FormulaCode's sections."""
+    return not (
+        event.benchmarks is None
+        and event.tests is None
+        and event.snapshot is None
+        and event.claimed is None
+        and event.speedup_percentage is None
+    )
+
+
+def _percentage(task_speedup: float) -> float | None:
+    percentage = (task_speedup - 1.0) * 100.0
+    return percentage if math.isfinite(percentage) else None
+
+
+def _claims(claimed: Mapping[str, JsonValue] | None) -> tuple[float | None, ...] | None:
+    """The advantages that a log claims, None where it claims none; None if it claims no advantage at all."""
+    values = tuple(_number((claimed or {}).get(name)) for name in ADVANTAGES)
+    return values if any(value is not None for value in values) else None
+
+
+def _claimed_counts(claimed: Mapping[str, JsonValue] | None) -> tuple[int, int]:
+    """Claimed numbers of benchmarks and of valid ones; 0 where there is no claim, or no possible one."""
+    counts = claimed or {}
+    total, valid = _number(counts.get("total_benchmarks")), _number(counts.get("num_valid_benchmarks"))
+    return _possible(total), _possible(valid)
+
+
+def _possible(count: float | None) -> int:
+    """A claimed count within what a trial can have, else 0."""
+    return int(count) if count is not None and 0 <= count <= MAX_BENCHMARKS_PER_TRIAL else 0
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+# -----------------------------------------------------------------------------
+# The per-agent task payload of the specification, as a scored trial carries it.
+
+
+MAX_PAYLOAD_BYTES = 240 * 1024
+"""So that a scored trial with all its names stays within 256 KiB."""
+
+KEPT_AT_EACH_END = (100, 50, 25, 10, 3, 1, 0)
+"""Beyond the size limit the hundred slowest and fastest benchmarks are kept, and a count of the rest;
+fewer where names of thousands of characters make even those too large."""
+
+
+def task_payload(
+    event: AnyTrial,
+    group: Sequence[AnyTrial],
+    score: FormulaCodeScore,
+    *,
+    success: bool,
+    cost_usd: float | None,
+    trajectory_length: int | None,
+) -> dict[str, Any]:
+    """Payload of one agent on one task; `per_benchmark_speedups` is null where not measured (R21).
+
+    Args:
+        group: all sub-trials of the trial, this one too; needed only for a fallback.
+    """
+    advantages = score.advantages or (None,) * len(ADVANTAGES)
+    payload: dict[str, Any] = {
+        "per_benchmark_speedups": None,
+        "benchmarks_left_out": 0,
+        "pytest_summary": _pytest_summary(event),
+        "snapshot_summary": None if event.snapshot is None else event.snapshot.model_dump(mode="json"),
+        "pytest_failed": score.pytest_failed,
+        "snapshot_failed": score.snapshot_failed,
+        "success": success,
+        "fallback_to_baseline": score.fallback,
+        "claimed": score.claimed,
+        "num_benchmarks": score.num_benchmarks,
+        "num_valid_benchmarks": score.num_valid_benchmarks,
+        "task_speedup": score.task_speedup,
+        "task_cost_usd": cost_usd,
+        "trajectory_length": trajectory_length,
+    } | dict(zip(ADVANTAGES, advantages, strict=True))
+    benchmarks = with_own(event, known_benchmarks(group)) if score.fallback else event.benchmarks
+    if benchmarks is not None:
+        effective = speedups(benchmarks, fallback=score.fallback)
+        payload["per_benchmark_speedups"] = _details(effective, score.fallback)
+        for ends in KEPT_AT_EACH_END:
+            if len(canonical_json(payload)) <= MAX_PAYLOAD_BYTES:
+                break
+            kept = _extremes(effective, ends)
+            payload["per_benchmark_speedups"] = _details(kept, score.fallback)
+            payload["benchmarks_left_out"] = len(effective) - len(kept)
+    return payload
+
+
+def _details(effective: list[Speedup], fallback: bool) -> dict[str, dict[str, Any]]:
+    mark = {"fallback_to_baseline": True} if fallback else {}
+    return {
+        speedup.name: {
+            "agent/nop": speedup.agent,
+            "oracle/nop": speedup.oracle,
+            "advantage": speedup.advantage,
+        }
+        | mark
+        for speedup in effective
+    }
+
+
+def _extremes(effective: list[Speedup], ends: int) -> list[Speedup]:
+    """The slowest and the fastest benchmarks of the agent, ties by name; invalid ones count as slowest."""
+    ordered = sorted(effective, key=lambda speedup: (speedup.agent or 0.0, speedup.name))
+    return ordered if len(ordered) <= 2 * ends else ordered[:ends] + ordered[len(ordered) - ends :]
+
+
+def _pytest_summary(event: AnyTrial) -> dict[str, Any] | None:
+    if event.tests is None:
+        return None
+    counts = event.tests.model_dump(mode="json")
+    return counts | {"failed_total": (event.tests.failed or 0) + (event.tests.error or 0)}

@@ -1,0 +1,415 @@
+"""What tokens cost: the user's table, then ours, then genai-prices' bundled snapshot (R2)."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from streamer.schemas.base import model_for_pricing
+from streamer.schemas.wire import canonical_json, sha256_hex
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelInfo, TieredPrices
+
+
+# -----------------------------------------------------------------------------
+# Reading a price table: TOML text to entries, or an error that says what to mend.
+
+
+TOKENS_PER_PRICE = 1_000_000
+"""Price tables count in USD per this many tokens."""
+
+MIN_PRICE = Decimal("1e-9")
+MAX_PRICE = Decimal("1e9")
+"""USD per 1M tokens: far outside what anybody charges, small enough that no cost overflows a float."""
+
+_FIELDS = ("input", "output", "cache_read", "cache_write", "aliases", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Price of one model, exact.
+
+    Attributes:
+        input: USD per fresh input token.
+        output: USD per output token.
+        cache_read: USD per input token read from a cache; None: unknown.
+        cache_write: USD per input token written to a cache; None: unknown.
+        source: where the price comes from, for people.
+    """
+
+    input: Fraction
+    output: Fraction
+    cache_read: Fraction | None
+    cache_write: Fraction | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model of a price table: its name, then its aliases, as E9 spells them."""
+
+    names: tuple[str, ...]
+    price: Price
+
+
+class PriceTableError(ValueError):
+    """A price table that cannot be used; the message names the entry and what is allowed there."""
+
+
+def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
+    """Entries of a price table, in file order; an entry that names no source is from `source`."""
+    try:
+        document = tomllib.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError) as error:  # also numbers too long to read
+        raise PriceTableError(f"price table: not valid TOML: {error}; mend the file") from error
+    models = document.pop("models", {})
+    if document or not isinstance(models, dict):
+        raise PriceTableError(
+            f"price table: found {', '.join(map(repr, document)) or 'models'} at the top; "
+            'allowed: tables named [models."NAME"] only'
+        )
+    entries = tuple(_entry(name, fields, source) for name, fields in models.items())
+    _check_unique(entries)
+    return entries
+
+
+def _entry(name: str, fields: object, source: str) -> Entry:
+    where = f'price table: [models."{name}"]'
+    if not isinstance(fields, dict):
+        raise PriceTableError(f"{where} is {fields!r}; allowed: a table with {', '.join(_FIELDS)}")
+    unknown = sorted(set(fields) - set(_FIELDS))
+    if unknown:
+        raise PriceTableError(f"{where} has the unknown field {unknown[0]!r}; allowed: {', '.join(_FIELDS)}")
+    return Entry(
+        names=(model_for_pricing(name), *map(model_for_pricing, _aliases(where, fields))),
+        price=Price(
+            input=_required(where, fields, "input"),
+            output=_required(where, fields, "output"),
+            cache_read=_optional(where, fields, "cache_read"),
+            cache_write=_optional(where, fields, "cache_write"),
+            source=_source(where, fields, source),
+        ),
+    )
+
+
+def _required(where: str, fields: dict[str, Any], field: str) -> Fraction:
+    rate = _optional(where, fields, field)
+    if rate is None:
+        raise PriceTableError(f"{where} lacks {field}; add it, in USD per 1 million tokens")
+    return rate
+
+
+def _optional(where: str, fields: dict[str, Any], field: str) -> Fraction | None:
+    value = fields.get(field)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not _in_range(Decimal(value)):
+        shown = value if isinstance(value, Decimal) else repr(value)
+        raise PriceTableError(
+            f"{where} {field} is {shown}; allowed: USD per 1 million tokens, 0 or {MIN_PRICE} to {MAX_PRICE}"
+        )
+    return Fraction(value) / TOKENS_PER_PRICE
+
+
+def _in_range(value: Decimal) -> bool:
+    return value.is_finite() and (value == 0 or MIN_PRICE <= value <= MAX_PRICE)
+
+
+def _aliases(where: str, fields: dict[str, Any]) -> list[str]:
+    aliases = fields.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise PriceTableError(f"{where} aliases is {aliases!r}; allowed: a list of model names in quotes")
+    return aliases
+
+
+def _source(where: str, fields: dict[str, Any], default: str) -> str:
+    source = fields.get("source", default)
+    if not isinstance(source, str):
+        raise PriceTableError(f"{where} source is {source!r}; allowed: a text")
+    return source
+
+
+def _check_unique(entries: tuple[Entry, ...]) -> None:
+    seen: dict[str, str] = {}
+    for entry in entries:
+        for name in entry.names:
+            if name in seen:
+                raise PriceTableError(
+                    f'price table: the name {name!r} stands for both [models."{seen[name]}"] and '
+                    f'[models."{entry.names[0]}"] (a leading @ and a provider prefix do not count); keep one'
+                )
+            seen[name] = entry.names[0]
+
+
+# -----------------------------------------------------------------------------
+# What the core reads of the installation: our own price table and the version of genai-prices.
+#
+# This is the only module of the core that reads anything. Both texts belong to the installed packages, like
+# the code: machines with the same versions read the same, and no setting of the user changes them.
+
+
+def built_in_prices() -> str:
+    """The text of `prices.toml` beside this module."""
+    return files("streamer.folding.score").joinpath("prices.toml").read_text(encoding="utf-8")
+
+
+def genai_prices_version() -> str:
+    """The version of the installed package genai-prices, such as `0.0.30`."""
+    return version("genai-prices")
+
+
+# -----------------------------------------------------------------------------
+# Prices from the library genai-prices: from the snapshot in its package, never from the network.
+
+
+AS_OF = datetime(9999, 1, 1, 12, tzinfo=UTC)
+"""Prices change by date and by hour. The latest that the snapshot knows, at noon UTC: equal on every day."""
+
+
+def snapshot_price(name: str) -> tuple[str, Price] | None:
+    """The library's own id of a model and its price, or None if it knows no price for that name.
+
+    Of prices that rise with the size of a request the base is taken, since a trial's tokens are
+    sums over requests of unknown sizes.
+    """
+    for provider, model in _readings(name):
+        try:
+            _, found = _snapshot().find_provider_model(model, None, provider, None)
+        except LookupError:
+            continue
+        prices = found.get_prices(AS_OF)
+        rate_in, rate_out = _per_token(prices.input_mtok), _per_token(prices.output_mtok)
+        if rate_in is None or rate_out is None:
+            continue
+        since = _since(found)
+        dated = f", since {since}" if since else ""
+        source = f"genai-prices {genai_prices_version()} ({found.id}{dated})"
+        cache_read, cache_write = _per_token(prices.cache_read_mtok), _per_token(prices.cache_write_mtok)
+        return found.id, Price(rate_in, rate_out, cache_read, cache_write, source)
+    return None
+
+
+def _readings(name: str) -> list[tuple[str | None, str]]:
+    """(provider, model): the whole name, then its first part as the provider (`openrouter/openai/gpt-5`)."""
+    provider, slash, rest = name.partition("/")
+    return [(None, name), (provider, rest)] if slash and provider and rest else [(None, name)]
+
+
+def _since(model: ModelInfo) -> date | None:
+    """The day from which the price holds, None if the library says none: the snapshot itself has no date."""
+    from genai_prices.types import ConditionalPrice, StartDateConstraint
+
+    for price in reversed(model.prices if isinstance(model.prices, list) else []):
+        if isinstance(price, ConditionalPrice) and (limit := price.constraint) and limit.active(AS_OF):
+            return limit.start_date if isinstance(limit, StartDateConstraint) else None
+    return None
+
+
+@cache
+def _snapshot() -> DataSnapshot:
+    """A snapshot of our own: the library's current one may be replaced by what it downloads."""
+    # Imported here: it takes 0.3 s, and most runs are priced without it.
+    from genai_prices.data import providers
+    from genai_prices.data_snapshot import DataSnapshot
+
+    return DataSnapshot(providers=providers, from_auto_update=False, timestamp=AS_OF)
+
+
+def _per_token(per_million: Decimal | TieredPrices | None) -> Fraction | None:
+    """USD per token from the library's USD per million."""
+    if per_million is None:
+        return None
+    base = per_million if isinstance(per_million, Decimal) else per_million.base
+    return Fraction(base) / TOKENS_PER_PRICE
+
+
+# -----------------------------------------------------------------------------
+# What tokens cost: the user's table, then ours, then genai-prices' bundled snapshot (R2).
+
+
+Origin = Literal["user", "built-in", "genai-prices"]
+"""Which table a price is from, in the order in which they win."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tariff:
+    """A price as integers over one denominator, so that a cost is one exact division."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    denominator: int
+
+    @classmethod
+    def of(cls, price: Price) -> _Tariff:
+        """A price for computing; an unknown cache price is the input price."""
+        cache_read = price.input if price.cache_read is None else price.cache_read
+        cache_write = price.input if price.cache_write is None else price.cache_write
+        rates = (price.input, price.output, cache_read, cache_write)
+        denominator = math.lcm(*(rate.denominator for rate in rates))
+        fresh, output, read, write = (int(rate * denominator) for rate in rates)
+        return cls(fresh, output, read, write, denominator)
+
+
+class PriceTable:
+    """Prices of models, by name. What is not found has no price: it never costs 0 (R2)."""
+
+    def __init__(self, user: tuple[Entry, ...] = ()) -> None:
+        self._user = user
+        self._named = _named_prices(user, _default_entries())
+        self._tariffs: dict[str, _Tariff | None] = {}
+        self._prices: dict[str, Price | None] = {}
+
+    @classmethod
+    def default(cls) -> PriceTable:
+        """The specification's prices, then E5's, then the prices of genai-prices."""
+        return cls()
+
+    @classmethod
+    def from_toml(cls, text: str) -> PriceTable:
+        """The user's prices, in the format of `prices.toml` beside this module, in front of the default ones.
+
+        An entry under one of our names also holds for our aliases of it. Raises PriceTableError.
+        """
+        return cls(read_price_file(text, source="user's price table"))
+
+    def digest(self) -> str:
+        """Equal for tables that give every model the same price."""
+        named = sorted(
+            (name, *map(str, (price.input, price.output, price.cache_read, price.cache_write)))
+            for name, price in self._named.items()
+        )
+        return sha256_hex(canonical_json([named, genai_prices_version()]))
+
+    def price(self, model: str) -> Price | None:
+        """Price of a model in USD per token, exact; None if no table has it.
+
+        >>> price = PriceTable.default().price("anthropic/claude-opus-4-5-20251101")
+        >>> float(price.input), float(price.output), price.source
+        (1.5e-05, 7.5e-05, 'specification')
+        """
+        try:
+            return self._prices[model]
+        except KeyError:
+            price = self._prices[model] = self._find(model_for_pricing(model))
+            return price
+
+    def origin(self, model: str) -> Origin | None:
+        """Which table the price of a model is from; None if no table has it.
+
+        >>> PriceTable.default().origin("gpt-4o"), PriceTable.default().origin("a-model-without-price")
+        ('built-in', None)
+        """
+        price = self.price(model)
+        if price is None:
+            return None
+        if any(price is entry.price for entry in self._user):
+            return "user"
+        return "built-in" if any(price is entry.price for entry in _default_entries()) else "genai-prices"
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What the user's table and ours hold, the user's first, each with the price that applies.
+
+        Our entries that the user's replace are left out, and all of genai-prices.
+        """
+        taken = {name for entry in self._user for name in entry.names}
+        ours = (entry for entry in _default_entries() if not taken.issuperset(entry.names))
+        return (*self._user, *(Entry(entry.names, self._named[entry.names[0]]) for entry in ours))
+
+    def cost(
+        self,
+        model: str,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        cache_read_tokens: int | None = None,
+        cache_write_tokens: int | None = None,
+    ) -> float | None:
+        """Estimated cost in USD: the exact sum of tokens x price, rounded once (R18).
+
+        None if the model has no price, or if input or output tokens are unknown: half of the tokens
+        would pass for the whole cost (R1). Cache tokens that are unknown add nothing. Cache tokens
+        whose price is unknown cost what fresh input costs, as with a provider that has no cache
+        price: an upper bound for reads, never nothing.
+
+        >>> PriceTable.default().cost("gpt-4o", 1000, 100)
+        0.0065
+        >>> PriceTable.default().cost("a-model-without-price", 1000, 100) is None
+        True
+        """
+        if input_tokens is None or output_tokens is None:
+            return None
+        tariff = self._tariff(model)
+        if tariff is None:
+            return None
+        total = input_tokens * tariff.input + output_tokens * tariff.output
+        if cache_read_tokens:
+            total += cache_read_tokens * tariff.cache_read
+        if cache_write_tokens:
+            total += cache_write_tokens * tariff.cache_write
+        return total / tariff.denominator
+
+    def _tariff(self, model: str) -> _Tariff | None:
+        try:
+            return self._tariffs[model]
+        except KeyError:
+            price = self.price(model)
+            tariff = self._tariffs[model] = None if price is None else _Tariff.of(price)
+            return tariff
+
+    def _find(self, name: str) -> Price | None:
+        if (named := self._named.get(name)) is not None:
+            return named
+        found = snapshot_price(name)
+        if found is None:
+            return None
+        known_as, price = found
+        return self._named.get(model_for_pricing(known_as), price)
+
+
+@cache
+def _default_entries() -> tuple[Entry, ...]:
+    return read_price_file(built_in_prices(), source="streamer")
+
+
+def _named_prices(user: tuple[Entry, ...], default: tuple[Entry, ...]) -> dict[str, Price]:
+    """Every name and alias to its price; our alias follows the user's price of the model it stands for."""
+    users = {name: entry.price for entry in user for name in entry.names}
+    defaults = {name: users.get(entry.names[0], entry.price) for entry in default for name in entry.names}
+    return defaults | users
+
+
+# -----------------------------------------------------------------------------
+# The price table that a file of the user asks for; without a file the default one.
+
+
+def price_table(file: Path | None) -> PriceTable:
+    """The prices of a file in front of the default ones; None: the default ones alone.
+
+    Raises:
+        PriceTableError: the file cannot be read, or holds no price table; the message names the file.
+
+    >>> price_table(None).digest() == PriceTable.default().digest()
+    True
+    """
+    if file is None:
+        return PriceTable.default()
+    try:
+        return PriceTable.from_toml(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PriceTableError(
+            f"{file} cannot be read: {error.strerror}. Name a TOML price table that is there, or none"
+        ) from error
+    except (PriceTableError, UnicodeDecodeError) as error:
+        raise PriceTableError(f"{file}: {error}") from error

@@ -1,0 +1,805 @@
+"""Slots: the rule that decides which result stands at a place of a run (R17).
+
+What a slot has seen is a map from fingerprint to the greatest (revision, finished_at) that this
+content came with, and a floor. Joining two such maps is associative, commutative and idempotent:
+copies of a slot can be merged in any order, any number of times.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from sys import intern
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+
+import orjson
+from msgspec import Struct
+
+from streamer.schemas.base import (
+    EARLIEST_MICROSECONDS,
+    LATEST_MICROSECONDS,
+    UNKNOWN,
+    agent_model_key,
+    agent_model_label,
+    decode_id,
+    encode_id,
+    model_of_agent,
+)
+from streamer.schemas.events import AnyEvent, Event, TrialRetracted, known_content
+from streamer.schemas.wire import (
+    AnyStart,
+    AnyTrial,
+    PlainEvent,
+    PlainTrial,
+    canonical_content,
+    canonical_json,
+    decode,
+    plain_trial,
+    sha256_hex,
+)
+
+if TYPE_CHECKING:
+    from streamer.folding.score import Scored
+    from streamer.schemas.wire import PlainTrial
+
+
+# -----------------------------------------------------------------------------
+# Names: of the place that a result fills, of what its content is known by (R17), and of a run's groups.
+
+
+NO_TIME = -(2**63)
+"""Stands for a null time: lower than every time."""
+
+FINGERPRINT_CHARACTERS = 32
+
+_encoded = lru_cache(maxsize=4096)(encode_id)
+_reported = lru_cache(maxsize=4096)(model_of_agent)
+"""For ids of which a run has few."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_SECONDS = 24 * 60 * 60
+
+_EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
+"""Revisions between 2000 and 2200 in ns are taken for times of writing."""
+
+
+class TrialGroupKey(NamedTuple):
+    """What the sub-trials of one multi-agent trial share (R10)."""
+
+    shard: str
+    task_id: str
+    attempt: int
+    tier: str | None
+    subtest: str | None
+
+
+class SlotKey(NamedTuple):
+    """The place that one result fills (R17).
+
+    `model` is spelled as :func:`~streamer.schemas.base.model_of_agent` says.
+    """
+
+    shard: str
+    task_id: str
+    attempt: int
+    agent: str
+    model: str
+    tier: str | None
+    subtest: str | None
+
+    @property
+    def trial_group(self) -> TrialGroupKey:
+        """The multi-agent trial that a sub-trial in this slot belongs to."""
+        return TrialGroupKey(self.shard, self.task_id, self.attempt, self.tier, self.subtest)
+
+
+def microseconds(moment: datetime | None) -> int:
+    """Microseconds since 1970, :data:`NO_TIME` for null."""
+    if moment is None:
+        return NO_TIME
+    since = moment - _EPOCH
+    return (since.days * _DAY_SECONDS + since.seconds) * 1_000_000 + since.microseconds
+
+
+@lru_cache(maxsize=1024)
+def rfc3339(at: int) -> str | None:
+    """A time in microseconds as RFC 3339 text in UTC; None for :data:`NO_TIME`.
+
+    >>> rfc3339(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    """
+    if at == NO_TIME:
+        return None
+    return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+
+
+def slot_key(event: AnyTrial | AnyStart | TrialRetracted) -> SlotKey:
+    """The slot that an event concerns; the model is normalised first (R24)."""
+    return SlotKey(
+        event.shard,
+        intern(event.task_id),
+        event.attempt,
+        intern(event.agent),
+        _reported(event.agent, event.model),
+        event.tier,
+        event.subtest,
+    )
+
+
+def slot_topic_key(run_key: str, key: SlotKey) -> str:
+    """Key of a slot in the topic `scored-trials`: its parts percent-encoded, joined by `|`.
+
+    Args:
+        run_key: the run's id, percent-encoded.
+
+    >>> slot_topic_key("r", SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
+    'r||a%7Cb|1|c|d%2Fe|T0|'
+    """
+    return f"{run_key}|{slot_in_run(key)}"
+
+
+def slot_in_run(key: SlotKey) -> str:
+    """Key of a slot among the others of its run: :func:`slot_topic_key` without the run.
+
+    >>> slot_in_run(SlotKey("", "a|b", 1, "c", "d/e", "T0", None))
+    '|a%7Cb|1|c|d%2Fe|T0|'
+    """
+    shard, task_id, attempt, agent, model, tier, subtest = key
+    place = _encoded_place(agent, model, tier, subtest)
+    return f"{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
+
+
+@lru_cache(maxsize=4096)
+def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None) -> str:
+    return "|".join(map(encode_id, (agent, model, tier or "", subtest or "")))
+
+
+def fingerprint(event: Event | PlainTrial) -> str:
+    """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
+    if isinstance(event, PlainTrial):
+        content = canonical_content(event, _reported(event.agent, event.model))
+    else:
+        known = known_content(event)
+        if "model" in known:
+            known["model"] = _reported(known.get("agent", UNKNOWN), known["model"])
+        content = canonical_json(known)
+    return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
+
+
+def event_time(event: AnyEvent | PlainEvent, timestamp_ms: int) -> int:
+    """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
+    moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
+    if moment is not None:
+        return microseconds(moment)
+    if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
+        return event.revision // 1000
+    return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000
+
+
+SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupId:
+    """An agent:model, a tier, an agent:model within a tier, or with nothing set the run itself.
+
+    The comparison of a run's agents has an id of the same kind, since it travels as summaries do.
+
+    Attributes:
+        tier: set for tiers, and for an agent:model within one; not encoded.
+        agent: set for an agent:model, also within a tier; not encoded.
+        model: set where the agent is.
+        compared: the comparison of the run's agents; nothing else is set then.
+
+    >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
+    >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
+    ('agent_model', 'r|a:m', 'agent_model:a:m')
+    >>> tier.kind, tier.topic_key("r"), tier.redis_suffix
+    ('tier', 'r|T0', 'tier:T0')
+    >>> RUN.kind, RUN.topic_key("r"), RUN.redis_suffix
+    ('run', 'r', 'run')
+    >>> COMPARISON.kind, COMPARISON.topic_key("r"), COMPARISON.redis_suffix
+    ('comparison', 'r', 'comparisons')
+    """
+
+    tier: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    compared: bool = False
+
+    @property
+    def kind(self) -> SummaryKind:
+        """Which topic and which family of Redis keys hold the summary."""
+        if self.compared:
+            return "comparison"
+        if self.tier is not None:
+            return "tier"
+        return "run" if self.agent is None else "agent_model"
+
+    @property
+    def type(self) -> str:
+        """The `type` of the published value."""
+        return "run_comparison" if self.compared else f"{self.kind}_summary"
+
+    @property
+    def agent_model(self) -> str | None:
+        """The label of the agent:model (R7); None where the group is not of one."""
+        return None if self.agent is None else agent_model_label(self.agent, self.model or "")
+
+    def topic_key(self, run_id: str) -> str:
+        """Key of the summary in its topic, ids percent-encoded."""
+        return "|".join((encode_id(run_id), *self._parts()))
+
+    @property
+    def redis_suffix(self) -> str:
+        """What follows the run in the summary's Redis key, ids percent-encoded."""
+        if self.compared:
+            return "comparisons"
+        return ":".join((self.kind, *self._parts()))
+
+    @classmethod
+    def of_topic_key(cls, kind: SummaryKind, key: str) -> Self:
+        """Inverse of :meth:`topic_key`.
+
+        >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
+        (GroupId(tier='T1', agent='a:b', model='m', compared=False), True)
+        """
+        if kind == "comparison":
+            return cls(compared=True)
+        parts = key.split("|")[1:]
+        tier = decode_id(parts.pop(0)) if kind == "tier" else None
+        if not parts:
+            return cls(tier)
+        agent, model = parts[0].split(":", 1)
+        return cls(tier, decode_id(agent), decode_id(model))
+
+    def _parts(self) -> tuple[str, ...]:
+        tier = () if self.tier is None else (encode_id(self.tier),)
+        return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
+
+    def __lt__(self, other: GroupId) -> bool:
+        """Agents and tiers by name, then the comparison, the run last."""
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[bool, bool, str, str, str]:
+        return (self == RUN, self.compared, self.tier or "", self.agent or "", self.model or "")
+
+
+RUN = GroupId()
+"""The run itself."""
+
+COMPARISON = GroupId(compared=True)
+"""The comparison of the run's agents."""
+
+
+@lru_cache(maxsize=4096)
+def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tuple[GroupId, ...]:
+    """The groups that a trial counts in; baselines stay out of pooled tiers (R4)."""
+    if tier is None:
+        return (GroupId(None, agent, model),)
+    if baseline:
+        return (GroupId(None, agent, model), GroupId(tier, agent, model))
+    return (GroupId(None, agent, model), GroupId(tier, agent, model), GroupId(tier))
+
+
+# -----------------------------------------------------------------------------
+# Slots: the rule that decides which result stands at a place of a run (R17).
+
+
+SlotRank = tuple[int, int, str]
+"""(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
+
+Place = tuple[int, int]
+"""(revision, finished_at in microseconds) that a losing content came with."""
+
+
+class Start(NamedTuple):
+    """What a `trial_started` says (inference 3).
+
+    Attributes:
+        started_at: microseconds since 1970; None: not known.
+        position: how many trials had started before; None: not counted.
+    """
+
+    revision: int
+    started_at: int | None = None
+    position: int | None = None
+
+    def says_no_more_than(self, other: Start) -> bool:
+        """Whether the other one, which no earlier retraction withdraws, says all of this."""
+        return self.revision <= other.revision and all(
+            ours is None or (theirs is not None and theirs <= ours)
+            for ours, theirs in zip(self[1:], other[1:], strict=True)
+        )
+
+
+def event_of(raw: bytes) -> AnyTrial:
+    """The event that a slot keeps as received."""
+    event = plain_trial(raw) or decode(raw)
+    if not isinstance(event, AnyTrial):  # pragma: no cover - raw was decoded before it was stored
+        raise TypeError(f"a slot holds something that is not a trial_result: {event}")
+    return event
+
+
+class Page(Protocol):
+    """A state page as a slot sees it."""
+
+    def event(self, index: int) -> bytes:
+        """The event of the slot at that place on the page."""
+
+
+@dataclass(slots=True)
+class _Rare:
+    """What few slots have; see :class:`Slot`."""
+
+    agent_index: int | None = None
+    losers: dict[str, Place] = field(default_factory=dict)
+    floor: int | None = None
+    scored: Scored | None = None
+    rest: tuple[int, str] | None = None
+    starts: tuple[Start, ...] = ()
+
+
+_NOTHING_RARE = _Rare()
+"""Shared by all slots that have nothing of it, so never changed."""
+
+
+class Slot(Struct, gc=False, eq=False):
+    """What one slot holds; no part of a cycle, so the garbage collector need not know it.
+
+    Attributes:
+        revision: the winner's, None while the slot is empty.
+        page: the state page that holds the slot; None: no page holds it yet.
+        index: its place on that page, from 0.
+        row: its row in the roster, -1 for none.
+    """
+
+    revision: int | None = None
+    page: Page | None = None
+    index: int = 0
+    row: int = -1
+    _raw: bytes | None = b""
+    _rare: _Rare = _NOTHING_RARE
+
+    @property
+    def agent_index(self) -> int | None:
+        """The winner's position in a multi-agent trial, None for a trial of its own."""
+        return self._rare.agent_index
+
+    @agent_index.setter
+    def agent_index(self, agent_index: int | None) -> None:
+        if agent_index != self._rare.agent_index:
+            self._own().agent_index = agent_index
+
+    @property
+    def losers(self) -> Mapping[str, Place]:
+        """Fingerprint -> (revision, finished_at) of the other contents seen above the floor."""
+        return self._rare.losers
+
+    @property
+    def floor(self) -> int | None:
+        """Results up to this revision are withdrawn, None if nothing was retracted."""
+        return self._rare.floor
+
+    @floor.setter
+    def floor(self, floor: int | None) -> None:
+        self._own().floor = floor
+
+    @property
+    def starts(self) -> tuple[Start, ...]:
+        """Starts above the floor, without those that say no more than another one."""
+        return self._rare.starts
+
+    @property
+    def position(self) -> int | None:
+        """The smallest position that a start has; None: no start has one."""
+        return min((start.position for start in self.starts if start.position is not None), default=None)
+
+    @property
+    def started_at(self) -> int | None:
+        """The smallest time of a start, microseconds since 1970; None: no start has one."""
+        return min((start.started_at for start in self.starts if start.started_at is not None), default=None)
+
+    @property
+    def has_history(self) -> bool:
+        """True if it knows more than its winner: losers, a floor, or starts."""
+        rare = self._rare
+        return rare is not _NOTHING_RARE and (
+            bool(rare.losers) or rare.floor is not None or bool(rare.starts)
+        )
+
+    @property
+    def vacant(self) -> bool:
+        """Whether the slot has never seen a result or a retraction."""
+        return self.revision is None and not self.losers and self.floor is None
+
+    @property
+    def empty(self) -> bool:
+        """True if it knows nothing."""
+        return self.vacant and not self.starts
+
+    @property
+    def scored(self) -> Scored | None:
+        """Score of a sub-trial (R10), which depends on the others; None for a trial of its own."""
+        return self._rare.scored
+
+    @scored.setter
+    def scored(self, scored: Scored | None) -> None:
+        if scored is not self._rare.scored:
+            self._own().scored = scored
+
+    def _own(self) -> _Rare:
+        if self._rare is _NOTHING_RARE:
+            self._rare = _Rare()
+        return self._rare
+
+    @property
+    def raw(self) -> bytes:
+        """The winner's event as received, empty while the slot is empty; on its page if it has one."""
+        if self._raw is None and self.page is not None:
+            return self.page.event(self.index)
+        return self._raw or b""
+
+    @raw.setter
+    def raw(self, raw: bytes) -> None:
+        self._raw = raw
+
+    @property
+    def on_page(self) -> bool:
+        """True if the event lies on the page and nowhere else."""
+        return self._raw is None
+
+    def lies_on(self, page: Page, index: int) -> None:
+        """The page holds the slot as it is now; the event need not be kept here."""
+        self.page, self.index, self._raw = page, index, None
+
+    def leave_page(self) -> None:
+        """Belong to no page from now on."""
+        self.page, self._raw = None, self.raw
+
+    @property
+    def winner(self) -> SlotRank | None:
+        """Standing of the result that counts, None while the slot is empty."""
+        return None if self.revision is None else (self.revision, *self._finished_at_and_fingerprint())
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the winner's content."""
+        return self._finished_at_and_fingerprint()[1]
+
+    def _finished_at_and_fingerprint(self) -> tuple[int, str]:
+        """The winner's, from its event when they are first asked for: most slots never see a second one."""
+        if self._rare.rest is None:
+            event = event_of(self.raw)
+            self._own().rest = rest = microseconds(event.finished_at), fingerprint(event)
+            return rest
+        return self._rare.rest
+
+    @property
+    def superseded(self) -> int:
+        """Results that lost this slot."""
+        return len(self.losers)
+
+    @property
+    def in_conflict(self) -> bool:
+        """True if the fingerprint alone decided (R17)."""
+        winner = self.winner if self.losers else None
+        return winner is not None and winner[:2] in self.losers.values()
+
+    def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
+        """Let this result stand here."""
+        self.revision, self.raw, self.agent_index = revision, raw, agent_index
+
+    def offer(self, standing: SlotRank, raw: bytes, agent_index: int | None) -> bool:
+        """Offer a result; True if it changed anything that the slot knows, even the revision alone."""
+        if self.floor is not None and standing[0] <= self.floor:
+            return False
+        winner = self.winner
+        if winner is not None:
+            if standing[2] == winner[2] and standing <= winner:
+                return False
+            if standing < winner:
+                return self.lose(standing)
+            if standing[2] != winner[2]:
+                self._note(winner)
+        self.fill(standing[0], raw, agent_index)
+        rare = self._own()
+        rare.losers.pop(standing[2], None)
+        rare.rest = standing[1:]
+        return True
+
+    def lose(self, standing: SlotRank) -> bool:
+        """Note a content that does not win; True if that was news."""
+        if self.floor is not None and standing[0] <= self.floor:
+            return False
+        if self.revision is not None and standing[2] == self.fingerprint:
+            return False
+        held = self.losers.get(standing[2])
+        if held is not None and held >= standing[:2]:
+            return False
+        self._note(standing)
+        return True
+
+    def start(self, start: Start) -> bool:
+        """Join a start; True if that was news."""
+        if self.floor is not None and start.revision <= self.floor:
+            return False
+        if any(map(start.says_no_more_than, self.starts)):
+            return False
+        kept = [held for held in self.starts if not held.says_no_more_than(start)]
+        self._own().starts = tuple(sorted([*kept, start], key=repr)) if kept else (start,)
+        return True
+
+    def retract(self, revision: int) -> bool:
+        """Withdraw everything up to `revision`; True if the floor rose."""
+        if self.floor is not None and revision <= self.floor:
+            return False
+        self.floor = revision
+        rare = self._own()
+        rare.losers = {print_: at for print_, at in rare.losers.items() if at[0] > revision}
+        rare.starts = tuple(start for start in rare.starts if start.revision > revision)
+        if self.revision is not None and self.revision <= revision:
+            self.revision, self.raw, rare.agent_index, rare.rest = None, b"", None, None
+        return True
+
+    def _note(self, loser: SlotRank) -> None:
+        self._own().losers[loser[2]] = loser[:2]
+
+
+# -----------------------------------------------------------------------------
+# What changed in a run: collected until somebody takes it, and as it travels to Kafka and Redis.
+
+
+_MOST_JUDGED = 4_096
+"""Plain trials that wait for their scored trial, mostly 2 KB each; others are read and scored again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryChange:
+    """One summary that changed; `value` None is a tombstone (the run was deleted, the group emptied).
+
+    Attributes:
+        run_id: the run, not encoded.
+        group: which group of the run it describes.
+        value: canonical published bytes, shared by topic and Redis; None: tombstone.
+        summary: the same as a dict (what `value` parses to); None: tombstone.
+        epoch: grows with every new beginning of the log; a higher one wins.
+        state_version: offset of the last event folded into the run; -1: none.
+        digest: digest of the summary; "" for a tombstone.
+    """
+
+    run_id: str
+    group: GroupId
+    value: bytes | None
+    summary: dict[str, Any] | None
+    epoch: int
+    state_version: int
+    digest: str
+
+    @classmethod
+    def tombstone(cls, run_id: str, group: GroupId, epoch: int, state_version: int) -> Self:
+        """The summary is gone from this version on."""
+        return cls(run_id, group, None, None, epoch, state_version, "")
+
+    @property
+    def kind(self) -> SummaryKind:
+        """Which topic and which family of Redis keys hold it."""
+        return self.group.kind
+
+    @property
+    def key(self) -> str:
+        """Key in the topic, ids percent-encoded."""
+        return self.group.topic_key(self.run_id)
+
+
+class InFlightChange(NamedTuple):
+    """The trials in flight of one run, after they changed.
+
+    Attributes:
+        run_id: the run, not encoded.
+        trials: :func:`~streamer.folding.slots.slot_in_run` of each trial to its JSON; {}: no trial is in
+            flight.
+        epoch: as of the summaries.
+        state_version: likewise.
+    """
+
+    run_id: str
+    trials: dict[str, bytes]
+    epoch: int
+    state_version: int
+
+
+class TasksChange(NamedTuple):
+    """The outcomes of a run's agents task by task, after they changed.
+
+    Attributes:
+        run_id: the run, not encoded.
+        packed: as :func:`packed` makes it, because the worker keeps it for as long as it has the run.
+        epoch: as of the summaries.
+        state_version: likewise.
+    """
+
+    run_id: str
+    packed: bytes
+    epoch: int
+    state_version: int
+
+
+def packed(fields: Mapping[str, str]) -> bytes:
+    """A hash of Redis in a tenth of its size; b"" of none. Equal fields give equal bytes in a process.
+
+    >>> unpacked(packed({"t": '{"a:m":[1,1,0]}'}))
+    {'t': '{"a:m":[1,1,0]}'}
+    """
+    return zlib.compress(canonical_json(dict(fields)), 1) if fields else b""
+
+
+def unpacked(held: bytes) -> dict[str, str]:
+    """Inverse of :func:`packed`."""
+    fields: dict[str, str] = orjson.loads(zlib.decompress(held)) if held else {}
+    return fields
+
+
+class ScoredChange(NamedTuple):
+    """One slot's scored trial, for the compacted topic `scored-trials`; None: the slot emptied."""
+
+    run_id: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewsItem:
+    """A grade change or a rescoring, for the topic `grade-changes`."""
+
+    run_id: str
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageWrite:
+    """A state page to write to the table `trials`; None: tombstone."""
+
+    key: str
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class RunUpdate:
+    """All that changed in one run, from one consistent state.
+
+    `in_flight` and `tasks` are None where they are the same as before.
+    """
+
+    run_id: str
+    summaries: list[SummaryChange] = field(default_factory=list)
+    in_flight: InFlightChange | None = None
+    tasks: TasksChange | None = None
+    scored: list[ScoredChange] = field(default_factory=list)
+    news: list[NewsItem] = field(default_factory=list)
+
+
+class Effect(StrEnum):
+    """What an event did to the run."""
+
+    COUNTED = "counted"
+    STARTED = "started"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+    IGNORED = "ignored"
+
+
+class Rescoring(NamedTuple):
+    """A trial already counted whose score another trial's event moved (R9)."""
+
+    key: SlotKey
+    because: SlotKey
+    before: Scored
+    after: Scored
+
+
+class Judged(NamedTuple):
+    """A trial without FormulaCode's sections, with its score; at hand since it was counted."""
+
+    event: PlainTrial
+    scored: Scored
+
+
+class GroupChanges(NamedTuple):
+    """Groups to summarise again, and trials that were scored again because of another trial's event."""
+
+    groups: set[GroupId]
+    rescorings: list[Rescoring]
+
+
+class PageChanges(NamedTuple):
+    """What of a run's state pages is out of date: the pages of these slots, the run's own page, or all."""
+
+    slots: dict[SlotKey, None]
+    plan: bool
+    everything: bool
+
+
+class RunChanges:
+    """Collects changes. Each `take_*` hands over what came since the last one.
+
+    Args:
+        scored_trials: collect slots whose scored trial changed; False where they are not taken.
+        pages: likewise what has to be saved.
+    """
+
+    def __init__(self, *, scored_trials: bool = True, pages: bool = True) -> None:
+        self.collects_scored_trials = scored_trials
+        self._collects_pages = pages
+        self._groups: set[GroupId] = set()
+        self._rescorings: list[Rescoring] = []
+        self._scored: dict[SlotKey, Judged | None] = {}
+        self._slots: dict[SlotKey, None] = {}
+        self._plan = self._everything = False
+
+    @property
+    def scored_waiting(self) -> int:
+        """How many scored trials wait to be taken."""
+        return len(self._scored)
+
+    def groups(self, groups: Iterable[GroupId]) -> None:
+        """These groups have to be summarised again."""
+        self._groups.update(groups)
+
+    def rescored(self, rescoring: Rescoring) -> None:
+        """An event of another trial moved the score of a trial."""
+        self._rescorings.append(rescoring)
+
+    def scored_trial(self, key: SlotKey, judged: Judged | None = None) -> None:
+        """The scored trial of a slot changed.
+
+        Args:
+            judged: what stands in the slot, if it is at hand; kept for a limited number of slots.
+        """
+        if self.collects_scored_trials:
+            self._scored[key] = judged if len(self._scored) < _MOST_JUDGED else None
+
+    def only_scored_trials(self, keys: Iterable[SlotKey]) -> None:
+        """The scored trials of these slots changed, and no others."""
+        self._scored = dict.fromkeys(keys)
+
+    def slot(self, key: SlotKey) -> None:
+        """The state page of a slot is out of date."""
+        if self._collects_pages:
+            self._slots[key] = None
+
+    def plan(self) -> None:
+        """The run's own page is out of date."""
+        self._plan = True
+
+    def every_page(self) -> None:
+        """Every page is out of date."""
+        self._plan = self._everything = True
+
+    def take_groups(self) -> GroupChanges:
+        """Hand over the groups and the rescorings."""
+        taken = GroupChanges(self._groups, self._rescorings)
+        self._groups, self._rescorings = set(), []
+        return taken
+
+    def take_scored(self, most: int | None = None) -> dict[SlotKey, Judged | None]:
+        """Hand over slots whose scored trial changed, and what stands in them where it is at hand.
+
+        Args:
+            most: so many of them at most, the latest first; None: all.
+        """
+        if most is not None and len(self._scored) > most:
+            return dict(self._scored.popitem() for _ in range(most))
+        taken, self._scored = self._scored, {}
+        return taken
+
+    def take_pages(self) -> PageChanges:
+        """Hand over what has to be saved."""
+        taken = PageChanges(self._slots, self._plan, self._everything)
+        self._slots, self._plan, self._everything = {}, False, False
+        return taken

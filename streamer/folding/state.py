@@ -1,0 +1,560 @@
+"""State of one run: events join its plan and its slots, in any order, any number of times. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from streamer.folding.groups import Counts, GroupState, Outcome, RunTotals
+from streamer.folding.plan import Denominators, Plan, Queue
+from streamer.folding.score import (
+    NOP,
+    Scored,
+    ScoringRules,
+    deciding_sub_trial,
+    fields_of,
+    score_trial,
+    score_trial_group,
+)
+from streamer.folding.score.formulacode import FormulaCodeScore, missing_score, task_payload
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import (
+    NO_TIME,
+    Effect,
+    GroupId,
+    Judged,
+    Page,
+    Rescoring,
+    RunChanges,
+    Slot,
+    SlotKey,
+    Start,
+    TrialGroupKey,
+    event_of,
+    event_time,
+    fingerprint,
+    groups_of,
+    microseconds,
+    slot_key,
+)
+from streamer.folding.uncertainty import Roster
+from streamer.schemas.base import (
+    EARLIEST_MICROSECONDS,
+    LATEST_MICROSECONDS,
+    SEMANTICS_VERSION,
+    agent_model_label,
+)
+from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted
+from streamer.schemas.wire import (
+    AnyStart,
+    AnyTrial,
+    PlainEvent,
+    PlainTrial,
+    canonical_json,
+    decode,
+    json_number,
+    sha256_hex,
+)
+
+# -----------------------------------------------------------------------------
+# Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).
+#
+# The score of a slot is published as its scored trial: the specification's per-run numbers.
+
+
+_label = lru_cache(maxsize=4096)(agent_model_label)
+
+_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "awaited")
+"""Parts of a score that are counted only."""
+
+
+class Scores:
+    """Scores the slots of one run.
+
+    Everything here follows from the slots and the rules, and could be derived from them again at any time.
+
+    Attributes:
+        rules: what the trials are scored by.
+        roster: the trials in rows.
+    """
+
+    def __init__(
+        self,
+        slots: dict[SlotKey, Slot],
+        prices: PriceTable,
+        counts: Counts,
+        changes: RunChanges,
+    ) -> None:
+        self.rules = ScoringRules(prices)
+        self._slots = slots
+        self._counts = counts
+        self._changes = changes
+        self.roster = Roster(self.rules.is_baseline)
+        self._members: dict[TrialGroupKey, set[SlotKey]] = {}
+        self._of_missing: dict[TrialGroupKey, FormulaCodeScore] = {}
+        self._outcomes: dict[TrialGroupKey, Outcome] = {}
+
+    def is_baseline(self, agent: str) -> bool:
+        """See :meth:`~streamer.folding.score.ScoringRules.is_baseline`."""
+        return self.rules.is_baseline(agent)
+
+    def groups_of(self, key: SlotKey) -> tuple[GroupId, ...]:
+        """The groups that a slot counts in; baselines stay out of pooled tiers (R4)."""
+        return groups_of(key.agent, key.model, key.tier, baseline=self.is_baseline(key.agent))
+
+    def of(self, slot: Slot) -> Scored | None:
+        """Score of what stands in a slot, None while it is empty."""
+        if slot.scored is not None or slot.revision is None:
+            return slot.scored
+        return score_trial(event_of(slot.raw), self.rules)
+
+    def count(self) -> None:
+        """Count what waits."""
+        if self._counts.waiting:
+            self._changes.groups(self._counts.count(self.is_baseline))
+
+    def score_all(self, rules: ScoringRules) -> None:
+        """Score every slot by these rules; the counts are empty."""
+        self.rules = rules
+        self._members, self._outcomes, self._of_missing = {}, {}, {}
+        self.roster = Roster(self.rules.is_baseline)
+        for key, slot in self._slots.items():
+            slot.scored, slot.row = None, -1
+            if slot.starts:
+                self.roster.start(key, slot)
+            if slot.agent_index is not None:
+                self._members.setdefault(key.trial_group, set()).add(key)
+            elif slot.revision is not None:
+                self._enter(key, slot, event_of(slot.raw))
+        for group in list(self._members):
+            self._score_group(group, None)
+
+    def filled(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+        """A result stands in a slot that held nothing before."""
+        if event.agent_index is not None:
+            slot.agent_index = event.agent_index
+            self._members.setdefault(key.trial_group, set()).add(key)
+            self._score_group(key.trial_group, key)
+        else:
+            self._enter(key, slot, event)
+
+    def started(self, key: SlotKey, slot: Slot) -> None:
+        """The starts of a slot's trial changed."""
+        self.roster.start(key, slot)
+        self._changes.groups(self.groups_of(key))
+
+    def replaced(
+        self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: AnyTrial | None
+    ) -> None:
+        """Another result stands in the slot, or none: score again whatever that concerns.
+
+        Args:
+            raw: the event that stood in it before, empty if none did.
+            index: that event's position in a multi-agent trial.
+            event: the event that stands in it now, if it is at hand.
+        """
+        group = key.trial_group
+        if index is not None:
+            self._members[group].discard(key)
+            if slot.agent_index is None:
+                self._swap(key, slot, None)
+        elif raw:
+            self.roster.leave(key, slot)
+            self._counts.leave(key, score_trial(event_of(raw), self.rules), single=True)
+        if slot.revision is not None and slot.agent_index is None:
+            self._enter(key, slot, event or event_of(slot.raw))
+        elif slot.agent_index is not None:
+            self._members.setdefault(group, set()).add(key)
+        if index is not None or slot.agent_index is not None:
+            self._score_group(group, key)
+
+    def scored_trial(self, run_id: str, key: SlotKey, judged: Judged | None = None) -> bytes | None:
+        """The scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
+
+        None: the slot is empty.
+
+        Args:
+            judged: the trial that stands in the slot and its score, if they are at hand.
+        """
+        slot = self._slots.get(key)
+        if slot is None or slot.revision is None:
+            return None
+        event = judged.event if judged else event_of(slot.raw)
+        scored = judged.scored if judged else slot.scored or score_trial(event, self.rules)
+        body = fields_of(scored)
+        for name in _NOT_PUBLISHED:
+            del body[name]
+        body.update(zip(SlotKey._fields, key, strict=True))
+        body["type"] = "scored_trial"
+        body["semantics_version"] = SEMANTICS_VERSION
+        body["run_id"] = run_id
+        body["agent_model"] = _label(key.agent, key.model)
+        body["agent_index"] = slot.agent_index
+        body["revision"] = slot.revision
+        body["fingerprint"] = fingerprint(event)
+        body["grade"] = self.rules.profile.grade(scored.composite_score)
+        body["cost_of_pass"] = json_number(scored.cost_of_pass)
+        body["formulacode"] = self._payload(key, event, scored)
+        digested = canonical_json(body)
+        return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
+
+    def trial_group(self, key: SlotKey) -> list[AnyTrial]:
+        """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
+        keys = {key} if self._slots[key].agent_index is None else self._members[key.trial_group]
+        return [event_of(self._slots[member].raw) for member in sorted(keys, key=str)]
+
+    def trial_groups(self) -> Mapping[TrialGroupKey, Collection[SlotKey]]:
+        """The slots of each multi-agent trial."""
+        return self._members
+
+    def with_their_groups(self, keys: Collection[SlotKey]) -> Iterable[SlotKey]:
+        """These slots, and those of the multi-agent trials that they belong to."""
+        return chain(keys, *(self._members.get(key.trial_group, ()) for key in keys))
+
+    def of_missing(self, group: TrialGroupKey) -> FormulaCodeScore:
+        """FormulaCode's score of a planned agent that has no sub-trial in a trial (R21)."""
+        if group not in self._of_missing:
+            events = [event_of(self._slots[key].raw) for key in self._members[group]]
+            self._of_missing[group] = missing_score(events)
+        return self._of_missing[group]
+
+    def _payload(self, key: SlotKey, event: AnyTrial, scored: Scored) -> dict[str, Any] | None:
+        """The specification's per-agent task payload; None for a score without FormulaCode's part."""
+        if scored.formulacode is None:
+            return None
+        return task_payload(
+            event,
+            self.trial_group(key) if scored.formulacode.fallback else (),
+            scored.formulacode,
+            success=scored.success,
+            cost_usd=scored.cost_usd,
+            trajectory_length=scored.trajectory_length,
+        )
+
+    def _enter(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+        """A trial of its own is in."""
+        scored = score_trial(event, self.rules)
+        # FormulaCode's sections may be large, so a trial with them is not kept
+        judged = Judged(event, scored) if isinstance(event, PlainTrial) else None
+        self._changes.scored_trial(key, judged)
+        self.roster.enter(key, slot, scored)
+        if self._counts.enter(key, scored, single=True):
+            self.count()
+
+    def _score_group(self, group: TrialGroupKey, because: SlotKey | None) -> None:
+        """Score all sub-trials of a trial group again (R9, R10)."""
+        self._of_missing.pop(group, None)
+        counted = self._outcomes.pop(group, None)
+        if counted is not None:
+            self._counts.totals.count_outcome(counted, -1)
+        keys = sorted(self._members.get(group, ()), key=str)
+        if not keys:
+            self._members.pop(group, None)
+            return
+        events = [event_of(self._slots[key].raw) for key in keys]
+        scores = score_trial_group(events, self.rules)
+        for key, scored in zip(keys, scores, strict=True):
+            before = self._slots[key].scored
+            if before == scored:
+                if scored.formulacode is not None and scored.formulacode.fallback:
+                    self._changes.scored_trial(key)  # its payload lists the benchmarks that the others know
+                continue
+            if because is not None and key != because and before is not None:
+                self._changes.rescored(Rescoring(key, because, before, scored))
+            self._swap(key, self._slots[key], scored)
+        decides = slot_key(deciding_sub_trial(events, self.is_baseline) or events[0])
+        outcome = self._outcome(decides, scores[keys.index(decides)])
+        self._counts.totals.count_outcome(outcome, 1)
+        self._outcomes[group] = outcome
+
+    def _outcome(self, key: SlotKey, scored: Scored) -> Outcome:
+        """Outcome of the trial that this sub-trial decides."""
+        measured = scored.formulacode
+        return Outcome(
+            task_id=key.task_id,
+            tier=key.tier,
+            resolved=scored.resolved,
+            failure_mode=scored.failure_mode,
+            speedup_percentage=measured.speedup_percentage if measured else None,
+            compared=not self.is_baseline(key.agent),
+            infrastructure_failure=scored.infrastructure_failure,
+            with_benchmarks=measured is not None and measured.num_benchmarks > 0,
+            unmeasured_failure=not scored.success and measured is None and key.agent != NOP,
+        )
+
+    def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
+        """Replace a sub-trial's score."""
+        old, slot.scored = slot.scored, scored
+        if old is not None:
+            self.roster.leave(key, slot)
+            self._counts.leave(key, old, single=False)
+        if scored is not None:
+            self.roster.enter(key, slot, scored)
+            self._counts.enter(key, scored, single=False)
+        self._changes.scored_trial(key)
+
+
+# -----------------------------------------------------------------------------
+# State of one run: events join its plan and its slots, in any order, any number of times. Pure.
+
+
+class RunState:
+    """One run: which result stands in each slot, what the plan says, and what follows from both.
+
+    Groups and totals are as of the last :meth:`count`.
+
+    Attributes:
+        slots: what every result ever seen left behind.
+        plan: what the plan events say together.
+        queue: the order in which it starts trials.
+        scores: the scores of what stands in the slots.
+        counts: groups and totals.
+        changes: what changed since somebody took it.
+        superseded: results that lost their slot.
+        conflicts: slots in which the fingerprint alone decided (R17).
+        state_version: offset of the last event folded, -1 for none.
+        last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
+        deleted_to: events up to this revision are ignored, None if the run was never deleted.
+        plan_events: the plan events that still decide something, as received.
+    """
+
+    def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
+        self.run_id = run_id
+        self.plan = Plan()
+        self.queue = Queue(run_id, self.plan)
+        self.slots: dict[SlotKey, Slot] = {}
+        self.changes = changes or RunChanges()
+        self.counts = Counts()
+        self.scores = Scores(self.slots, prices, self.counts, self.changes)
+        self.superseded = 0
+        self.conflicts = 0
+        self.state_version = -1
+        self.last_event_at = NO_TIME
+        self.deleted_to: int | None = None
+        self.plan_events: dict[tuple[int, str], bytes] = {}
+
+    @property
+    def rules(self) -> ScoringRules:
+        return self.scores.rules
+
+    @property
+    def groups(self) -> dict[GroupId, GroupState]:
+        """Every group that had trials at the last `count`."""
+        return self.counts.groups
+
+    @property
+    def totals(self) -> RunTotals:
+        """Totals of the run, as of the last `count`."""
+        return self.counts.totals
+
+    def every_group(self) -> set[GroupId]:
+        """Every group that had trials at the last `count`, or whose trials have started."""
+        return {*self.groups, *self.scores.roster.groups()}
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is known of the run besides that it was deleted."""
+        return bool(self.slots or self.plan)
+
+    def count(self) -> None:
+        """Bring groups and totals up to date."""
+        self.scores.count()
+
+    def denominators(self) -> Denominators:
+        """Planned trials of each group, as of the last `count`."""
+        return Denominators(self.plan, self.groups, self.scores.is_baseline)
+
+    def happened_at(self, at: int) -> None:
+        """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
+        if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
+            self.last_event_at = at
+
+    def apply(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
+        """Fold one event.
+
+        Args:
+            raw: the event as received.
+            offset: its place in the log.
+            timestamp_ms: the record's, Unix milliseconds; negative: unknown.
+        """
+        if offset > self.state_version:
+            self.state_version = offset
+        if self.deleted_to is not None and event.revision <= self.deleted_to:
+            return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
+        self.happened_at(event_time(event, timestamp_ms))
+        if isinstance(event, AnyTrial):
+            return self.offer(event, raw)
+        if isinstance(event, AnyStart):
+            at = None if event.started_at is None else microseconds(event.started_at)
+            return self.start(slot_key(event), Start(event.revision, at, event.position))
+        if isinstance(event, TrialRetracted):
+            changed = self._change(slot_key(event), lambda slot: slot.retract(event.revision))
+            return Effect.COUNTED if changed else Effect.DUPLICATE
+        if isinstance(event, RunDeleted):
+            self.delete(event.revision)
+            return Effect.COUNTED
+        return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
+
+    def offer(self, event: AnyTrial, raw: bytes) -> Effect:
+        """Offer a result to its slot (R17)."""
+        key = slot_key(event)
+        slot = self.slots.get(key)
+        if slot is None:
+            self._fill(key, Slot(event.revision, _raw=raw), event)
+            return Effect.COUNTED
+        if slot.vacant:
+            slot.fill(event.revision, raw, None)
+            self._fill(key, slot, event)
+            return Effect.COUNTED
+        if slot.floor is not None and event.revision <= slot.floor:
+            return Effect.IGNORED
+        if slot.raw == raw:
+            return Effect.DUPLICATE
+        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
+        repeats = slot.revision is not None and slot.fingerprint == standing[2]
+        changed = self._change(key, lambda held: held.offer(standing, raw, event.agent_index), event)
+        if repeats:
+            return Effect.DUPLICATE
+        if slot.winner == standing:
+            return Effect.COUNTED
+        return Effect.SUPERSEDED if changed else Effect.DUPLICATE
+
+    def join_first(self, event: PlainTrial, page: Page, index: int) -> bool:
+        """Join a result that lies on a state page; False, and nothing happened, if its slot has been seen.
+
+        Args:
+            index: its place on the page.
+        """
+        key = slot_key(event)
+        if key in self.slots:
+            return False
+        slot = Slot(event.revision)
+        slot.lies_on(page, index)
+        self._fill(key, slot, event)
+        return True
+
+    def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+        """The first result of a slot stands in it."""
+        self.slots[key] = slot
+        self.changes.slot(key)
+        self.scores.filled(key, slot, event)
+
+    def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None) -> bool:
+        """Change a slot and everything derived from it; False if there was no news."""
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self.slots[key] = Slot()
+        raw, index, stood = slot.raw, slot.agent_index, slot.winner
+        superseded, conflict, starts = slot.superseded, slot.in_conflict, slot.starts
+        changed = change(slot)
+        if changed:
+            self.changes.slot(key)
+            if slot.winner != stood:
+                self.changes.scored_trial(key)
+            if (slot.winner and slot.winner[2]) != (stood and stood[2]):
+                self.scores.replaced(key, slot, raw, index, event)
+            if slot.starts != starts:
+                self.scores.started(key, slot)
+            if (superseded, conflict) != (slot.superseded, slot.in_conflict):
+                self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
+                self.changes.groups(self.scores.groups_of(key))
+        elif slot.empty:
+            del self.slots[key]
+        return changed
+
+    def start(self, key: SlotKey, start: Start) -> Effect:
+        """Join a start of a slot's trial (inference 3)."""
+        slot = self.slots.get(key) or Slot()
+        if slot.floor is not None and start.revision <= slot.floor:
+            return Effect.IGNORED
+        if not slot.start(start):
+            return Effect.DUPLICATE
+        self.slots[key] = slot
+        self.changes.slot(key)
+        self.scores.started(key, slot)
+        return Effect.STARTED
+
+    def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
+        """Join a content that another copy of the slot has seen lose."""
+        self._change(key, lambda slot: slot.lose(standing))
+
+    def retract(self, key: SlotKey, revision: int) -> None:
+        """Join a floor that another copy of the slot has."""
+        self._change(key, lambda slot: slot.retract(revision))
+        self.may_stand_scored(key)
+
+    def may_stand_scored(self, key: SlotKey) -> None:
+        """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn."""
+        slot = self.slots.get(key)
+        if slot is None or slot.revision is None:
+            self.changes.scored_trial(key)
+
+    def delete(self, revision: int) -> None:
+        """Forget everything up to `revision`, and ignore it from now on."""
+        if self.deleted_to is not None and revision <= self.deleted_to:
+            return
+        self.count()
+        self.changes.groups(self.every_group())
+        self.deleted_to = revision
+        self.changes.every_page()
+        for key, slot in list(self.slots.items()):
+            kept_floor = slot.floor if slot.floor is not None and slot.floor > revision else None
+            slot.retract(revision)
+            slot.floor = kept_floor
+            self.changes.scored_trial(key)
+            if slot.empty:
+                del self.slots[key]
+        events, self.plan_events, self.plan = self.plan_events, {}, Plan()
+        self.queue = Queue(self.run_id, self.plan)
+        for raw in events.values():
+            event = decode(raw)
+            if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
+                self._join_plan(event, raw)
+        self._rederive()
+
+    def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
+        """Join a plan event or the end of the run; True if it changed anything."""
+        self.count()
+        if not self._join_plan(event, raw):
+            return False
+        self.changes.plan()
+        if self.plan.scoring_rules(self.rules.prices) != self.rules:
+            self._rederive()
+            self.count()
+        self.changes.groups(self.every_group())
+        return True
+
+    def _join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
+        print_ = fingerprint(event)
+        changed = (
+            self.plan.join(event, print_)
+            if isinstance(event, RunStarted)
+            else self.plan.finish(event, print_)
+        )
+        if changed:
+            self.plan_events[(event.revision, print_)] = raw
+            standing = self.plan.standings()
+            self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in standing}
+            self.queue = Queue(self.run_id, self.plan)
+        return changed
+
+    def _rederive(self) -> None:
+        """Score everything again and rebuild groups and totals from the slots."""
+        self.count()
+        self.changes.groups(self.every_group())
+        self.counts.clear()
+        self.superseded = self.conflicts = 0
+        self.scores.score_all(self.plan.scoring_rules(self.rules.prices))
+        for key, slot in self.slots.items():
+            self._mark(key, slot.superseded, slot.in_conflict)
+
+    def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
+        """Count losers and conflicts where the slot counts."""
+        if not superseded and not conflicts:
+            return
+        self.superseded += superseded
+        self.conflicts += conflicts
+        for group_id in self.scores.groups_of(key):
+            self.counts.mark(group_id, superseded, conflicts)

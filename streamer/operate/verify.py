@@ -1,0 +1,769 @@
+"""Fold the log again and compare with what Redis, and the topics, say.
+
+A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
+everything, and their heartbeats say that it is published. A partition that no heartbeat names gets
+some seconds. The log has not grown until Redis was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+import orjson
+
+from streamer.client.readers import StateReader
+from streamer.folding.fold import BATCH, Pipeline
+from streamer.folding.run import Run
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import RUN, RunUpdate, ScoredChange, SummaryChange, SummaryKind
+from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
+from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key
+from streamer.schemas.wire import NOT_DIGESTED, canonical_json, digest_of, sha256_hex
+from streamer.settings import Settings
+from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of, parse_version
+from streamer.storage.kafka import (
+    Names,
+    add_partitions,
+    administering,
+    ours,
+    partition_of,
+    producing,
+    read_partition_counts,
+)
+from streamer.storage.log import (
+    CONFIGURATION_KEY,
+    EPOCH_KEY,
+    LOG_KEY,
+    PartitionReader,
+    current_configuration,
+    epoch_value,
+    greatest_epoch,
+    read_topic,
+)
+from streamer.storage.redis import RedisSink, SyncClient, sync_client
+
+# -----------------------------------------------------------------------------
+# The latest summaries in the compacted topics, as any subscriber sees them.
+
+
+T = TypeVar("T")
+
+TOPICS: dict[SummaryKind, str] = {
+    "agent_model": "agent-model-summaries",
+    "tier": "tier-summaries",
+    "run": "run-summaries",
+    "comparison": "run-comparisons",
+}
+"""Kind of summary -> topic, without the namespace."""
+
+SCORED = "scored-trials"
+"""Topic of the scored trials, likewise."""
+
+
+class TopicKey(NamedTuple):
+    """Where a value lies: topic without the namespace, partition, key as it stands there."""
+
+    topic: str
+    partition: int
+    key: bytes
+
+    @property
+    def run_id(self) -> str:
+        """The run that the key names.
+
+        >>> TopicKey("run-summaries", 0, b"a%7Cb|agent:model").run_id
+        'a|b'
+        """
+        return run_of_key(self.text)
+
+    @property
+    def text(self) -> str:
+        """The key as text for people, even if its bytes are not UTF-8."""
+        return self.key.decode("utf-8", "backslashreplace")
+
+
+def latest_of(
+    settings: Settings, topics: Iterable[str], keep: Callable[[bytes], T], *, run_id: str | None = None
+) -> dict[TopicKey, T]:
+    """The last value of each key of these topics, reduced by `keep`; tombstoned keys left out.
+
+    Args:
+        settings: where the broker is.
+        topics: without the namespace.
+        keep: reduces a value to the part that is needed.
+        run_id: only the partition of this run.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
+    """
+    found: dict[TopicKey, T] = {}
+    for topic in topics:
+        for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
+            place = TopicKey(topic, record.partition, record.key or b"")
+            if record.value is None:
+                found.pop(place, None)
+            else:
+                found[place] = keep(record.value)
+    return found
+
+
+def by_run(found: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
+    """The same for each run that a key names."""
+    runs: dict[str, dict[TopicKey, T]] = {}
+    for place, value in found.items():
+        runs.setdefault(place.run_id, {})[place] = value
+    return runs
+
+
+# -----------------------------------------------------------------------------
+# The differences between the log, folded again, and Redis or a topic.
+
+
+SHOWN_FIELDS = 10
+"""Trials in flight of a run that are named, if more differ."""
+
+SHOWN_SCORED = 10
+"""Scored trials of a run that are named, if more differ."""
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One key that does not hold what the log says.
+
+    Attributes:
+        key: of the topic; in Redis the suffix within the run, as `agent_model:A:M`. Ids percent-encoded.
+        log: digest by the log, None: there is no such summary.
+        found: digest recomputed from the value that was found, None: there is none.
+        fields: names of the fields that differ; `digest` if the value contradicts its own digest. Slots, if
+            the trials in flight differ.
+        topic: the topic in which it was found, without the namespace; None: in Redis.
+        partition: its partition.
+        reason: why it differs, where the value tells: another version of the semantics; None: not known.
+    """
+
+    key: str
+    log: str | None
+    found: str | None
+    fields: tuple[str, ...] = ()
+    topic: str | None = None
+    partition: int | None = None
+    reason: str | None = None
+
+
+def difference(key: str, change: SummaryChange | None, value: bytes | None) -> Mismatch | None:
+    """The difference between a stored summary and the log; None if they agree."""
+    log = None if change is None else change.digest
+    if value is None:
+        return Mismatch(key, log, None)
+    try:
+        stored: dict[str, Any] = orjson.loads(value)
+        found = digest_of(stored)
+    except (orjson.JSONDecodeError, AttributeError):
+        return Mismatch(key, log, "unreadable")
+    if found == log and stored.get("digest") == found:
+        return None
+    own = {"digest"} if stored.get("digest") != found else set()
+    if change is None:
+        return Mismatch(key, None, found, tuple(sorted(own)))
+    told: dict[str, Any] = orjson.loads(change.value or b"{}")
+    names = (told.keys() | stored.keys()) - NOT_DIGESTED
+    differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
+    return Mismatch(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
+
+
+def _other_version(stored: Mapping[str, Any]) -> str | None:
+    """The message about a summary that another semantics version published; None for any other.
+
+    >>> _other_version({"semantics_version": SEMANTICS_VERSION}) is None
+    True
+    """
+    version = stored.get("semantics_version")
+    if version == SEMANTICS_VERSION:
+        return None
+    return (
+        f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
+        "the workers publish it again once they are upgraded"
+    )
+
+
+def hash_differences(suffix: str, log: Mapping[str, str], found: Mapping[bytes, bytes]) -> list[Mismatch]:
+    """A hash of a run in Redis against the log: one difference, or [] if they agree.
+
+    Its `fields` are the first fields of the hash that differ.
+    """
+    stored = {_readable(key): _readable(value) for key, value in found.items()}
+    if log == stored:
+        return []
+    fields = [key for key in sorted({*log, *stored}) if log.get(key) != stored.get(key)]
+    return [Mismatch(suffix, _digest(log), _digest(stored), tuple(fields[:SHOWN_FIELDS]))]
+
+
+def _digest(fields: Mapping[str, str]) -> str | None:
+    return sha256_hex(canonical_json(fields)) if fields else None
+
+
+def _readable(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def other_bytes(place: TopicKey, log: str, in_topic: bytes, in_redis: bytes) -> list[Mismatch]:
+    """Topic and Redis hold the same summary: [] if in the same bytes too, else one difference."""
+    if in_topic == in_redis:
+        return []
+    one, other = orjson.loads(in_topic), orjson.loads(in_redis)
+    names = (name for name in one.keys() | other.keys() if one.get(name, _ABSENT) != other.get(name, _ABSENT))
+    return [Mismatch(place.text, log, log, tuple(sorted(names)), place.topic, place.partition)]
+
+
+def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
+    """Key to digest of the scored trials by the log."""
+    return {c.key.encode(): str(orjson.loads(c.value)["digest"]) for c in changes if c.value is not None}
+
+
+def digest_found(value: bytes) -> str:
+    """Digest of a scored trial that was found, recomputed; `unreadable` if that cannot be done."""
+    try:
+        return digest_of(orjson.loads(value))
+    except (orjson.JSONDecodeError, AttributeError):
+        return "unreadable"
+
+
+def scored_differences(
+    partition: int, log: Mapping[bytes, str], found: Mapping[TopicKey, str]
+) -> list[Mismatch]:
+    """Scored trials of a run that are missing, wrong, too many or in a wrong partition; the first ones.
+
+    Args:
+        partition: of the run.
+        log: key to digest by the log.
+        found: place to digest in the topic.
+    """
+    wanted = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
+    wrong = sorted(place for place in {*wanted, *found} if wanted.get(place) != found.get(place))
+    named = [
+        Mismatch(place.text, wanted.get(place), found.get(place), (), SCORED, place.partition)
+        for place in wrong[:SHOWN_SCORED]
+    ]
+    if more := len(wrong) - len(named):
+        named.append(Mismatch(f"and {more:,} more", None, None, (), SCORED, partition))
+    return named
+
+
+# -----------------------------------------------------------------------------
+# The event log, folded again from its beginning: what the summaries and scored trials should be.
+
+
+@dataclass(slots=True)
+class FoldedLog:
+    """The summaries that follow from the log, by run.
+
+    Attributes:
+        runs: summaries by key suffix; {} for a deleted run.
+        hashes: of each run in `runs`, by key suffix: fields and values of what Redis holds as a hash.
+        scored: digests of the scored trials by key, if they were asked for.
+        failed: why a run could not be folded.
+        others: runs in the log that were not folded.
+    """
+
+    runs: dict[str, dict[str, SummaryChange]] = field(default_factory=dict)
+    hashes: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    scored: dict[str, dict[bytes, str]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+
+
+def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scored: bool) -> FoldedLog:
+    """Read every partition, since records may be misplaced, and fold one run, or all if `run_id` is None.
+
+    Args:
+        settings: where the broker is.
+        prices: the price table of the workers (R2).
+        run_id: the run; None: all.
+        scored: whether to work out the digests of the scored trials too.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
+    """
+    log = FoldedLog()
+    pipeline = _fold(settings, prices, run_id, log)
+    for known in pipeline.runs():
+        try:
+            changes = pipeline.run(known).summaries()
+            log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
+            log.hashes[known] = _hashes(pipeline.run(known))
+            if scored:
+                log.scored[known] = scored_digests(pipeline.run(known).take_scored())
+        except Exception as error:
+            pipeline.fail(known, error)
+    log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
+    return log
+
+
+def _hashes(run: Run) -> dict[str, dict[str, str]]:
+    in_flight = {slot: trial.decode() for slot, trial in run.in_flight_by_slot().items()}
+    return {IN_FLIGHT: in_flight, TASKS: run.comparisons.tasks()}
+
+
+def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: FoldedLog) -> Pipeline:
+    """Fold the log; again, as workers do, if it deletes a run that failed before the deletion came."""
+    topic, deletions = Names(settings.namespace).trial_events, dict[str, int]()
+    while True:
+        pipeline = Pipeline(prices=prices, owns=None if run_id is None else run_id.__eq__)
+        for deleted, revision in deletions.items():
+            pipeline.delete(deleted, revision)
+        later: dict[str, int] = {}
+        records = read_topic(settings, topic)
+        while batch := [record for _, record in zip(range(BATCH), records, strict=False)]:
+            folded = pipeline.fold(batch)
+            log.others.update(other for _, other in folded.misplaced)
+            later |= folded.deletions
+        if not later:
+            return pipeline
+        deletions |= later
+
+
+# -----------------------------------------------------------------------------
+# Fold the log again and compare with what Redis, and the topics, say.
+
+
+POLL_SECONDS = 0.1
+HEARD_SECONDS = 5.0
+"""All workers at work are heard of within this time, even if Redis has just lost their heartbeats."""
+
+REDIS_TIMEOUT_SECONDS = 5.0
+
+VerifyResult = Literal["equal", "differs", "unverifiable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on one run: `summaries` compared, the differences, or why it cannot be verified.
+
+    `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
+    `semantics_version` is the one by which the log was folded.
+    """
+
+    run_id: str
+    outcome: VerifyResult
+    summaries: int = 0
+    differences: tuple[Mismatch, ...] = ()
+    reason: str | None = None
+    in_log: bool = True
+    semantics_version: int = SEMANTICS_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _InTopics:
+    """The content of the topics by run: bytes of summaries, digests of scored trials."""
+
+    summaries: Mapping[str, Mapping[TopicKey, bytes]] = field(default_factory=dict)
+    scored: Mapping[str, Mapping[TopicKey, str]] = field(default_factory=dict)
+
+
+class Verification:
+    """Verifies runs; use it once.
+
+    Args:
+        settings: where the broker and Redis are.
+        prices: the price table of the workers (R2).
+        wait_seconds: how long to wait for what is in flight, if there are differences.
+        topics: whether to compare the summaries and scored trials in the topics too.
+
+    Attributes:
+        places: where the topics should hold summaries by the log, if they were compared.
+        truncated: true if the log has lost its beginning.
+    """
+
+    def __init__(
+        self, settings: Settings, *, prices: PriceTable, wait_seconds: float, topics: bool = False
+    ) -> None:
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
+        self._prices = prices
+        self._topics = topics
+        self.places: set[TopicKey] = set()
+        self.truncated = False
+        self._count = 1
+        self._heard_by = time.monotonic() + HEARD_SECONDS
+        self._deadline = time.monotonic() + wait_seconds
+
+    def verify(self, run_id: str | None) -> list[Verdict]:
+        """Verdicts, by run id: of one run, or of every run in the log or in Redis if None.
+
+        Raises:
+            TopicMissing, TopicUnreadable, KafkaError, TimeoutError: the log cannot be read.
+            RedisError, RedisUnavailable: Redis cannot.
+        """
+        options = self._settings.redis_options()
+        with (
+            sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client,
+            StateReader(self._settings) as reader,
+        ):
+            while True:
+                before = self._flow(reader)
+                self._count, self.places = len(before.partitions), set()
+                if truncated := _truncated(before.partitions, self._names.trial_events):
+                    self.truncated = True
+                    return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
+                verdicts = self._compare(client, self._folded(run_id), run_id)
+                if all(verdict.outcome == "equal" for verdict in verdicts):
+                    return verdicts
+                in_flight = before.in_flight
+                if in_flight is None and self._flow(reader).ends == before.ends:
+                    certain = not before.without_owner or time.monotonic() >= self._heard_by
+                    if certain or not any(one.outcome == "differs" for one in verdicts):
+                        return verdicts
+                    self._wait_for_owners(reader)
+                    continue
+                if time.monotonic() >= self._deadline:
+                    return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
+                self._wait_until_idle(reader)
+
+    def _flow(self, reader: StateReader) -> Flow:
+        partitions = asyncio.run(read_lags(self._settings))
+        return Flow(tuple(partitions), tuple(worker.status for worker in live_workers(reader)))
+
+    def _wait_for_owners(self, reader: StateReader) -> None:
+        """Wait until every partition has an owner, or all workers at work must have been heard."""
+        while time.monotonic() < self._heard_by and self._flow(reader).without_owner:
+            time.sleep(POLL_SECONDS)
+
+    def _wait_until_idle(self, reader: StateReader) -> None:
+        while time.monotonic() < self._deadline:
+            time.sleep(POLL_SECONDS)
+            if self._flow(reader).in_flight is None:
+                return
+
+    def _folded(self, run_id: str | None) -> FoldedLog:
+        return fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
+
+    def _compare(self, client: SyncClient, log: FoldedLog, run_id: str | None) -> list[Verdict]:
+        members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
+        in_redis = [decode_id(member.decode()) for member in members]
+        in_topics = _InTopics()
+        if self._topics:
+            in_topics = _InTopics(
+                by_run(latest_of(self._settings, TOPICS.values(), bytes, run_id=run_id)),
+                by_run(latest_of(self._settings, [SCORED], digest_found, run_id=run_id)),
+            )
+        every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
+        return [
+            self._verdict(client, log, run, in_topics, bool(in_redis))
+            for run in (sorted(every) if run_id is None else [run_id])
+        ]
+
+    def _verdict(
+        self, client: SyncClient, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
+    ) -> Verdict:
+        expected = log.runs.get(run_id, {})
+        found = self._stored(client, run_id, expected)
+        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
+        differences = [d for key, change, value in pairs if (d := difference(key, change, value))]
+        for suffix in HASHES:
+            stored = cast("dict[bytes, bytes]", client.hgetall(self._keys.of_run(run_id, suffix)))
+            differences += hash_differences(suffix, log.hashes.get(run_id, {}).get(suffix, {}), stored)
+        if self._topics:
+            differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
+            scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
+            differences += scored_differences(partition_of(run_id, self._count), *scored)
+        if reason := log.failed.get(run_id) or _degraded(found):
+            self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
+            reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
+            return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
+        if run_id not in log.runs:
+            reason = _unknown(run_id, log.others | log.runs.keys())
+            return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
+        if expected and not found and not redis_has_runs:
+            reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
+            return Verdict(run_id, "unverifiable", reason=reason)
+        return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
+
+    def _of_topics(
+        self,
+        run_id: str,
+        expected: Mapping[str, SummaryChange],
+        in_redis: Mapping[str, bytes],
+        found: Mapping[TopicKey, bytes],
+    ) -> Iterator[Mismatch]:
+        """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
+        number = partition_of(run_id, self._count)
+        wanted = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
+        self.places |= wanted.keys()
+        for place in sorted({*wanted, *found}):
+            key, change = wanted.get(place, ("", None))
+            value, stored = found.get(place), in_redis.get(key)
+            if wrong := difference(place.text, change, value):
+                yield replace(wrong, topic=place.topic, partition=place.partition)
+            elif change and value and stored and not difference(key, change, stored):
+                yield from other_bytes(place, change.digest, value, stored)
+
+    def _stored(
+        self, client: SyncClient, run_id: str, expected: Mapping[str, SummaryChange]
+    ) -> dict[str, bytes]:
+        """Every summary of the run in Redis, by key suffix."""
+        fields = cast("list[bytes]", client.hkeys(self._keys.versions(run_id)))
+        suffixes = sorted({*expected, *(name.decode() for name in fields)} - {DELETED, *HASHES})
+        pipe = client.pipeline(transaction=False)
+        for suffix in suffixes:
+            pipe.get(self._keys.of_run(run_id, suffix))
+        values = zip(suffixes, pipe.execute(), strict=True)
+        return {suffix: value for suffix, value in values if value is not None}
+
+
+def _degraded(found: Mapping[str, bytes]) -> str | None:
+    """Why newer events of a run are not counted, as its summaries say; None if they are."""
+    try:
+        reason = orjson.loads(found.get("run", b"{}")).get("degraded")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None  # the comparison says so
+    return None if reason is None else str(reason)
+
+
+def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:
+    cut = [f"{p.partition} (from offset {p.beginning:,})" for p in partitions if p.beginning > 0]
+    if not cut:
+        return None
+    return (
+        f"the log is truncated: topic {topic!r} has lost the beginning of partitions {', '.join(cut)}. "
+        "Keep it whole with retention.ms=-1 and retention.bytes=-1"
+    )
+
+
+def _undecided(verdict: Verdict, reason: str) -> Verdict:
+    if verdict.outcome == "differs":
+        return Verdict(verdict.run_id, "unverifiable", verdict.summaries, verdict.differences, reason)
+    return verdict
+
+
+def _unknown(run_id: str, known: Iterable[str]) -> str:
+    close = get_close_matches(run_id, list(known), n=3)
+    hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
+    return f"the log holds no events of run {run_id!r}. {hint}"
+
+
+# -----------------------------------------------------------------------------
+# Build the state again from the event log: the next epoch, and no state page of the old one left.
+#
+# The workers do the folding. Where the checkpoint of a partition's pages is missing (see
+# docs/architecture.md), they fold it again from the beginning of the log. Their summaries under the next
+# epoch replace all older values. Every step may be repeated; a switch that broke off is simply done again.
+
+
+REBUILD_POLL_SECONDS = 0.2
+WRITES_AT_ONCE = KEYS_AT_ONCE = 1_000
+PAGES = "trials-changelog"
+
+
+class CannotSwitch(Exception):
+    """The state cannot be replaced now; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """The result of a switch.
+
+    Attributes:
+        epoch: the one that is current now.
+        pages: state pages removed.
+        unknown: records removed from the topics because the log does not know them.
+        runs: runs removed because of that.
+    """
+
+    epoch: int
+    pages: int
+    unknown: int
+    runs: int
+
+
+class Switch:
+    """Replaces the state of a deployment whose workers are stopped.
+
+    Args:
+        settings: where the broker and Redis are.
+        wait_seconds: how long to wait for workers that are about to leave.
+    """
+
+    def __init__(self, settings: Settings, *, wait_seconds: float) -> None:
+        if settings.epoch is not None:
+            raise CannotSwitch(
+                f"the setting epoch ({settings.epoch}) overrides the one that a rebuild would make current: "
+                "take it away, here and for the workers. Under `streamer up` nothing needs to be rebuilt: "
+                "end it and start it again, it folds everything anew each time"
+            )
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._keys = Keys(settings.namespace)
+        self._wait_seconds = wait_seconds
+
+    def check(self) -> None:
+        """Wait until no worker is left.
+
+        Raises:
+            CannotSwitch: some are.
+        """
+        deadline = time.monotonic() + self._wait_seconds
+        while workers := self._workers():
+            if time.monotonic() >= deadline:
+                raise CannotSwitch(
+                    f"{workers} workers are running: stop them, rebuild, then start them again. One that was "
+                    "killed counts until its session ends, some seconds later"
+                )
+            time.sleep(REBUILD_POLL_SECONDS)
+
+    def switch(self, places: Collection[TopicKey], ghosts: Collection[str]) -> Switched:
+        """Begin the next epoch without state pages, and remove what the log knows nothing of.
+
+        Args:
+            places: where the topics should hold summaries by the log.
+            ghosts: runs that topics or Redis know and the log does not.
+
+        Raises:
+            CannotSwitch: workers are running.
+            KafkaError, RedisError: what is away; do it again.
+        """
+        self.check()
+        count = asyncio.run(self._even_out())
+        epochs = latest_of(self._settings, TOPICS.values(), _epoch_of)
+        unknown = epochs.keys() - set(places)
+        for place in self._keys_of(SCORED):
+            if place.run_id in ghosts or place.partition != partition_of(place.run_id, count):
+                unknown.add(place)
+        pages = self._keys_of(PAGES)
+        epoch = 1 + max(self._epochs(epochs.values()))
+        asyncio.run(self._write(epoch, [*pages, *unknown]))
+        asyncio.run(self._remove_from_redis(ghosts, epoch))
+        if self._workers() or self._keys_of(PAGES):
+            raise CannotSwitch(
+                "a worker started meanwhile and goes on with the old state: stop it, then rebuild again"
+            )
+        return Switched(epoch, len(pages), len(unknown), len(ghosts))
+
+    def _workers(self) -> int:
+        """Members of the group; on the embedded broker, which never forgets one, live heartbeats."""
+        if not self._settings.embedded:
+            return asyncio.run(self._members())
+        with StateReader(self._settings) as reader:
+            return len(live_workers(reader))
+
+    async def _members(self) -> int:
+        async with administering(self._settings) as admin:
+            [described] = await admin.describe_consumer_groups([self._names.group])
+        return sum(len(members) for *_, members in (group[:6] for group in described.groups))
+
+    async def _even_out(self) -> int:
+        """Give every topic as many partitions as the one that has most; how many.
+
+        Runs change their partitions then. So the offsets of the workers are set back: they say which events
+        need not be sent to another partition any more.
+        """
+        counts = ours(await read_partition_counts(self._settings), self._names)
+        most = max(counts.values())
+        lacking = {topic: most for topic, count in counts.items() if count < most}
+        if not lacking:
+            return most
+        await add_partitions(self._settings, lacking)
+        await self._forget_offsets(most)
+        return most
+
+    async def _forget_offsets(self, partitions: int) -> None:
+        places = [(self._names.trial_events, number) for number in range(partitions)]
+        async with PartitionReader(self._settings, places, group=self._names.group) as reader:
+            await reader.commit(0)
+
+    def _keys_of(self, topic: str) -> Collection[TopicKey]:
+        """The keys of a topic that have a value; the values are not kept."""
+        return latest_of(self._settings, [topic], lambda _: None).keys()
+
+    def _epochs(self, of_summaries: Iterable[int]) -> Iterator[int]:
+        """Every epoch that a reader may have seen."""
+        yield greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
+        yield from of_summaries
+        options = self._settings.redis_options()
+        with sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client:
+            for key in client.scan_iter(match=self._keys.versions("*"), count=KEYS_AT_ONCE):
+                for version in cast("list[bytes]", client.hvals(key)):
+                    with suppress(ValueError):
+                        yield parse_version(version)[0]
+
+    async def _write(self, epoch: int, places: Sequence[TopicKey]) -> None:
+        """The epoch first: if this breaks off, everything published from then on stands above the old."""
+        async with producing(self._settings) as producer:
+            for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):
+                await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)
+            for start in range(0, len(places), WRITES_AT_ONCE):
+                acks = [
+                    await producer.send(
+                        self._names.topic(place.topic), None, key=place.key, partition=place.partition
+                    )
+                    for place in places[start : start + WRITES_AT_ONCE]
+                ]
+                await asyncio.gather(*acks)
+
+    async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
+        """As a worker would, with the news that they are gone."""
+        sink = RedisSink.from_settings(self._settings)
+        await sink.write([RunUpdate(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
+        await sink.close()
+        if sink.unsent:
+            raise CannotSwitch("Redis does not take writes: see to it, then rebuild again")
+
+
+def _deletion(run_id: str, epoch: int) -> SummaryChange:
+    return SummaryChange.tombstone(run_id, RUN, epoch, -1)
+
+
+def _epoch_of(summary: bytes) -> int:
+    """The epoch that a summary names; 0 if the value is not a summary."""
+    try:
+        return int(orjson.loads(summary)["epoch"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+# -----------------------------------------------------------------------------
+# Which configuration is current in a group of workers, and which each of them has.
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """Fingerprints of prices, profiles and formulas.
+
+    Attributes:
+        current: the group's; None: no worker has ever begun.
+        workers: live workers, by id.
+    """
+
+    current: str | None
+    workers: dict[str, str]
+
+
+def read_configurations(settings: Settings) -> Configurations:
+    """Ask the broker which is current, and Redis which the live workers have.
+
+    Raises:
+        TopicMissing, KafkaError: the broker cannot say.
+        RedisUnavailable: Redis cannot.
+    """
+    with StateReader(settings) as reader:
+        live = live_workers(reader)
+    workers = {w.worker_id: str(w.status["made_with"]) for w in live if "made_with" in w.status}
+    return Configurations(
+        current_configuration(read_topic(settings, Names(settings.namespace).streamer_meta)), workers
+    )
+
+
+async def adopt(settings: Settings, made_with: str) -> None:
+    """Make a configuration current: workers that have another end, those that wait for it begin."""
+    topic = Names(settings.namespace).streamer_meta
+    async with producing(settings) as producer:
+        await producer.send_and_wait(topic, made_with.encode(), key=CONFIGURATION_KEY, partition=0)

@@ -1,1 +1,0 @@
-"""The parts that harnesses publish with: publishers, queue, validation, delivery, events spilled to disk."""

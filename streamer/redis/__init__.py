@@ -1,1 +1,0 @@
-"""The Redis adapter: keys, clients, and the sink that keeps Redis at what the workers publish."""

@@ -1,0 +1,802 @@
+"""Canonical JSON, how numbers travel in it, and the digest cut from it.
+
+Canonical means: UTF-8, keys sorted by code point, no white space, shortest float that reads back
+equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import chain, islice
+from math import isfinite
+from traceback import format_exception
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self, TypeAlias
+
+import msgspec
+import orjson
+from msgspec import Meta, Struct
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from streamer.schemas.base import (
+    EVENT_SCHEMA_VERSION,
+    LARGE_EVENT_BYTES,
+    LATEST_MICROSECONDS,
+    MAX_BENCHMARK_NAME_CHARACTERS,
+    MAX_BENCHMARKS_PER_TRIAL,
+    MAX_COUNT,
+    MAX_RECORD_BYTES,
+    NO_CONTROL_CHARACTERS,
+    SEMANTICS_VERSION,
+    SHOWN_CHARACTERS,
+    UNKNOWN,
+    Instant,
+    encode_id,
+    is_plausible,
+)
+from streamer.schemas.events import EVENT, AnyEvent, Event, TrialResult, TrialStarted
+
+# -----------------------------------------------------------------------------
+# Canonical JSON, how numbers travel in it, and the digest cut from it.
+
+
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
+
+encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode
+"""Canonical bytes of a Struct whose fields are in order, in half the time.
+
+Only where it holds dictionaries, text, times in UTC, integers, truth values, nulls and floats up to
+:data:`PLAIN`.
+"""
+
+PLAIN = 1e15
+"""Up to that, either way from zero, msgspec writes a float as orjson does: without an exponent."""
+
+JsonNumber = float | str | None
+"""A float as it travels in JSON: `"Infinity"`, `"-Infinity"`, `"NaN"` for what is not finite (R14)."""
+
+NOT_DIGESTED = frozenset(
+    {
+        "epoch",
+        "state_version",
+        "last_event_at",
+        "superseded",
+        "conflicts",
+        "digest",
+        "made_with",
+        "degraded",
+        "state",
+    }
+)
+"""Fields that tell how a summary came about rather than what it says, and what readers add (`state`)."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """Canonical bytes of a JSON value; times in UTC become text.
+
+    >>> canonical_json({"b": 1.0, "a": None})
+    b'{"a":null,"b":1.0}'
+    """
+    return orjson.dumps(value, option=_CANONICAL)
+
+
+def sha256_hex(data: bytes) -> str:
+    """SHA-256 in hexadecimal, 64 characters."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(summary: Mapping[str, Any]) -> str:
+    """The digest that a summary must carry, recomputed from the summary itself."""
+    return sha256_hex(canonical_json({k: v for k, v in summary.items() if k not in NOT_DIGESTED}))
+
+
+def json_number(value: float | None) -> JsonNumber:
+    """The value as it travels in JSON (R14); None (unknown) stays None.
+
+    >>> json_number(0.5), json_number(float("inf")), json_number(float("nan")), json_number(None)
+    (0.5, 'Infinity', 'NaN', None)
+    """
+    if value is None or isfinite(value):
+        return value
+    if value != value:
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def json_count(total: float) -> int | float:
+    """A total of counts as it travels in JSON: whole, or a float where integers are not exact any more.
+
+    >>> json_count(3.0), json_count(2**53 + 2), json_count(2.0**70)
+    (3, 9007199254740994.0, 1.1805916207174113e+21)
+    """
+    return int(total) if total <= MAX_COUNT else float(total)
+
+
+# -----------------------------------------------------------------------------
+# Bytes of a record -> an event, or the reason why not.
+#
+# Bad input is data: :func:`decode` never raises. Every reason says what is wrong, where, what is
+# allowed and what to do.
+
+
+_HUGE = 2.0**63
+"""From here on, orjson gives a float where the text may have had an integer, which has to be refused."""
+
+_CODES = {
+    "json_invalid": "not_json",
+    "union_tag_invalid": "unknown_type",
+    "union_tag_not_found": "unknown_type",
+    "missing": "missing_field",
+    "finite_number": "not_finite",
+}
+
+DAMAGED = frozenset({"empty", "not_json", "not_an_object"})
+"""Codes of records that never were events of any version."""
+
+_validate: Callable[[bytes], AnyEvent] = EVENT.validator.validate_json
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a record was not folded.
+
+    Attributes:
+        code: stable, for programs.
+        message: a sentence for people.
+    """
+
+    code: str
+    message: str
+
+
+class Unread(bytes):
+    """Empty bytes in the place of a value that could not be read, with the reason."""
+
+    reason: Reason
+
+    def __new__(cls, reason: Reason) -> Unread:
+        """Args: reason: of the rejection that the record becomes."""
+        unread = super().__new__(cls)
+        unread.reason = reason
+        return unread
+
+
+def decode(value: bytes | None) -> AnyEvent | Reason:
+    """The event in `value`, or the reason for its rejection.
+
+    >>> decode(b'{"type": "run_finished", "run_id": "r"}').run_id
+    'r'
+    >>> decode(b'[]').code
+    'not_an_object'
+    """
+    if value is None or not value:
+        if isinstance(value, Unread):
+            return value.reason
+        return Reason(
+            "empty", "The record has no value; an event is one JSON object. Publish events with a value."
+        )
+    if len(value) > MAX_RECORD_BYTES:
+        return Reason(
+            "too_large",
+            f"The record has {len(value):,} bytes; {MAX_RECORD_BYTES:,} are allowed. "
+            "Send ratios instead of sample lists, or fewer benchmarks in one event.",
+        )
+    try:
+        return _with_plain_benchmarks(value) or _validate(value)
+    except ValidationError as error:
+        return _reason(error.errors(include_url=False), value)
+
+
+def _with_plain_benchmarks(value: bytes) -> AnyEvent | None:
+    """The result in `value`, if it has benchmarks and all their values are floats; None: validate it whole.
+
+    A large dictionary of ratios is most of an event's bytes. orjson reads it in half the time, and looking at
+    its values needs no model. The other fields are validated as usual.
+    """
+    if len(value) < LARGE_EVENT_BYTES or b'"benchmarks"' not in value:
+        return None
+    try:
+        fields = orjson.loads(value)
+        benchmarks = fields["benchmarks"]
+        if fields.get("claimed") is not None or not _is_plain(benchmarks):
+            return None
+        fields["benchmarks"] = {}
+        event = _validate(orjson.dumps(fields))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if isinstance(event, TrialResult) and not event.model_extra:  # orjson would round a huge integer there
+        event.__dict__["benchmarks"] = benchmarks
+        return event
+    return None
+
+
+def _is_plain(benchmarks: object) -> bool:
+    """Whether these are names with dictionaries of floats, and no value can have been a huge integer."""
+    if not isinstance(benchmarks, dict) or len(benchmarks) > MAX_BENCHMARKS_PER_TRIAL:
+        return False
+    for name, entry in benchmarks.items():
+        if len(name) > MAX_BENCHMARK_NAME_CHARACTERS:
+            return False
+        if entry.__class__ is not dict:
+            return False
+        for number in entry.values():
+            if number.__class__ is not float or not -_HUGE < number < _HUGE:
+                return False
+    return True
+
+
+def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    kind = first["type"]
+    if kind == "json_invalid":
+        return Reason(
+            "not_json", f"The record is not JSON: {first['ctx']['error']}. Send one UTF-8 JSON object."
+        )
+    if not first["loc"] and kind == "dict_type":
+        return Reason(
+            "not_an_object", f"The record is not a JSON object but {shown(value)}. Send one JSON object."
+        )
+    where = ".".join(str(part) for part in first["loc"][1:]) or "type"
+    if where == "schema_version":
+        return Reason(
+            "unknown_schema_version",
+            f"schema_version is {shown(first['input'])}; this version reads {EVENT_SCHEMA_VERSION}. "
+            "Upgrade the worker, then requeue.",
+        )
+    if kind == "union_tag_not_found":
+        return Reason("unknown_type", f"Field type: {first['msg']}. Send one of the published event types.")
+    if kind == "union_tag_invalid":
+        tag, known = first["ctx"]["tag"], first["ctx"]["expected_tags"]
+        return Reason("unknown_type", f"Field type: {shown(tag)} is none of {known}. Send one of those.")
+    code = _CODES.get(kind, "invalid_field")
+    got = "" if kind == "missing" else f", got {shown(first['input'])}"
+    return Reason(code, f"Field {shown(where)}: {first['msg']}{got}{more}. See the JSON Schema of the event.")
+
+
+def shown(value: object) -> str:
+    r"""A short printable form of hostile text: escaped and cut.
+
+    >>> shown("\x1b[31mred")
+    "'\\x1b[31mred'"
+    """
+    text = ascii(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+# -----------------------------------------------------------------------------
+# The usual result and the usual start, read in a sixth of the time.
+#
+# A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
+# :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.wire.decode` gives. It leaves
+# alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
+# says.
+
+
+_MAX_BYTES = 64 * 1024
+
+_SEPARATORS = slice(4, 20, 3)
+_SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
+"""What stands at those places of a time that is written in the usual way."""
+
+_LENGTHS_Z = frozenset({20, *range(22, 28)})
+"""Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
+
+_LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
+"""Likewise where it ends in +00:00."""
+
+
+_NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
+"""Fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
+
+_KINDS = {"string": str, "integer": int, "number": float}
+_LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+_UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
+_UNDERSTOOD_OF_DICTS = {"type", "patternProperties", "propertyNames", "maxProperties"}
+
+
+def _plain(name: str, model: type[Event]) -> Any:
+    """The msgspec struct of a model; its fields are in the order of canonical JSON."""
+    return msgspec.defstruct(
+        name,
+        [_field(name, schema, model.model_fields[name]) for name, schema in _properties(model)],
+        module=__name__,
+        forbid_unknown_fields=True,
+        gc=False,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+def _properties(model: type[Event]) -> list[tuple[str, dict[str, Any]]]:
+    """The fields of a model in order, with their parts of its JSON Schema."""
+    return sorted(model.model_json_schema(mode="serialization")["properties"].items())
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that a field may have, without null."""
+    return [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+
+
+def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """One field of a model as msgspec declares it.
+
+    Args:
+        schema: the field's part of the model's JSON Schema.
+    """
+    options = _options(schema)
+    kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
+    if field.is_required():
+        return name, kind
+    return name, kind if field.default is not None or kind is None else kind | None, field.default
+
+
+def _kind(schema: dict[str, Any]) -> Any:
+    """The types that msgspec accepts without null; None for a field that only pydantic can judge.
+
+    Text is ASCII without control characters when it gets here, so that pattern is kept already.
+    """
+    if "const" in schema:
+        return Literal[schema["const"]]
+    if schema.get("format") == "date-time":
+        return Any  # read by `_moment`
+    if schema.get("type") == "boolean":
+        return bool
+    if schema.get("type") == "object":
+        return _dict(schema)
+    if not _UNDERSTOOD.issuperset(schema) or schema.get("type") not in _KINDS:
+        return None
+    if schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS:
+        return None
+    if schema["type"] == "number":
+        schema = {
+            "type": "number",
+            "minimum": max(schema.get("minimum", -PLAIN), -PLAIN),
+            "maximum": min(schema.get("maximum", PLAIN), PLAIN),
+        }
+    return Annotated[_KINDS[schema["type"]], Meta(**_limits(schema))]
+
+
+def _dict(schema: dict[str, Any]) -> Any:
+    """The dictionaries that msgspec accepts: of simple values, with one pattern for all keys; else None.
+
+    `_KEY_FITS` has the pattern.
+    """
+    patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
+    if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
+        return None
+    [of_value] = patterns.values()
+    value = _kind(of_value) if of_value.get("type") in _KINDS else None
+    if value is None:
+        return None
+    key = Annotated[str, Meta(**_limits(names))]
+    return Annotated[GenericAlias(dict, (key, value)), Meta(max_length=schema.get("maxProperties"))]
+
+
+def _limits(schema: dict[str, Any]) -> dict[str, Any]:
+    return {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
+
+
+if TYPE_CHECKING:
+
+    class PlainTrial(TrialResult):
+        """A :class:`~streamer.schemas.events.TrialResult` without FormulaCode's sections.
+
+        It has that model's fields by the same names, with the same values, but is not one of its objects.
+        What cannot occur in it is null.
+        """
+
+    class PlainStart(TrialStarted):
+        """A :class:`~streamer.schemas.events.TrialStarted` in the same sense."""
+
+else:
+    PlainTrial = _plain("PlainTrial", TrialResult)
+    PlainStart = _plain("PlainStart", TrialStarted)
+
+_KEY_FITS = {
+    name: lru_cache(maxsize=4096)(re.compile(pattern).search)
+    for name, schema in _properties(TrialResult)
+    for option in _options(schema)
+    for pattern in option.get("patternProperties", ())
+    if pattern != NO_CONTROL_CHARACTERS and name not in _NEVER_PLAIN
+}
+"""Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
+
+PlainEvent = PlainTrial | PlainStart
+AnyTrial = PlainTrial | TrialResult
+AnyStart = PlainStart | TrialStarted
+
+_decode = msgspec.json.Decoder(PlainTrial).decode
+_decode_start = msgspec.json.Decoder(PlainStart).decode
+
+
+def canonical_content(trial: PlainTrial, model: str) -> bytes:
+    """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
+
+    msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+    """
+    if model == UNKNOWN != trial.model:
+        return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
+    fields: Any = trial
+    held = fields.agent, fields.model, fields.revision
+    fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
+    fields.model = UNKNOWN if model == UNKNOWN else model
+    fields.revision = 0
+    content = encode_plain(fields)
+    fields.agent, fields.model, fields.revision = held
+    return content
+
+
+def _within_the_day(text: str) -> datetime:
+    """The time in a text whose hour is below 24, which Python takes for midnight from 3.14 on."""
+    if text[11:13] == "24":
+        raise ValueError
+    return datetime.fromisoformat(text)
+
+
+_from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_the_day
+
+
+def plain_event(value: bytes | None) -> PlainEvent | None:
+    """The result or the start in `value` if it is a usual one, as :func:`plain_trial` says; else None.
+
+    >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
+    7
+    """
+    trial = plain_trial(value)
+    if trial is not None or value is None or b'"trial_started"' not in value or not _may_be_plain(value):
+        return trial
+    try:
+        found = _decode_start(value)
+        start: Any = found
+        if start.started_at is not None:
+            start.started_at = _moment(start.started_at)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def plain_trial(value: bytes | None) -> PlainTrial | None:
+    """The result in `value` if it is a usual one; None: `decode` has to look at it.
+
+    Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot
+    occur: JSON allows them as escapes only, except U+007F.
+
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
+    't'
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
+    True
+    """
+    if value is None or not _may_be_plain(value):
+        return None
+    try:
+        found = _decode(value)
+        trial: Any = found  # which may be changed, as mypy does not know
+        for name, fits in _KEY_FITS.items():
+            if not all(map(fits, getattr(found, name) or ())):
+                return None
+        if trial.started_at is not None:
+            trial.started_at = _moment(trial.started_at)
+        if trial.finished_at is not None:
+            trial.finished_at = _moment(trial.finished_at)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _may_be_plain(value: bytes) -> bool:
+    if not value.isascii() or 0x5C in value or 0x7F in value:
+        return False
+    return len(value) <= LARGE_EVENT_BYTES or (len(value) <= _MAX_BYTES and b'"benchmarks":{' not in value)
+
+
+def _moment(text: Any) -> datetime:
+    """The time in a text; raises ValueError if it is not the usual one, or not plausible."""
+    if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
+        raise ValueError
+    if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):
+        raise ValueError
+    moment = _from_iso(text)
+    if not is_plausible(moment):
+        raise ValueError
+    return moment
+
+
+# -----------------------------------------------------------------------------
+# Records of the event topic, and what becomes of those that are not folded.
+
+
+NO_TIMESTAMP = -1
+"""Timestamp of a record that has none."""
+
+LATEST_TIMESTAMP = LATEST_MICROSECONDS // 1000
+"""Later ones are microseconds, say, and no time of an event."""
+
+MAX_REASON_CHARACTERS = 300
+"""The reason of a failure stands in every summary of its run."""
+
+MAX_KEPT_BYTES = 2 * 1024 * 1024
+"""A rejected record larger than this is reported without its bytes: they would not fit a message."""
+
+_BOM = b"\xef\xbb\xbf"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME: TypeAdapter[datetime] = TypeAdapter(Instant)
+
+
+class LogRecord(Protocol):
+    """One record of the event topic, aiokafka's or ours; `timestamp` in Unix milliseconds, negative: none."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+class Record(Struct, frozen=True, gc=False):
+    """A :class:`LogRecord` from elsewhere than Kafka."""
+
+    value: bytes | None
+    offset: int
+    partition: int = 0
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    topic: str = "trial-events"
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+def records_of_lines(lines: Iterable[bytes], source: str = "-") -> Iterator[Record]:
+    """Records of NDJSON lines: the offset is the line's number from 0, the topic the name of the source.
+
+    Blank lines are ignored; a byte order mark and CRLF are tolerated.
+    """
+    left = iter(lines)
+    first = (line.removeprefix(_BOM) for line in islice(left, 1))
+    for number, line in enumerate(chain(first, left)):
+        value = line.strip()
+        if value:
+            yield Record(value, number, 0, NO_TIMESTAMP, None, source)
+
+
+def time_of(record: LogRecord) -> datetime | None:
+    """The record's timestamp in UTC; None where it has none, or one after the year 2199.
+
+    >>> str(time_of(Record(b"", 0, timestamp=1_700_000_000_000)))
+    '2023-11-14 22:13:20+00:00'
+    >>> time_of(Record(b"", 0, timestamp=1_700_000_000_000_000))
+    """
+    if not 0 <= record.timestamp <= LATEST_TIMESTAMP:
+        return None
+    return _EPOCH + timedelta(milliseconds=record.timestamp)
+
+
+def may_name(run_id: str, value: bytes | None) -> bool:
+    """Whether a record is worth decoding for a run: in JSON, a name stands as it is, or with escapes."""
+    return value is not None and (run_id.encode() in value or b"\\" in value)
+
+
+class BadPosition(ValueError):
+    """A position that the log cannot be folded up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in one partition of the log, or in a file: an offset, or a time.
+
+    Attributes:
+        offset: of a record, as `state_version` says it; of a file the line's number from 0. None: a time.
+        at: in UTC; compared with the timestamps of records. None: an offset.
+    """
+
+    offset: int | None = None
+    at: datetime | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The position that a user writes.
+
+        Raises:
+            BadPosition: it is neither an offset nor a time with a zone.
+
+        >>> Position.of("41").offset, str(Position.of("2026-01-31T10:30:00+01:00"))
+        (41, '2026-01-31T09:30:00Z')
+        """
+        if text.isascii() and text.isdigit() and len(text) < 20:
+            return cls(offset=int(text))
+        try:
+            return cls(at=_TIME.validate_python(text))
+        except ValidationError:
+            raise BadPosition(
+                f"{text[:80]!r} is neither an offset, as 41, nor a time with a zone, as 2026-01-31T09:30:00Z"
+            ) from None
+
+    def includes(self, record: LogRecord) -> bool:
+        """Whether a record lies at or before the position.
+
+        Raises:
+            BadPosition: the position is a time, and the record has none.
+        """
+        if self.at is None:
+            return self.offset is None or record.offset <= self.offset
+        if record.timestamp < 0:
+            raise BadPosition(
+                f"the record at offset {record.offset} of {record.topic} has no timestamp, as the lines of a "
+                "file have none: give an offset, which of a file is the line's number from 0"
+            )
+        return record.timestamp <= self.at.timestamp() * 1000
+
+    def __str__(self) -> str:
+        """As :meth:`of` reads it."""
+        if self.at is None:
+            return str(self.offset)
+        return self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def up_to(records: Iterable[LogRecord], position: Position) -> Iterator[LogRecord]:
+    """The records of one partition, or of a file, at or before a position; all with lower offsets come first.
+
+    Raises:
+        BadPosition: the log ends before that offset, or the position is a time and a record has none.
+    """
+    last: LogRecord | None = None
+    for record in records:
+        if position.offset is not None and record.offset > position.offset:
+            return
+        last = record
+        if position.includes(record):
+            yield record
+    if position.offset is not None and last is not None and last.offset < position.offset:
+        raise BadPosition(
+            f"nothing is at offset {position.offset} yet: the last record is at offset {last.offset}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record for the rejection topic: `value` is a `Rejection` as JSON."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run cannot be folded, saved or published.
+
+    Attributes:
+        run_id: the run.
+        reason: what was raised, one line.
+        record: the event at which it was raised; None if no event can be named.
+        at: offset of the last event that the run had seen, -1 for none.
+        trace: where it was raised, for our own eyes.
+    """
+
+    run_id: str
+    reason: str
+    record: LogRecord | None = None
+    at: int = -1
+    trace: str = ""
+
+    @classmethod
+    def of(cls, run_id: str, error: Exception, record: LogRecord | None = None, at: int = -1) -> Failure:
+        """Of an exception that was just caught."""
+        at = at if record is None else max(at, record.offset)
+        return cls(run_id, reason_of(error), record, at, "".join(format_exception(error)))
+
+
+def reason_of(error: Exception) -> str:
+    """One line about an exception, of limited length.
+
+    >>> reason_of(OverflowError("too large"))
+    'OverflowError: too large'
+    """
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text if len(text) <= MAX_REASON_CHARACTERS else f"{text[: MAX_REASON_CHARACTERS - 3]}..."
+
+
+def reject(record: LogRecord, reason: Reason, run_id: str | None = None) -> Rejected:
+    """The rejection of a record, with its bytes."""
+    value = record.value or b""
+    kept = value if len(value) <= MAX_KEPT_BYTES and not isinstance(record.value, Unread) else None
+    rejection = {
+        "type": "rejection",
+        "code": reason.code,
+        "message": reason.message,
+        "run_id": run_id,
+        "semantics_version": SEMANTICS_VERSION,
+        "source_topic": record.topic,
+        "source_partition": record.partition,
+        "source_offset": record.offset,
+        "source_timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
+        "source_key_base64": None if record.key is None else b64encode(record.key).decode(),
+        "source_value_base64": None if record.value is None or kept is None else b64encode(kept).decode(),
+        "source_value_bytes": len(value),
+    }
+    key = record.key if run_id is None else encode_id(run_id).encode()
+    return Rejected(key, canonical_json(rejection))
+
+
+def unreadable(error: Exception) -> Reason:
+    """Reading a record failed in a way that nobody thought of."""
+    return Reason("cannot_be_read", f"Reading the event failed ({reason_of(error)}). Please report it.")
+
+
+def set_apart(failure: Failure) -> Reason:
+    """Folding an event failed; its run is in quarantine."""
+    return Reason(
+        "quarantined",
+        f"Folding the run failed at this event ({failure.reason}). The run is in quarantine: its events stay "
+        "in the log and are not counted. After an upgrade, or a repair of the log, fold it again with "
+        "`streamer runs repair RUN`; or delete it with `streamer delete RUN`.",
+    )
+
+
+# -----------------------------------------------------------------------------
+# Which of two states of one thing is the newer one, and the guard against late writers.
+#
+# Around a failure several workers write. A summary or a scored trial of a lower version, which one of them
+# publishes late, must not replace a newer one.
+
+
+Version: TypeAlias = tuple[int, int]
+"""(epoch, state_version): the greater one is the newer one."""
+
+
+def version_of(message: Mapping[str, Any]) -> Version:
+    """The version that a published message carries.
+
+    >>> version_of({"epoch": 2, "state_version": 7})
+    (2, 7)
+    """
+    return message["epoch"], message["state_version"]
+
+
+def is_older(version: Version, seen: Version | None) -> bool:
+    """Whether something newer was seen already, so that this is dropped. An equal version is not older.
+
+    >>> is_older((1, 4), (1, 5)), is_older((1, 5), (1, 5)), is_older((2, 0), (1, 5)), is_older((1, 4), None)
+    (True, False, False, False)
+    """
+    return seen is not None and version < seen
+
+
+class Guard:
+    """Remembers the newest version of each key, deleted ones too.
+
+    >>> guard = Guard()
+    >>> [guard.is_news("k", version) for version in ((1, 5), (1, 4), (1, 5), (2, 0), None)]
+    [True, False, True, True, True]
+    >>> guard.is_news("k", (1, 9))
+    False
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[Hashable, Version] = {}
+
+    def is_news(self, key: Hashable, version: Version | None) -> bool:
+        """False if something newer of the key was seen; an equal version replaces, a deletion has none."""
+        if version is None:
+            return True
+        if is_older(version, self._newest.get(key)):
+            return False
+        self._newest[key] = version
+        return True

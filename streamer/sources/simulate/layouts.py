@@ -1,0 +1,697 @@
+"""The outcome of a simulated trial."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from glob import escape
+from heapq import heappop, heappush
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from streamer.sources.fc_eval import ENTRIES
+from streamer.sources.files import ConfiguredAgent, container_key
+
+# -----------------------------------------------------------------------------
+# The outcome of a simulated trial.
+
+
+CRASH = "unknown_agent_error"
+AGENT_TIMEOUT = "agent_timeout"
+TEST_TIMEOUT = "test_timeout"
+UNSET = "unset"
+
+_KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
+SKILL = 0.6
+"""How likely an agent passes a trial by default."""
+
+FAILURES_TAKE = 2.0
+"""A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedTrial:
+    """One attempt at a task.
+
+    Attributes:
+        task: its id.
+        attempt: from 1.
+        failure: how it ended, in Terminal-Bench's words.
+        resolved: None: no verdict (timeout of the tests, crash).
+        started, ended: times with a zone.
+        tokens: (input, output).
+        id: the harness's own.
+    """
+
+    task: str
+    attempt: int
+    failure: str
+    resolved: bool | None
+    started: datetime
+    ended: datetime
+    tokens: tuple[int, int]
+    id: str
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it left no result of its own."""
+        return self.failure == CRASH
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes."""
+        return (self.ended - self.started).total_seconds()
+
+
+class Fate:
+    """Draws trials.
+
+    Args:
+        seed: of everything.
+        start: when the first one starts.
+        speed: agents are so many times as fast as usual, and use so many times fewer tokens; > 0.
+
+    Attributes:
+        now: when the next one starts.
+    """
+
+    def __init__(self, seed: int, start: datetime, speed: float = 1.0) -> None:
+        self._speed = speed
+        self.random = Random(f"{seed} outcomes")
+        self.now = start
+
+    def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
+        """A trial that starts now. `crashes`: whether it may. `skill`: how likely it passes, 0 to 1."""
+        random = self.random
+        (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
+        if failure == CRASH and not crashes:
+            failure = UNSET
+        verdict = random.random() < skill
+        resolved = None if failure in (CRASH, TEST_TIMEOUT) else verdict
+        seconds = random.lognormvariate(3.5, 0.5) * (1 if resolved else FAILURES_TAKE) / self._speed
+        return SimulatedTrial(
+            task,
+            attempt,
+            failure,
+            resolved,
+            self.now,
+            self.now + timedelta(seconds=round(seconds, 3)),
+            (self._tokens(10), self._tokens(7.5)),
+            self.new_id(),
+        )
+
+    def _tokens(self, usual: float) -> int:
+        """Tokens around e to the power of `usual`."""
+        return int(self.random.lognormvariate(usual, 0.6) / self._speed)
+
+    def new_id(self) -> str:
+        """A UUID."""
+        return str(UUID(int=self.random.getrandbits(128), version=4))
+
+
+def attempts_of(trials: int) -> int:
+    """Attempts for each task, so that so many trials fill whole tasks if possible.
+
+    >>> attempts_of(20), attempts_of(9), attempts_of(7)
+    (5, 3, 1)
+    """
+    return next(attempts for attempts in (5, 3, 2, 1) if trials % attempts == 0)
+
+
+# -----------------------------------------------------------------------------
+# Writing as harnesses do: in place and not at once, so that a reader may see half a file.
+
+
+MEAN_SECONDS = 55.0
+"""How long a simulated trial takes on average, about, in simulated time."""
+
+PIECES = 3
+SHARE_OF_WRITING = 0.1
+"""Part of a trial's time that one file takes to be written."""
+
+
+class Disk:
+    """A run directory being written.
+
+    Args:
+        root: the run directory.
+        seed: of the places where files are cut.
+        pace_seconds: how long a trial takes on average.
+        sleep: waits.
+        written: called with each file when it is complete.
+        piece_seconds: between two writes of one file; None: the usual share of a trial's time. It is part
+            of the time that goes by, not beside it.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        pace_seconds: float,
+        sleep: Callable[[float], None],
+        written: Callable[[Path], None],
+        piece_seconds: float | None = None,
+    ) -> None:
+        self.root = root
+        self._random = Random(f"{seed} cuts")
+        self._pace = pace_seconds
+        self._sleep = sleep
+        self._written = written
+        self._piece_seconds = pace_seconds * SHARE_OF_WRITING if piece_seconds is None else piece_seconds
+        self._spent = 0.0
+
+    @property
+    def name(self) -> str:
+        """The run's id."""
+        return self.root.absolute().name
+
+    def pause_writing(self) -> None:
+        """Wait as a harness does between two writes of one file."""
+        if self._pace:
+            self._sleep(self._piece_seconds)
+            self._spent += self._piece_seconds
+
+    def pass_time(self, seconds: float) -> None:
+        """Let simulated time go by, at the pace at which a trial takes so long on average."""
+        if not self._pace or seconds <= 0:
+            return
+        left = self._pace * seconds / MEAN_SECONDS - self._spent
+        self._spent = max(0.0, -left)
+        self._sleep(max(0.0, left))
+
+    def make(self, *names: str) -> Path:
+        """A directory below the run's."""
+        path = self.root.joinpath(*names)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def json(self, path: Path, value: Any) -> None:
+        """Write JSON over what is there."""
+        self.text(path, json.dumps(value, indent=4))
+
+    def text(self, path: Path, text: str) -> None:
+        """Write text over what is there, in pieces; the file is empty first."""
+        data = text.encode()
+        cuts = sorted(self._random.randrange(len(data) + 1) for _ in range(self._random.randrange(PIECES)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb", buffering=0) as file:
+            for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+                if start:
+                    self.pause_writing()
+                file.write(data[start:end])
+        self._written(path)
+
+
+# -----------------------------------------------------------------------------
+# Simulated trials that run at once: each goes on when its time has come.
+
+
+Steps = Iterator[float]
+"""A trial as it goes on: it writes, then gives the seconds until it writes again."""
+
+
+def run_queue(disk: Disk, fate: Fate, queue: Iterable[Steps], at_once: int) -> None:
+    """Run trials to their ends, started in the order of the queue.
+
+    The clock of `fate` goes on with them. That clock alone decides which trial goes on next, never the pace.
+
+    Args:
+        disk: waits between two steps.
+        fate: has the clock.
+        queue: a trial begins when its first step is asked for.
+        at_once: so many trials run at once, >= 1.
+    """
+    waiting = iter(queue)
+    running: list[tuple[datetime, int, Steps]] = []
+    number = 0
+    while True:
+        while len(running) < at_once and (steps := next(waiting, None)) is not None:
+            number += 1
+            _go_on(running, fate.now, number, steps)
+        if not running:
+            return
+        due, place, steps = heappop(running)
+        disk.pass_time((due - fate.now).total_seconds())
+        fate.now = due
+        _go_on(running, due, place, steps)
+
+
+def _go_on(running: list[tuple[datetime, int, Steps]], now: datetime, place: int, steps: Steps) -> None:
+    """One step of a trial; it is put back unless that was its last."""
+    seconds = next(steps, None)
+    if seconds is not None:
+        heappush(running, (now + timedelta(seconds=seconds), place, steps))
+
+
+# -----------------------------------------------------------------------------
+# Terminal-Bench's directories (semantics F11, G1, G2, G4, H2).
+
+
+AGENT, MODEL = "terminus", "anthropic/claude-sonnet-4"
+DATASET = "simulated-core"
+
+
+class RunFile:
+    """The run-level results.json: written again, in place, after every trial (F11)."""
+
+    def __init__(self, disk: Disk, run_uuid: str) -> None:
+        self._disk = disk
+        self._id = run_uuid
+        self._entries: dict[tuple[str, str], tuple[bool, str]] = {}
+
+    def add(self, result: dict[str, Any]) -> None:
+        """A trial ended."""
+        key = (result["task_id"], result["trial_name"])
+        self._entries.pop(key, None)
+        self._entries[key] = (result["is_resolved"] is True, json.dumps(result))
+        self._write()
+
+    def forget(self, trials: list[tuple[str, str]]) -> None:
+        """The run is resumed: trials (task, name) without a file of their own are to be run again."""
+        for trial in trials:
+            self._entries.pop(trial, None)
+        self._write()
+
+    @property
+    def accuracy(self) -> float:
+        """Share of resolved trials (F9)."""
+        return sum(resolved for resolved, _ in self._entries.values()) / max(1, len(self._entries))
+
+    def _write(self) -> None:
+        resolved = sum(resolved for resolved, _ in self._entries.values())
+        head = {"id": self._id, "n_resolved": resolved, "n_unresolved": len(self._entries) - resolved}
+        rest = json.dumps(head | {"accuracy": self.accuracy})[:-1]
+        entries = ", ".join(text for _, text in self._entries.values())
+        self._disk.text(self._disk.root / "results.json", f'{rest}, "results": [{entries}]}}')
+
+
+def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
+    """One agent, several attempts; crashed trials are run again when the run is resumed."""
+    fate = Fate(seed, start)
+    attempts = attempts_of(trials)
+    tasks = [f"task-{number:04}" for number in range(1, trials // attempts + 1)]
+    run_uuid = fate.new_id()
+    disk.make()
+    disk.json(disk.root / "tb.lock", _terminal_bench_lock(start, tasks, attempts, concurrency))
+    metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {
+        "agent_name": AGENT,
+        "model_name": MODEL,
+    }
+    run_and_resume(
+        disk,
+        fate,
+        metadata,
+        concurrency,
+        lambda trial, file: _terminal_bench_trial(disk, file, trial, attempts),
+    )
+
+
+def run_and_resume(
+    disk: Disk,
+    fate: Fate,
+    metadata: dict[str, Any],
+    concurrency: int,
+    steps_of: Callable[[SimulatedTrial, RunFile], Steps],
+) -> None:
+    """Run every attempt at every task; then the run is resumed, and crashed trials are run again.
+
+    Args:
+        disk: where it is written.
+        fate: draws the trials.
+        metadata: of the run at its start, see `metadata_of`.
+        concurrency: so many trials run at once.
+        steps_of: what a trial writes, the run-level file included.
+    """
+    attempts = metadata["n_attempts"]
+    disk.json(disk.root / "run_metadata.json", metadata)
+    run_file = RunFile(disk, metadata["uuid"])
+    crashed: list[SimulatedTrial] = []
+
+    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
+        trial = fate.trial(task, attempt, crashes=crashes)
+        crashed.extend([trial] if trial.crashed else [])
+        return steps_of(trial, run_file)
+
+    places = product(metadata["task_ids"], range(1, attempts + 1))
+    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
+    ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
+    disk.json(disk.root / "run_metadata.json", metadata | ended)
+    again = [(trial, trial_name(disk, trial, attempts)) for trial in crashed]
+    run_file.forget([(trial.task, name) for trial, name in again])
+    for trial, name in again:
+        for left in (disk.root / trial.task).glob(f"{escape(name)}*"):  # its agents' directories too
+            shutil.rmtree(left)
+    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t, _ in again), concurrency)
+
+
+def metadata_of(
+    run_id: str, run_uuid: str, start: datetime, tasks: list[str], attempts: int
+) -> dict[str, Any]:
+    """run_metadata.json at the start of a run, without the agent (G4)."""
+    return {
+        "run_id": run_id,
+        "uuid": run_uuid,
+        "dataset_name": DATASET,
+        "dataset_version": "1.0",
+        "task_ids": tasks,
+        "n_attempts": attempts,
+        "dataset_size": len(tasks),
+        "accuracy": None,
+        "start_time": start.isoformat(),
+        "end_time": None,
+    }
+
+
+def trial_name(disk: Disk, trial: SimulatedTrial, attempts: int) -> str:
+    """Name of a trial and of its directory (G2)."""
+    return f"{trial.task}.{trial.attempt}-of-{attempts}.{disk.name}"
+
+
+def trial_directory(disk: Disk, task: str, name: str) -> Path:
+    """The directory of a trial, with those for its logs (G1)."""
+    for part in ("sessions", "panes", "agent-logs"):
+        disk.make(task, name, part)
+    return disk.root / task / name
+
+
+def recording(trial: SimulatedTrial) -> str:
+    """A terminal recording: a header and a few events."""
+    lines = [json.dumps({"version": 2, "width": 160, "height": 40})]
+    lines += [json.dumps([round(at * 1.5, 2), "o", "$ make\r\n"]) for at in range(trial.tokens[1] % 40 + 3)]
+    return "\n".join(lines) + "\n"
+
+
+def _terminal_bench_trial(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> Steps:
+    result = _result(disk, trial, attempts)
+    home = trial_directory(disk, trial.task, result["trial_name"])
+    disk.text(home / "sessions" / "agent.cast", recording(trial))
+    yield trial.seconds
+    if not trial.crashed:
+        disk.json(home / "results.json", result)
+    run_file.add(result)
+
+
+def _result(disk: Disk, trial: SimulatedTrial, attempts: int) -> dict[str, Any]:
+    verdict = "passed" if trial.resolved else "failed"
+    untold = trial.failure in (CRASH, TEST_TIMEOUT)
+    return {
+        "id": trial.id,
+        "trial_name": trial_name(disk, trial, attempts),
+        "task_id": trial.task,
+        "instruction": f"Make {trial.task} work.",
+        "is_resolved": trial.resolved,
+        "failure_mode": trial.failure,
+        "parser_results": None if untold else {"test_it_works": verdict},
+        "total_input_tokens": None if trial.crashed else trial.tokens[0],
+        "total_output_tokens": None if trial.crashed else trial.tokens[1],
+        "trial_started_at": trial.started.isoformat(),
+        "trial_ended_at": trial.ended.isoformat(),
+    }
+
+
+def _terminal_bench_lock(
+    start: datetime, tasks: list[str], attempts: int, concurrency: int
+) -> dict[str, Any]:
+    return {
+        "lockfile_version": "1.0",
+        "created_at": start.isoformat(),
+        "harness": {"package": "terminal-bench", "version": "0.2.18"},
+        "agent": {"name": AGENT, "model_name": MODEL},
+        "run_config": {"n_attempts": attempts, "n_concurrent_trials": concurrency},
+        "dataset": {"name": DATASET, "version": "1.0", "task_ids": tasks},
+    }
+
+
+# -----------------------------------------------------------------------------
+# How fc-eval merges the results of a trial's agents into one (semantics C1, D2 to D13).
+
+
+ResultFields = dict[str, Any]
+
+_METRICS = "parser_extra_metrics"
+_TOKENS = ("total_input_tokens", "total_output_tokens")
+_COUNTS = ("passed", "failed", "skipped", "total")
+
+
+def merged(results: Mapping[str, ResultFields]) -> ResultFields:
+    """The trial as a whole: later agents' values win, the trial's name too (D2); totals are summed (D3).
+
+    `results`: key of each agent to its result, in the order in which they ran.
+    """
+    whole: ResultFields = {}
+    for result in results.values():
+        whole = _united(whole, result)
+    costs = {key: result["total_cost"] for key, result in results.items()}
+    whole |= {field: sum(result[field] for result in results.values()) for field in _TOKENS}
+    whole |= {"total_cost": sum(costs.values()), "costs_by_agent_model": costs}
+    flat = whole[_METRICS].get("improvements_dict", {}).get("per_benchmark_speedups", {})
+    oracle = next((result for key, result in results.items() if key.startswith("oracle")), None)
+    allowed = _failures(oracle) if oracle else 0
+    entries = {key: _entry(result, key, allowed, flat) for key, result in results.items()}
+    whole[_METRICS] = whole[_METRICS] | {ENTRIES: entries}
+    return whole
+
+
+def _united(first: Any, second: Any) -> Any:
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return second
+    united = first | {key: _united(first.get(key), value) for key, value in second.items()}
+    if len(united) > 1:
+        united.pop("error", None)
+    return united
+
+
+def _entry(result: ResultFields, key: str, allowed: int, flat: Mapping[str, ResultFields]) -> ResultFields:
+    """Metrics of one agent. Logs do not have the key that the harness looks for (E11).
+
+    `flat`: the last agent's speedups, which therefore all get (D6).
+    `allowed`: failed tests of the oracle, which others may have too (D8).
+    """
+    metrics = result[_METRICS]
+    tests, snapshot = metrics.get("tests_dict", {}), metrics.get("snapshot_dict", {})
+    pytest_failed = _failures(result) > allowed
+    snapshot_failed = not snapshot or snapshot["pass-to-fail"] > 0  # (D10)
+    failed = pytest_failed or snapshot_failed
+    fallback = failed and not key.startswith("nop") and bool(flat)
+    return {
+        "per_benchmark_speedups": _fallen_back(flat) if fallback else flat,
+        "pytest_summary": {
+            **_counts(tests, (*_COUNTS, "error")),
+            "failed_total": _failures(result),
+            "status": "passed" if tests and not _failures(result) else "failed",
+        },
+        "snapshot_summary": {
+            **_counts(snapshot, _COUNTS),
+            "failed": int(bool(snapshot) and snapshot_failed),  # (B7)
+            "pass_to_fail": snapshot.get("pass-to-fail", 0),
+            "status": "failed" if snapshot_failed else "passed",
+        },
+        "pytest_failed": pytest_failed,
+        "snapshot_failed": snapshot_failed,
+        "success": not failed,
+        "fallback_to_baseline": fallback,
+        "task_cost_usd": result["total_cost"],
+        "trajectory_length": metrics["trajectory_length"],
+    }
+
+
+def _counts(block: Mapping[str, Any], names: Sequence[str]) -> dict[str, int]:
+    return {name: block.get(name, 0) for name in names}
+
+
+def _failures(result: ResultFields) -> int:
+    tests = result[_METRICS].get("tests_dict", {})
+    return int(tests.get("failed", 0) + tests.get("error", 0))
+
+
+def _fallen_back(flat: Mapping[str, ResultFields]) -> dict[str, ResultFields]:
+    """The speedups of an agent that counts as one that changed nothing (C1)."""
+    return {name: entry | {"agent/nop": 1.0, "fallback_to_baseline": True} for name, entry in flat.items()}
+
+
+# -----------------------------------------------------------------------------
+# fc-eval's directories, with three agents to a trial (semantics D16, E1, E11, G1 to G3).
+
+
+AGENTS = (
+    ConfiguredAgent("nop", "nop"),
+    ConfiguredAgent("oracle", "oracle"),
+    ConfiguredAgent("terminus-2", "openai/gpt-5"),
+)
+"""In the order in which they run."""
+
+BENCHMARKS = ("algorithms.Sort.time_sort", "algorithms.Sort.time_search", "io.time_read")
+_PRICES = (1.25e-6, 1e-5)
+"""USD per token in and out."""
+
+
+def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
+    """Every trial is one of each agent; crashed trials are run again when the run is resumed."""
+    fate = Fate(seed, start)
+    attempts = attempts_of(trials)
+    tasks = [f"repo_project_{number}" for number in range(1, trials // attempts + 1)]
+    run_uuid = fate.new_id()
+    disk.make()
+    disk.json(disk.root / "fc.lock", _fc_eval_lock(start, tasks, attempts, concurrency))
+    metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {"agent_name": "multi-agent"}
+    run_and_resume(
+        disk,
+        fate,
+        metadata,
+        concurrency,
+        lambda trial, file: _fc_eval_trial(disk, file, fate, trial, attempts),
+    )
+
+
+def _fc_eval_trial(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:
+    """The agents one after the other, then the trial as a whole; a crash prevents the last two (D16)."""
+    name = trial_name(disk, trial, attempts)
+    home = trial_directory(disk, trial.task, name)
+    ran = AGENTS[:-1] if trial.crashed else AGENTS
+    results: dict[str, ResultFields] = {}
+    for index, agent in enumerate(ran, 1):
+        own = _own_trial(fate, trial, index)
+        results[agent.key] = yield from _sub_trial(disk, fate, own, index, name)
+    if trial.crashed:
+        run_file.add(_bare(trial, name))
+        return
+    whole = merged(results)
+    disk.json(home / "results.json", whole)
+    disk.json(home / "results.json", whole)
+    run_file.add(whole)
+
+
+def _own_trial(fate: Fate, trial: SimulatedTrial, index: int) -> SimulatedTrial:
+    """The trial as one agent has it, a part of its time; baselines neither fail nor use tokens."""
+    agent, share = AGENTS[index - 1].label, (trial.ended - trial.started) / len(AGENTS)
+    begun = trial.started + (index - 1) * share
+    own = replace(trial, id=fate.new_id(), started=begun, ended=begun + share)
+    if agent == AGENTS[-1].label:
+        return own
+    return replace(own, failure=UNSET, resolved=agent == "oracle", tokens=(0, 0))
+
+
+def _sub_trial(
+    disk: Disk, fate: Fate, trial: SimulatedTrial, index: int, name: str
+) -> Generator[float, None, ResultFields]:
+    """What one agent does and leaves; its result twice, before and after its logs were read (G3)."""
+    agent = AGENTS[index - 1]
+    key = container_key(index, agent)
+    sub = f"{name}.agent-{index}-{agent.label}"
+    home = trial_directory(disk, trial.task, sub)
+    yield trial.seconds
+    steps = trial.tokens[1] % 30 + 2
+    if trial.tokens[0]:
+        disk.json(home / "agent-logs" / "trajectory.json", _trajectory(trial, steps))
+    result = _bare(trial, sub)
+    if trial.failure != TEST_TIMEOUT:
+        sections = _sections(fate, trial, key, agent.label)
+        disk.text(home / "panes" / "post-test.txt", _pane(sections))
+        verdict = "passed" if trial.resolved else "failed"
+        result |= {
+            "parser_results": {"improvements": verdict},
+            "parser_extra_metrics": _metrics(sections, key),
+        }
+    disk.json(home / "results.json", result)
+    disk.pause_writing()
+    cost = trial.tokens[0] * _PRICES[0] + trial.tokens[1] * _PRICES[1]
+    metrics = result["parser_extra_metrics"] or {}
+    read = {"trajectory_length": steps if cost else 0, "task_cost_usd": cost, "agent_model_key": agent.key}
+    result |= {
+        "total_cost": cost,
+        "costs_by_agent_model": {agent.key: cost},
+        "parser_extra_metrics": metrics | read,
+    }
+    disk.json(home / "results.json", result)
+    return result
+
+
+def _bare(trial: SimulatedTrial, name: str) -> ResultFields:
+    """A result without anything that was measured."""
+    return {
+        "id": trial.id,
+        "trial_name": name,
+        "task_id": trial.task,
+        "instruction": f"Make the benchmarks of {trial.task} faster.",
+        "is_resolved": trial.resolved,
+        "failure_mode": trial.failure,
+        "parser_results": None,
+        "parser_extra_metrics": None,
+        "total_input_tokens": trial.tokens[0],
+        "total_output_tokens": trial.tokens[1],
+        "total_cost": None,
+        "costs_by_agent_model": {},
+        "trial_started_at": trial.started.isoformat(),
+        "trial_ended_at": trial.ended.isoformat(),
+    }
+
+
+def _sections(fate: Fate, trial: SimulatedTrial, key: str, agent: str) -> dict[str, ResultFields]:
+    """The three blocks of the log; `key`: the agent's in the spelling that its container has (E11)."""
+    oracle = {name: 1.2 + index / 2 for index, name in enumerate(BENCHMARKS)}
+    own = {"nop": 0.0, "oracle": 1.0}.get(agent, fate.random.random())
+    speedups = {
+        name: {"agent/nop": round(1 + own * (best - 1), 4), "oracle/nop": best}
+        for name, best in oracle.items()
+    }
+    failed = 0 if trial.resolved else 2
+    tests = {"passed": 40 - failed, "failed": failed, "error": 0, "skipped": 1, "total": 41}
+    return {
+        "RESULT": {
+            "last_agent": key,
+            "agent_advantage": 0.0,
+            "per_benchmark_speedups": speedups,
+            "per_benchmark_speedups_by_agent": {key: speedups},
+        },
+        "TESTS": tests,
+        "SNAPSHOT": {"pass-to-pass": 12, "pass-to-fail": 0, "passed": 12, "failed": 0, "total": 12},
+    }
+
+
+def _pane(sections: dict[str, ResultFields]) -> str:
+    blocks = [
+        f"FORMULACODE_{name}_START\n{json.dumps(block)}\nFORMULACODE_{name}_END"
+        for name, block in sections.items()
+    ]
+    return "$ run-tests\n" + "\n".join(blocks) + "\n"
+
+
+def _metrics(sections: dict[str, ResultFields], key: str) -> ResultFields:
+    speedups = sections["RESULT"]["per_benchmark_speedups"]
+    return {
+        "improvements_dict": sections["RESULT"],
+        "tests_dict": sections["TESTS"],
+        "snapshot_dict": sections["SNAPSHOT"],
+        "last_agent": key,
+        "tests": "failed" if sections["TESTS"]["failed"] else "passed",
+        "per_benchmark_speedups_by_agent": {key: speedups},
+    }
+
+
+def _trajectory(trial: SimulatedTrial, steps: int) -> list[ResultFields]:
+    """A list of steps; the last one says what was used in all (E1)."""
+    usage = {"prompt_tokens": trial.tokens[0], "completion_tokens": trial.tokens[1]}
+    last = {"role": "assistant", "llm_metrics": {"accumulated_token_usage": usage}}
+    return [*({"role": "user", "text": "go on"} for _ in range(steps - 1)), last]
+
+
+def _fc_eval_lock(start: datetime, tasks: list[str], attempts: int, concurrency: int) -> ResultFields:
+    agents = [
+        {"agent_id": f"agent-{index}", "agent_name": name, "model_name": model}
+        for index, (name, model) in enumerate(AGENTS, 1)
+    ]
+    return {
+        "lockfile_version": "2.0",
+        "created_at": start.isoformat(),
+        "harness": {"package": "fc-eval", "version": "0.1.0"},
+        "agent": {"name": "multi-agent", "extra_kwargs": {"multi_agent_agents": agents}},
+        "run_spec": {"agent_mode": "multi", "agents": agents},
+        "run_config": {"n_attempts": attempts, "n_concurrent_trials": concurrency},
+        "dataset": {"name": None, "version": None, "task_ids": tasks},
+    }

@@ -1,0 +1,423 @@
+"""Follow a run directory: what it says is published, as soon as it says it.
+
+scan           the directory -> the events that `convert` would make of it, whole or one part of it
+file_stability whether a file is as the scan saw it, or still being written
+diagnostics    problems, and when to report them
+ledger         what was published, and what has to be, so that the log says what the directory says
+deletions      published results that the directory no longer holds
+ledger_file    the ledger on disk, so that a restart goes on where it was
+incremental    changed parts, read at once and alone
+read_queue     which parts wait to be read
+run_index      which run a path belongs to, runs that came since the last whole scan included
+file_watcher   which paths changed
+follow         all of it together; a scan of the whole, now and then
+lag_watch      whether a worker takes the events that are published
+session        one `tail` from start to end
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+from filelock import FileLock, Timeout
+
+from streamer.client.capture import spill_dir
+from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, microseconds, slot_key
+from streamer.schemas.events import EVENT, TrialResult, TrialStarted
+from streamer.schemas.wire import canonical_json, sha256_hex
+from streamer.settings import Settings
+
+# -----------------------------------------------------------------------------
+# Which events of a directory were published and which are due, so that the log says what the directory says.
+#
+# The log only grows, and of two results in a slot the greater standing wins (R17). So where the directory
+# differs from the winner of the published results, its result is published again with a higher revision. A
+# slot that the directory no longer fills is retracted. A start is published once, if its slot has no result.
+# Equal content is published once, and once more after each start of `tail`, since the last events before its
+# end may not have arrived.
+
+
+EventFields = dict[str, Any]
+Line = dict[str, Any]
+
+ResultKey = tuple[str, SlotKey]
+"""Run and slot."""
+
+_SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A result, or a start, that a directory holds.
+
+    Attributes:
+        path: the file it was read from, for a start the trial's directory; relative to the directory.
+    """
+
+    key: ResultKey
+    standing: SlotRank
+    event: EventFields
+    path: str
+
+
+def wanted(event: EventFields, path: str) -> Wanted:
+    """A `trial_result` or `trial_started` as `convert` sends it, with its place and standing."""
+    parsed = EVENT.validate_json(canonical_json(event))
+    assert isinstance(parsed, TrialResult | TrialStarted)
+    finished_at = parsed.finished_at if isinstance(parsed, TrialResult) else None
+    standing = (parsed.revision, microseconds(finished_at), fingerprint(parsed))
+    return Wanted((parsed.run_id, slot_key(parsed)), standing, event, path)
+
+
+@dataclass(slots=True)
+class _PublishedSlot:
+    """The published events of one slot.
+
+    Attributes:
+        path: of the winner, or of the start.
+        sent: since the process began.
+        started: revision of the last start, None without any.
+    """
+
+    slot: Slot = field(default_factory=Slot)
+    path: str = ""
+    sent: bool = False
+    started: int | None = None
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether something published stands: a result, or a start."""
+        floor = self.slot.floor
+        is_started = self.started is not None and (floor is None or self.started > floor)
+        return self.slot.winner is not None or is_started
+
+
+class Ledger:
+    """The published events, as the log folds them. Its methods give the events to publish, and note them so.
+
+    Attributes:
+        lines: the changes since the caller last emptied it, for the journal.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._held: dict[ResultKey, _PublishedSlot] = {}
+        self._plans: dict[tuple[str, str], tuple[int, str]] = {}
+        self._plans_sent: set[tuple[str, str]] = set()
+
+    def offer(self, new: Wanted) -> Iterator[EventFields]:
+        """A result among others: published as it is, if its content was not."""
+        held = self._held.setdefault(new.key, _PublishedSlot())
+        winner, content = held.slot.winner, new.standing[2]
+        if winner is not None and winner[2] == content:
+            if not held.sent:
+                held.sent = True
+                yield new.event | {"revision": winner[0]}
+            return
+        known = content in held.slot.losers
+        held.slot.offer(new.standing, b"", None)
+        if held.slot.winner == new.standing:
+            held.sent, held.path = True, new.path
+        elif known or content not in held.slot.losers:
+            return
+        self._note(new, new.standing)
+        yield new.event
+
+    def resolve(self, group: Iterable[Wanted]) -> Iterator[EventFields]:
+        """All results that the directory has for one slot: published so that the right one wins."""
+        results = list(group)
+        for new in results:
+            yield from self.offer(new)
+        best = max(results, key=lambda new: new.standing)
+        held = self._held[best.key]
+        if held.slot.winner is None or held.slot.winner[2] != best.standing[2]:
+            beaten = [held.slot.winner[0]] if held.slot.winner else []
+            beaten += [held.slot.floor] if held.slot.floor is not None else []
+            standing = (max(beaten) + 1, *best.standing[1:])
+            held.slot.offer(standing, b"", None)
+            held.sent = True
+            self._note(best, standing)
+            yield best.event | {"revision": standing[0]}
+        elif held.path != best.path:
+            self._note(best, held.slot.winner)
+        held.path = best.path
+
+    def start(self, new: Wanted) -> Iterator[EventFields]:
+        """A trial that has begun: published if nothing stands in its slot, above what was withdrawn."""
+        held = self._held.setdefault(new.key, _PublishedSlot())
+        if not held.is_filled:
+            floor = held.slot.floor
+            held.started = new.standing[0] if floor is None else max(new.standing[0], floor + 1)
+            held.path = new.path
+            self.lines.append({"key": _flat(new.key), "started": held.started, "path": new.path})
+            yield new.event | {"revision": held.started}
+
+    def wins(self, new: Wanted) -> bool:
+        """Whether this content stands in its slot."""
+        held = self._held.get(new.key)
+        return held is not None and held.slot.winner is not None and held.slot.winner[2] == new.standing[2]
+
+    def filled(self) -> Iterator[tuple[ResultKey, str]]:
+        """Every slot with a published result, and the file that it was read from."""
+        for key, held in self._held.items():
+            if held.slot.winner is not None:
+                yield key, held.path
+
+    def begun(self) -> Iterator[tuple[ResultKey, str]]:
+        """Every slot with a published start and no result, and the directory of the trial."""
+        for key, held in self._held.items():
+            if held.is_filled and held.slot.winner is None:
+                yield key, held.path
+
+    def file_of(self, key: ResultKey) -> str | None:
+        """The file that the result in a slot was read from; None if there is no result."""
+        held = self._held.get(key)
+        return held.path if held is not None and held.slot.winner is not None else None
+
+    def retract(self, key: ResultKey) -> EventFields:
+        """Withdraw what was published for a slot."""
+        held = self._held[key]
+        winner = held.slot.winner
+        held.slot.retract(max(r for r in (winner and winner[0], held.started) if r is not None))
+        held.sent = True
+        self.lines.append({"key": _flat(key), "floor": held.slot.floor})
+        return _retraction(key, held.slot)
+
+    def retracted(self) -> Iterator[EventFields]:
+        """The results withdrawn before this start, again."""
+        for key, held in self._held.items():
+            if held.slot.winner is None and held.slot.floor is not None and not held.sent:
+                held.sent = True
+                yield _retraction(key, held.slot)
+
+    def plan(self, event: EventFields) -> Iterator[EventFields]:
+        """A `run_started` or `run_finished`: published if its content is new."""
+        key = (event["run_id"], event["type"])
+        print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
+        revision = event.get("revision", 0)
+        held = self._plans.get(key)
+        if held is not None and held[1] == print_:
+            revision = held[0]
+            if key in self._plans_sent:
+                return
+        elif held is not None:
+            revision = max(revision, held[0] + 1)
+        self._plans_sent.add(key)
+        if held != (revision, print_):
+            self._plans[key] = (revision, print_)
+            self.lines.append({"plan": list(key), "standing": [revision, print_]})
+        yield event | {"revision": revision}
+
+    def restore(self, line: Mapping[str, Any]) -> None:
+        """Take in a line of the journal; one that makes no sense raises KeyError, TypeError or ValueError."""
+        if "plan" in line:
+            run_id, kind = line["plan"]
+            revision, print_ = line["standing"]
+            self._plans[run_id, kind] = (int(revision), str(print_))
+            return
+        run_id, *slot = line["key"]
+        shard, task_id, attempt, agent, model, tier, subtest = slot
+        key = (run_id, SlotKey(shard, task_id, int(attempt), agent, model, tier, subtest))
+        held = self._held.setdefault(key, _PublishedSlot())
+        if "floor" in line:
+            held.slot.retract(int(line["floor"]))
+        elif "started" in line:
+            held.started, held.path = int(line["started"]), str(line["path"])
+        else:
+            revision, finished_at, print_ = line["standing"]
+            held.slot.offer((int(revision), int(finished_at), str(print_)), b"", None)
+            held.path = str(line["path"])
+
+    def dump(self) -> Iterator[Line]:
+        """Lines that restore this ledger."""
+        for (run_id, kind), standing in self._plans.items():
+            yield {"plan": [run_id, kind], "standing": list(standing)}
+        for key, held in self._held.items():
+            if held.slot.floor is not None:
+                yield {"key": _flat(key), "floor": held.slot.floor}
+            if held.started is not None:
+                yield {"key": _flat(key), "started": held.started, "path": held.path}
+            for print_, at in held.slot.losers.items():
+                yield {"key": _flat(key), "standing": [*at, print_], "path": held.path}
+            if held.slot.winner is not None:
+                yield {"key": _flat(key), "standing": list(held.slot.winner), "path": held.path}
+
+    def _note(self, new: Wanted, standing: SlotRank) -> None:
+        self.lines.append({"key": _flat(new.key), "standing": list(standing), "path": new.path})
+
+
+def _flat(key: ResultKey) -> list[Any]:
+    return [key[0], *key[1]]
+
+
+def _retraction(key: ResultKey, slot: Slot) -> EventFields:
+    run_id, fields = key
+    named = {name: value for name, value in zip(_SLOT_FIELDS, fields, strict=True) if value is not None}
+    return {
+        "type": "trial_retracted",
+        "run_id": run_id,
+        **named,
+        "revision": slot.floor,
+        "reason": "the run directory no longer holds it",
+    }
+
+
+# -----------------------------------------------------------------------------
+# The ledger on disk: one NDJSON file per directory followed, written before what it tells is published.
+#
+# So that after any end the next start knows all that may have been published, and can withdraw or outdo it.
+# Without the file nothing is published wrongly; but what is in the log and no longer in the directory stays.
+
+
+NAME_CHARACTERS = 24
+
+
+class AlreadyFollowed(Exception):
+    """Another process follows the same directory."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(
+            f"another `streamer tail` follows {root} for the same broker and namespace; end that first"
+        )
+
+
+def ledger_path(settings: Settings, root: Path, run_id: str | None) -> Path:
+    """Where the journal lies: by deployment, directory and pool."""
+    name = sha256_hex(canonical_json([os.path.abspath(root), run_id]))[:NAME_CHARACTERS]
+    return _ledgers(settings) / f"{name}.ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A directory that was followed.
+
+    Attributes:
+        root: the directory, absolute.
+        run_id: the run that its runs were pooled into; None: they stayed apart.
+    """
+
+    root: Path
+    run_id: str | None
+
+
+def followed(settings: Settings) -> list[Followed]:
+    """The directories that were followed for a deployment on this machine, by this user.
+
+    A ledger of an older version does not say them; it does once `tail` has followed its directory again.
+    """
+    found = []
+    for file in sorted(_ledgers(settings).glob("*.ndjson")):
+        try:
+            with file.open("rb") as lines:
+                first = orjson.loads(lines.readline())
+            root, run_id = Path(first["followed"]), first["run_id"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if root.is_absolute() and isinstance(run_id, str | None):
+            found.append(Followed(root, run_id))
+    return found
+
+
+def _ledgers(settings: Settings) -> Path:
+    waiting = spill_dir(settings)
+    return waiting.parent.parent / "tail" / waiting.name
+
+
+class LedgerFile:
+    """Use as a context manager; then no other process has the file.
+
+    Args:
+        path: see `ledger_path`.
+        root: the directory that is followed.
+        run_id: the run that its runs are pooled into; None: they stay apart.
+
+    Attributes:
+        problem: why it cannot be kept on disk, None if it can.
+    """
+
+    def __init__(self, path: Path, root: Path, run_id: str | None = None) -> None:
+        self.problem: str | None = None
+        self._path = path
+        self._root = root
+        self._run_id = run_id
+        self._lock = FileLock(
+            path.with_suffix(".lock"), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
+        )
+        self._file = -1
+
+    def __enter__(self) -> Self:
+        """Lock it.
+
+        Raises:
+            AlreadyFollowed: another process has it.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock.acquire()
+        except Timeout:
+            raise AlreadyFollowed(self._root) from None
+        except OSError as error:
+            self._trouble(error)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._lock.release()
+
+    def load(self) -> Ledger:
+        """The ledger as it was; a last line that was cut off counts for nothing, it was not published."""
+        ledger = Ledger()
+        try:
+            lines = self._path.read_bytes().splitlines()
+        except OSError:
+            lines = []
+        for line in lines:
+            try:
+                ledger.restore(orjson.loads(line))
+            except (ValueError, KeyError, TypeError):
+                continue
+        self._rewrite(list(ledger.dump()))
+        return ledger
+
+    def append(self, lines: Sequence[dict[str, Any]]) -> None:
+        """On the disk when this returns, unless `problem` says otherwise."""
+        if self._file < 0 or not lines:
+            return
+        try:
+            _write(self._file, lines)
+        except OSError as error:
+            self._trouble(error)
+
+    def _rewrite(self, lines: Sequence[dict[str, Any]]) -> None:
+        if self.problem is not None:
+            return
+        partial = self._path.with_suffix(".new")
+        try:
+            self._file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+            first = {"followed": os.path.abspath(self._root), "run_id": self._run_id}
+            _write(self._file, [first, *lines])
+            partial.replace(self._path)
+        except OSError as error:
+            self._trouble(error)
+
+    def _trouble(self, error: OSError) -> None:
+        self.problem = (
+            f"cannot keep {self._path}: {error.strerror or error}. Results that leave the directory while "
+            "nobody follows it will stay"
+        )
+
+
+def _write(descriptor: int, lines: Sequence[dict[str, Any]]) -> None:
+    data = memoryview(b"".join(canonical_json(line) + b"\n" for line in lines))
+    while data:
+        data = data[os.write(descriptor, data) :]
+    os.fsync(descriptor)

@@ -1,0 +1,600 @@
+"""Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
+
+Reading a part is cheap and gives new results within a fraction of a second (see `incremental`). A scan of the
+whole finds what no change announced, tells copies apart, sees what has gone, and settles which result counts.
+Its results equal `convert`'s. The larger the directory, the rarer.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamer.schemas.base import UNKNOWN
+from streamer.sources.base import ConvertOptions, RunPlan
+from streamer.sources.convert import FoundRun
+from streamer.sources.files import walk
+from streamer.sources.tail import EventFields, Ledger, ResultKey, Wanted, wanted
+from streamer.sources.tail.scan import (
+    GONE_SECONDS,
+    STILL_SECONDS,
+    Deletions,
+    Diagnostics,
+    FileStability,
+    RunIndex,
+    Scan,
+    Stability,
+    Watcher,
+    parts_of,
+    plan_events,
+    read_part,
+    read_plan,
+    read_whole,
+    unstable_paths,
+)
+
+# -----------------------------------------------------------------------------
+# Which parts of a directory are to be read again, and when; none of them alone keeps the machine busy.
+
+
+AGAIN_SECONDS = 0.5
+"""A part is read once more so long after a change: the system may not tell of a new directory's files."""
+
+REST = 4.0
+"""A part that keeps changing is not read again before so many times as long as reading it took: one file
+may hold thousands of results."""
+
+_LONG_AGO = -math.inf
+
+
+@dataclass(slots=True)
+class _QueuedPart:
+    """A part that waits.
+
+    Attributes:
+        changed: when; long ago for one that was found rather than changed.
+        due: when to read it.
+        rested: not before this.
+        last: after all others.
+    """
+
+    changed: float
+    due: float
+    rested: float
+    last: bool
+
+
+class ReadQueue:
+    """Parts that wait to be read.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._entries: dict[Path, _QueuedPart] = {}
+
+    def changed(self, part: Path, *, last: bool = False) -> None:
+        """Something in it changed just now. `last`: it says what is better said after all the rest."""
+        now = self._clock()
+        held = self._entries.get(part)
+        rested = held.rested if held else _LONG_AGO
+        self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
+
+    def found(self, part: Path) -> None:
+        """Queue a path that is there: read it as soon as there is nothing better to do."""
+        now = self._clock()
+        held = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
+        held.due = min(held.due, max(now, held.rested))
+
+    def ready(self) -> list[Path]:
+        """The paths that are due: changed ones first, the earliest change before others."""
+        now = self._clock()
+        due = [(part, entry) for part, entry in self._entries.items() if entry.due <= now]
+        due.sort(key=lambda item: (item[1].last, item[1].changed == _LONG_AGO, item[1].due))
+        return [part for part, _ in due]
+
+    def is_quiet(self, part: Path) -> bool:
+        """Whether it has not changed for a while."""
+        return self._clock() - self._entries[part].changed >= AGAIN_SECONDS
+
+    def was_read(self, part: Path, begun: float, *, again: bool) -> None:
+        """Note that a path was read just now, from that moment on. `again`: another reading may find more."""
+        now = self._clock()
+        entry = self._entries[part]
+        if again or begun - entry.changed < AGAIN_SECONDS:
+            entry.rested = now + REST * (now - begun)
+            entry.due = max(now + AGAIN_SECONDS, entry.rested)
+        else:
+            del self._entries[part]
+
+
+# -----------------------------------------------------------------------------
+# Changed parts are read at once and alone, ahead of the whole, which decides.
+#
+# A part is what one change concerns: a trial's or a task's directory, or the file in which a run keeps the
+# results that have no file of their own. An unknown run is looked for on the way to what changed, and nowhere
+# else. Published ahead is only what the whole will most likely say as well: results of runs that cannot be
+# copies, in slots that nothing else of the run fills.
+
+
+TURN_SECONDS = 0.2
+"""After reading parts for so long it is looked at what changed meanwhile."""
+
+LOOK = 10.0
+"""Unknown runs are looked for again after so many times as long as that takes."""
+
+
+class IncrementalReader:
+    """Reads parts.
+
+    Args:
+        root: the directory that is followed.
+        options: as for `convert`.
+        ledger: what was published.
+        stability, diagnostics: judge what could not be read.
+        emit: hands events over; True if there were any.
+
+    Attributes:
+        runs: the known runs there.
+        frozen: directories of runs of which a file that says whose the results are is being written.
+        urgent: whether only the whole can tell what a change means.
+        published: slots for which something was published since the reading of the whole began.
+        seen: slots for which a result was found since then.
+        begun: slots for which a start was found since then.
+        planned: ids of the runs whose plan was published since then.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        options: ConvertOptions,
+        ledger: Ledger,
+        stability: FileStability,
+        diagnostics: Diagnostics,
+        emit: Callable[[Iterable[EventFields]], bool],
+    ) -> None:
+        self.frozen: set[Path] = set()
+        self.urgent = False
+        self.published: set[ResultKey] = set()
+        self.seen: set[ResultKey] = set()
+        self.begun: set[ResultKey] = set()
+        self.planned: set[str] = set()
+        self._root = root
+        self._options = options
+        self._ledger = ledger
+        self._stability = stability
+        self._diagnostics = diagnostics
+        self._emit = emit
+        self.runs = RunIndex(root, options)
+        self._pending = ReadQueue()
+        self._strange: set[Path] = set()
+        self._again: dict[Path, float] = {}
+        self._look_at = 0.0
+        self._is_known = False
+        self._homes: dict[str, Path] = {}  # the harness's id of a trial -> the run it was last seen in
+        self._nameless: set[Path] = set()  # runs of which the whole does not know the agent either
+        self._begun: set[Path] = set()  # runs of which a result was published
+
+    def whole_begins(self) -> None:
+        """A reading of the whole begins."""
+        self.urgent = False
+        self.published.clear()
+        self.seen.clear()
+        self.begun.clear()
+        self.planned.clear()
+
+    def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
+        """The reading of the whole ended. What was read ahead meanwhile is newer."""
+        self.runs.replace(scan.runs, begun)
+        self._is_known = True
+        self._nameless.clear()
+        root = self._root.resolve()
+        for new in results:
+            run = self.runs.around(root / new.path)
+            if run is not None:
+                self._homes[new.event.get("trial_id", "")] = run.path
+                if new.event.get("agent", UNKNOWN) == UNKNOWN:
+                    self._nameless.add(run.path)
+        for run in self.runs:
+            if run.plan.problems or run.run_id in self.planned:
+                self._pending.changed(run.path, last=True)
+
+    def take_note(self, changed: Iterable[Path]) -> None:
+        """Which parts the changes concern; else the whole."""
+        for path in changed:
+            run = self.runs.around(path)
+            if run is None or run.nested:
+                if run is None:
+                    self._strange.add(path)
+                    self._again[path] = time.monotonic() + AGAIN_SECONDS
+                self.urgent = True
+                continue
+            part = run.source.part(run.path, path)
+            if part is not None:
+                is_run_level = part == path and not path.is_dir()
+                self._pending.changed(part, last=is_run_level)
+                self.urgent |= is_run_level or not path.exists()
+                continue
+            self.urgent = True
+            self._pending.changed(run.path, last=True)
+            if path != run.path and path.is_dir():
+                self._pending.changed(path)
+
+    def read(self) -> None:
+        """Read what is due, for a while."""
+        end = time.monotonic() + TURN_SECONDS
+        for path in [path for path, due in self._again.items() if due <= time.monotonic()]:
+            del self._again[path]
+            self._strange.add(path)
+        if self._strange and self._is_known and time.monotonic() >= self._look_at:
+            self._look_for_runs()
+        for part in self._pending.ready():
+            begun = time.monotonic()
+            run = self.runs.around(part)
+            again = run is not None and not run.nested and self._read(run, part)
+            self._pending.was_read(part, begun, again=again)
+            if time.monotonic() >= end:
+                break
+
+    def _look_for_runs(self) -> None:
+        begun = time.monotonic()
+        strange, self._strange = self._strange, set()
+        root = self._root.resolve()
+        for place in [path for path in strange if path != root and path.is_dir()]:
+            strange.update(walk(place, lambda path: path.is_symlink()))  # the system may tell of it alone
+        for run in self.runs.look_for(sorted(strange)):
+            self.frozen |= {run.path} if run.plan.problems else set()
+            self._find_parts(run, run.path)
+            self._pending.changed(run.path, last=True)
+        self.take_note(path for path in strange if self.runs.around(path) is not None)
+        now = time.monotonic()
+        self._look_at = now + LOOK * (now - begun)
+
+    def _find_parts(self, run: FoundRun, place: Path) -> None:
+        for part in parts_of(run, place):
+            self._pending.found(part)
+
+    def _read(self, run: FoundRun, part: Path) -> bool:
+        """Read a part, or what else changed; True if it is being written."""
+        if part == run.path:
+            return self._read_plan(run)
+        if run.source.part(run.path, part) is None:
+            self._find_parts(run, part)
+            return False
+        return self._read_part(run, part)
+
+    def _read_plan(self, run: FoundRun) -> bool:
+        """Publish what the run says of itself now; its results again if they turn out to be another's."""
+        if self.runs.is_new(run) and not self.runs.is_still(run):
+            self._strange.add(run.path)
+            return False
+        begun = self._stability.begin()
+        plan, report = read_plan(run, self._options)
+        is_another = _identity(run.plan) != _identity(plan)
+        if unstable_paths(self._diagnostics.judge(report, begun)):
+            self.frozen |= {run.path} if self.may_be_anothers(run.path, plan) else set()
+            return True
+        run.plan = plan
+        if is_another or run.path in self.frozen:
+            self.urgent = True
+            self.frozen.discard(run.path)
+            self._find_parts(run, run.path)
+        is_sure = not self.runs.is_new(run) or run.path in self._begun or self._pending.is_quiet(run.path)
+        if is_sure and self.runs.stands_alone(run):
+            events = plan_events(run, self._options)
+            if self._emit(event for plan in events for event in self._ledger.plan(plan)):
+                self.planned.add(run.run_id)
+        return False
+
+    def _read_part(self, run: FoundRun, part: Path) -> bool:
+        """Publish what is new in a part; True if a file in it is being written."""
+        begun = self._stability.begin()
+        scan = read_part(run, part, self._options)
+        stabilities = self._diagnostics.judge(scan.report, begun)
+        unstable = unstable_paths(stabilities)
+        for new in results_of(scan, self._root):
+            self.seen.add(new.key)
+            if not self._is_clear(new, run, part):
+                self.urgent = True
+            elif not self.is_held(self.path_of(new), unstable):
+                self._offer(new, run)
+        for new in starts_of(scan, self._root):
+            self.begun.add(new.key)
+            if self._is_named(new, run) and not self.is_frozen(self.path_of(new)):
+                self._emit(self._ledger.start(new))
+            else:
+                self.urgent = True
+        return any(stabilities[path] is not Stability.GONE for path in unstable)
+
+    def _offer(self, new: Wanted, run: FoundRun) -> None:
+        if self._emit(self._ledger.offer(new)):
+            self.published.add(new.key)
+            self._begun.add(run.path)
+            self._homes[new.event.get("trial_id", "")] = run.path
+        self.urgent |= not self._ledger.wins(new)
+
+    def _is_clear(self, new: Wanted, run: FoundRun, part: Path) -> bool:
+        """Whether the whole can hardly say something else of a result than its part does."""
+        if not self._is_named(new, run):
+            return False
+        home = self._homes.get(new.event.get("trial_id", ""), run.path)
+        if home != run.path and "trial_id" in new.event and self.runs.at(home) is not None:
+            return False  # one of the two is a copy
+        return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
+
+    def _is_named(self, new: Wanted, run: FoundRun) -> bool:
+        """Whether the agent is known, or as far as the whole knows it: another part may name it."""
+        return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
+
+    def may_be_anothers(self, home: Path, plan: RunPlan) -> bool:
+        """Whether results of a run wait while a file that its plan was read from is being written.
+
+        Not where what can be read says of whose they are what is known: that file is about other things.
+        """
+        known = self.runs.at(home)
+        if known is None or known.plan.problems or home in self._nameless:
+            return True
+        return _identity(known.plan) != _identity(plan)
+
+    def path_of(self, new: Wanted) -> Path:
+        """The file that a result was read from."""
+        return self._root.resolve() / new.path
+
+    def is_frozen(self, path: Path) -> bool:
+        """Whether what says whose a trial is is being written."""
+        return any(path.is_relative_to(run) for run in self.frozen)
+
+    def is_held(self, path: Path, unstable: Iterable[Path]) -> bool:
+        """Whether a file of the trial, or what says whose it is, is being written."""
+        if self.is_frozen(path):
+            return True
+        home = path.parent
+        return self.runs.at(home) is None and any(other.is_relative_to(home) for other in unstable)
+
+
+def results_of(scan: Scan, root: Path) -> list[Wanted]:
+    """Its results except those whose file has left since: it may have left with only half of it read."""
+    base = root.resolve()
+    there = (result for result in scan.trials if os.path.lexists(result[0]))
+    return [wanted(event, str(path.relative_to(base))) for path, event in there]
+
+
+def starts_of(scan: Scan, root: Path) -> list[Wanted]:
+    """Its starts."""
+    base = root.resolve()
+    return [wanted(event, str(path.relative_to(base))) for path, event in scan.starts]
+
+
+def _identity(plan: RunPlan) -> tuple[Any, ...]:
+    """The values that decide whose the results of a run are."""
+    return plan.run_id, plan.aliases, plan.agent, plan.model
+
+
+# -----------------------------------------------------------------------------
+# Follow a directory: changed parts are read at once, the whole now and then; the whole decides.
+
+
+PACE_SECONDS = 0.5
+"""The whole is not read more often than this."""
+
+PACE = 10.0
+"""The whole is read again after so many times as long as that takes, where something about it changed."""
+
+CALM_SECONDS = 10.0
+CALM = 30.0
+"""Likewise, where nothing is known to have changed."""
+
+
+@dataclass(slots=True)
+class FollowStatus:
+    """How far it is.
+
+    Attributes:
+        runs: ids of the runs found.
+        trials: results that the directory holds.
+        waiting: files that are being written.
+        unreadable: path to reason, for what cannot be read.
+        published: events handed over.
+        withdrawn: results withdrawn.
+        readings: how often the whole was read.
+    """
+
+    runs: list[str] = field(default_factory=list)
+    trials: int = 0
+    waiting: int = 0
+    unreadable: dict[Path, str] = field(default_factory=dict)
+    published: int = 0
+    withdrawn: int = 0
+    readings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The directory as it was read, its results and starts, when that began and how long it took."""
+
+    scan: Scan
+    results: list[Wanted]
+    starts: list[Wanted]
+    begun: float
+    seconds: float
+
+
+class Follower:
+    """Follows one directory until stopped.
+
+    Args:
+        root: a run directory, or one above some; need not exist yet.
+        options: as for `convert`.
+        ledger: what was published before.
+        publish: takes events, in a list; gets nothing that was not noted before.
+        note: called with the ledger's new lines before they are published.
+        say: takes lines for the user.
+        keep_deleted: withdraw nothing because its file is gone.
+        still_seconds, gone_seconds, pace_seconds: see the constants.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        options: ConvertOptions,
+        ledger: Ledger,
+        publish: Callable[[list[EventFields]], None],
+        note: Callable[[list[dict[str, Any]]], None],
+        say: Callable[[str], None],
+        *,
+        keep_deleted: bool = False,
+        still_seconds: float = STILL_SECONDS,
+        gone_seconds: float = GONE_SECONDS,
+        pace_seconds: float = PACE_SECONDS,
+    ) -> None:
+        self.status = FollowStatus()
+        self._root = root
+        self._options = options
+        self._ledger = ledger
+        self._publish = publish
+        self._note = note
+        self._deletions = Deletions(gone_seconds, keep_deleted=keep_deleted)
+        self._pace_seconds = pace_seconds
+        self._stability = FileStability(still_seconds)
+        self._diagnostics = Diagnostics(self._stability, say)
+        self._incremental = IncrementalReader(
+            root, options, ledger, self._stability, self._diagnostics, self._emit
+        )
+        self._read_at = self._took = 0.0
+        self._scan: Future[_Whole] | None = None
+        self._emit(self._ledger.retracted())
+
+    def follow(self, stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Until `stop` is set, and the whole once more then; `tick` is called several times a second."""
+        watcher = Watcher(self._root, stop)
+        try:
+            with ThreadPoolExecutor(1, "read-whole") as thread:
+                while not stop.is_set():
+                    self._incremental.take_note(watcher.changes())
+                    if watcher.problem:
+                        self._diagnostics.once(
+                            [f"the system does not tell of changes ({watcher.problem}): reading instead"]
+                        )
+                    self._incremental.urgent |= not watcher.watching
+                    self._go_on(thread)
+                    tick()
+        finally:
+            watcher.close()
+        self.read_whole()
+
+    def _go_on(self, thread: Executor) -> None:
+        """Read the whole beside the parts: it takes seconds where there are thousands of trials."""
+        if self._scan is None and self._is_due():
+            self._incremental.whole_begins()
+            self._scan = thread.submit(self._read)
+        elif self._scan is not None and self._scan.done():
+            scan, self._scan = self._scan, None
+            self._apply(scan.result())
+        self._incremental.read()
+
+    def run_once(self, stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Read the whole until no file is being written, and everything is reported and withdrawn."""
+        self.read_whole()
+        while self._is_undecided() and not stop.wait(self._pace_seconds):
+            self.read_whole()
+            tick()
+
+    def _is_undecided(self) -> bool:
+        return bool(self.status.waiting or self._diagnostics.pending or self._deletions.doubtful)
+
+    def read_whole(self) -> None:
+        """Publish what the directory says and was not published; withdraw what it no longer says."""
+        self._incremental.whole_begins()
+        self._apply(self._read())
+
+    def _read(self) -> _Whole:
+        begun = self._stability.begin()
+        scan = read_whole(self._root, self._options)
+        results, starts = results_of(scan, self._root), starts_of(scan, self._root)
+        return _Whole(scan, results, starts, begun, self._stability.begin() - begun)
+
+    def _apply(self, whole: _Whole) -> None:
+        begun = time.monotonic()
+        scan, results = whole.scan, whole.results
+        unstable = unstable_paths(self._diagnostics.judge(scan.report, whole.begun))
+        incremental = self._incremental
+        unsure = [run for run in scan.runs if any(p.path in unstable for p in run.plan.problems)]
+        incremental.frozen = {run.path for run in unsure if incremental.may_be_anothers(run.path, run.plan)}
+        incremental.whole_says(scan, results, whole.begun)
+        groups: dict[ResultKey, list[Wanted]] = {}
+        for new in results:
+            groups.setdefault(new.key, []).append(new)
+        doubts = unstable or incremental.frozen
+        held = {
+            new.key for new in results if doubts and incremental.is_held(incremental.path_of(new), unstable)
+        }
+        left = held | incremental.published
+        self._emit(event for plan in self._plans(scan, unsure) for event in self._ledger.plan(plan))
+        self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.resolve(group))
+        self._emit(self._withdrawals(groups.keys(), {new.key for new in whole.starts}, scan, unstable))
+        self._emit(
+            event
+            for new in whole.starts
+            if new.key not in incremental.seen and not incremental.is_frozen(incremental.path_of(new))
+            for event in self._ledger.start(new)
+        )
+        self._note_status(whole, len(groups))
+        self._read_at = time.monotonic()
+        self._took = whole.seconds + self._read_at - begun
+        incremental.urgent |= self._is_undecided() or bool(
+            self._deletions.waiting or incremental.published or incremental.planned
+        )
+
+    def _plans(self, scan: Scan, unsure: Sequence[FoundRun]) -> list[EventFields]:
+        """Plans that no file being written may change, and that were not read again meanwhile."""
+        if unsure and self._options.run_id is not None:
+            return []
+        left = {run.run_id for run in unsure} | self._incremental.planned
+        return [plan for plan in scan.plans if plan["run_id"] not in left]
+
+    def _withdrawals(
+        self, filled: Set[ResultKey], begun: Set[ResultKey], scan: Scan, unstable: set[Path]
+    ) -> Iterator[EventFields]:
+        """Retractions of published results and starts that are no longer there."""
+        incremental, ledger, root = self._incremental, self._ledger, self._root.resolve()
+        results = filled | incremental.seen
+        starts = results | begun | incremental.begun
+        missing = [
+            *((key, root / path) for key, path in ledger.filled() if key not in results),
+            *((key, root / path) for key, path in ledger.begun() if key not in starts),
+        ]
+        for key in self._deletions.find(missing, scan, lambda path: incremental.is_held(path, unstable)):
+            self.status.withdrawn += 1
+            yield ledger.retract(key)
+
+    def _note_status(self, whole: _Whole, trials: int) -> None:
+        report = whole.scan.report
+        self._diagnostics.hear(report, whole.begun)
+        self.status.readings += 1
+        self.status.runs = report.runs
+        self.status.trials = trials
+        self.status.waiting = len(self._diagnostics.waiting)
+        self.status.unreadable = self._diagnostics.unreadable
+
+    def _is_due(self) -> bool:
+        least, times = (self._pace_seconds, PACE) if self._incremental.urgent else (CALM_SECONDS, CALM)
+        return time.monotonic() - self._read_at >= max(least, times * self._took)
+
+    def _emit(self, events: Iterable[EventFields]) -> bool:
+        """Hand events over, after the journal knows of them; True if there were any."""
+        batch = list(events)
+        lines, self._ledger.lines = self._ledger.lines, []
+        self._note(lines)
+        if batch:
+            self._publish(batch)
+            self.status.published += len(batch)
+        return bool(batch)

@@ -1,0 +1,594 @@
+"""The directory, read as `convert` reads it: the same connectors, the same identities, the same copies."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from operator import itemgetter
+from pathlib import Path
+
+from watchfiles import watch
+
+from streamer.sources.base import ConvertOptions, ConvertReport, RunPlan
+from streamer.sources.convert import (
+    FoundRun,
+    convert_part,
+    convert_plan,
+    convert_runs,
+    discover,
+    outermost_run,
+    sources_for,
+)
+from streamer.sources.files import STARTED, VANISHED, FileError, entries, is_file, read_json, walk
+from streamer.sources.tail import EventFields, ResultKey
+
+# -----------------------------------------------------------------------------
+# The directory, read as `convert` reads it: the same connectors, the same identities, the same copies.
+
+
+RESULT = "trial_result"
+
+
+@dataclass(slots=True)
+class Scan:
+    """The contents of a directory, or of a part of it.
+
+    Attributes:
+        runs: the runs in it.
+        trials: (file that it was read from, event) of each result.
+        starts: (directory of the trial, event) of each trial that has begun and has no result.
+        plans: `run_started` and `run_finished` events.
+        report: what could not be read.
+    """
+
+    runs: list[FoundRun] = field(default_factory=list)
+    trials: list[tuple[Path, EventFields]] = field(default_factory=list)
+    starts: list[tuple[Path, EventFields]] = field(default_factory=list)
+    plans: list[EventFields] = field(default_factory=list)
+    report: ConvertReport = field(default_factory=ConvertReport)
+
+
+def read_whole(root: Path, options: ConvertOptions) -> Scan:
+    """All runs at or below a directory; nothing while it does not exist, or holds none."""
+    if not root.exists():
+        return Scan()
+    runs, problems, notes = discover([root], sources_for(options.harness), options, around=False)
+    scan = Scan(runs)
+    scan.report.notes += notes
+    if runs:
+        scan.report.unreadable += problems
+    events = list(convert_runs(runs, options, scan.report))
+    _take_trials(scan, events)
+    scan.plans = [event for event in events if event["type"] not in (RESULT, STARTED)]
+    return scan
+
+
+def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
+    """The trials in a part of a run, except those that only the whole could tell from copies."""
+    scan = Scan([run])
+    events = list(convert_part(run, part, options, scan.report))
+    _take_trials(scan, events)
+    return scan
+
+
+def read_plan(run: FoundRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
+    """The present plan events of a run, and its files that could not be read."""
+    plan = run.source.plan(run.path, options)
+    return plan, ConvertReport(unreadable=list(plan.problems))
+
+
+def plan_events(run: FoundRun, options: ConvertOptions) -> list[EventFields]:
+    """The `run_started` and `run_finished` of a run by the plan that it has."""
+    return list(convert_plan(run, options, ConvertReport()))
+
+
+def parts_of(run: FoundRun, place: Path) -> list[Path]:
+    """The parts that can be read alone at and below a directory of a run: trials, and run-level files."""
+    found: list[Path] = []
+
+    def is_part(path: Path) -> bool:
+        part = run.source.part(run.path, path)
+        found.extend([part] if part else [])
+        return part is not None
+
+    for _ in walk(place, lambda directory: is_part(directory) or run.source.skip(directory)):
+        pass
+    for entry in entries(place):
+        if entry.is_file(follow_symlinks=False):
+            is_part(Path(entry.path))
+    return found
+
+
+def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
+    """The results and starts among the events, each with where it was read."""
+    results = (event for event in events if event["type"] == RESULT)
+    starts = (event for event in events if event["type"] == STARTED)
+    paths = (explanation.path for explanation in scan.report.explanations)
+    scan.trials = list(zip(paths, results, strict=True))
+    scan.starts = list(zip(scan.report.starts, starts, strict=True))
+
+
+# -----------------------------------------------------------------------------
+# The runs in a directory: those that the last reading of the whole found, and those that came since.
+
+
+class RunIndex:
+    """Which run a path belongs to.
+
+    Args:
+        root: the directory that is followed.
+        options: as for `convert`.
+    """
+
+    def __init__(self, root: Path, options: ConvertOptions) -> None:
+        self._root = root
+        self._options = options
+        self._known: dict[Path, FoundRun] = {}
+        self._new: dict[Path, tuple[FoundRun, float]] = {}
+
+    def __iter__(self) -> Iterator[FoundRun]:
+        yield from self._known.values()
+        yield from (run for run, _ in self._new.values())
+
+    def at(self, path: Path) -> FoundRun | None:
+        """The run whose directory, or file, a path is."""
+        new = self._new.get(path)
+        return new[0] if new else self._known.get(path)
+
+    def around(self, path: Path) -> FoundRun | None:
+        """The innermost run that a path lies in or is."""
+        return next(filter(None, map(self.at, (path, *path.parents))), None)
+
+    def is_new(self, run: FoundRun) -> bool:
+        """Whether no reading of the whole found it yet."""
+        return run.path in self._new
+
+    def stands_alone(self, run: FoundRun) -> bool:
+        """Whether its name is its own, and nothing says that it may be a copy: else only the whole knows."""
+        if run.nested or not run.is_itself or is_file(run.path):
+            return False
+        others = (other for other in self if other.path != run.path)
+        return not any(
+            other.plan.run_id == run.plan.run_id or other.plan.uuids & run.plan.uuids for other in others
+        )
+
+    def look_for(self, places: Iterable[Path]) -> Sequence[FoundRun]:
+        """Runs on the way down to places that lie in none; taken in if they stand alone."""
+        found: list[FoundRun] = []
+        no_runs: set[Path] = set()
+        root, sources = self._root.resolve(), sources_for(self._options.harness)
+        for place in places:
+            if self.around(place) is None:
+                run = outermost_run(root, place, sources, self._options, no_runs)
+                if run is not None and self.stands_alone(run):
+                    self._new[run.path] = (run, time.monotonic())
+                    found.append(run)
+        return found
+
+    def is_still(self, run: FoundRun) -> bool:
+        """Whether its connector would be chosen again, now that more of it is there; else it is forgotten."""
+        again = outermost_run(run.path, run.path, sources_for(self._options.harness), self._options, set())
+        if again is None or again.source.name != run.source.name:
+            self._new.pop(run.path, None)
+            return False
+        return True
+
+    def replace(self, runs: Iterable[FoundRun], begun: float) -> None:
+        """A reading of the whole, begun then, found these. What it could not find yet stays."""
+        self._known = {run.path: run for run in runs}
+        self._new = {
+            path: (run, at)
+            for path, (run, at) in self._new.items()
+            if at >= begun and path not in self._known
+        }
+
+
+# -----------------------------------------------------------------------------
+# Whether what a reading complained of is still so: files are written in place, moved and deleted meanwhile.
+#
+# A reading takes a while, and what it found wrong with a file may be out of date when it ends. So each path
+# that it complained of is looked at again after it. Where the path looks as it did before the reading began,
+# the reading saw what is there now; anything else waits for the next reading.
+
+
+STILL_SECONDS = 5.0
+"""A file that does not parse and did not change for so long is not being written: it is broken."""
+
+STAMP_SECONDS = 0.02
+"""File systems stamp changes with a clock that ticks more than 100 times a second: two changes of a file
+within one tick may look like one."""
+
+Signature = tuple[int, int, int, int]
+"""Kind, inode, time of the last change in Unix nanoseconds (no program can set it), size in bytes.
+
+The last two are 0 for all but regular files: a directory changes with all that comes into it.
+"""
+
+
+class Stability(Enum):
+    """The worth of a complaint about a path after the scan that made it."""
+
+    GONE = auto()
+    """There is no such path any more."""
+
+    CHANGED = auto()
+    """The file may have changed since it was read: only the next reading knows."""
+
+    WRITING = auto()
+    """The file is no JSON yet, and changed a moment ago."""
+
+    FRESH = auto()
+    """The reading saw it as it is, but it changed a moment ago, and may again."""
+
+    STANDS = auto()
+    """The file is as the scan saw it, and has been for long."""
+
+
+def unstable_paths(stabilities: Mapping[Path, Stability]) -> set[Path]:
+    """Paths of which the next reading may find something else: nothing that depends on them is published."""
+    return {
+        path for path, verdict in stabilities.items() if verdict not in (Stability.FRESH, Stability.STANDS)
+    }
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """How a path looks, when that was seen first and last, and since when it has been so."""
+
+    signature: Signature
+    first: float
+    last: float
+    since: float
+
+
+class FileStability:
+    """Remembers since when each path that was complained of has been as it is.
+
+    Args:
+        still_seconds: see :data:`STILL_SECONDS`.
+        clock: seconds that only grow.
+        wall: Unix seconds, as file systems stamp changes with.
+    """
+
+    def __init__(
+        self,
+        still_seconds: float = STILL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._still = still_seconds
+        self._clock = clock
+        self._wall = wall
+        self._held: dict[Path, _Sighting] = {}
+
+    def begin(self) -> float:
+        """The moment at which a reading begins, by the clock."""
+        return self._clock()
+
+    def judge(self, suspects: Iterable[Path], begun: float) -> dict[Path, Stability]:
+        """The state of the paths that a scan, begun then, complained of."""
+        return {path: self._verdict(path, begun) for path in set(suspects)}
+
+    def forget(self, before: float) -> None:
+        """Forget the paths that no reading complained of since then."""
+        self._held = {path: held for path, held in self._held.items() if held.last >= before}
+
+    def _verdict(self, path: Path, begun: float) -> Stability:
+        found = _look(path)
+        if found is None:
+            self._held.pop(path, None)
+            return Stability.GONE
+        held = self._noted(path, *found, begun)
+        seen_before = begun - held.first > STAMP_SECONDS
+        still = held.last - held.since >= self._still or not _is_file(held)
+        if not seen_before and held.since == held.first:
+            return Stability.CHANGED
+        if not still and not _parses(path):
+            return Stability.WRITING
+        return Stability.STANDS if seen_before and still else Stability.FRESH
+
+    def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Sighting:
+        """The path as it was held, if it looks as it did; a file that is new and old has long been so."""
+        now = self._clock()
+        held = self._held.get(path)
+        if held is None or held.signature != signature:
+            is_old = held is None and self._wall() - (now - begun) - changed >= self._still
+            held = _Sighting(signature, now, now, now - self._still if is_old else now)
+            self._held[path] = held
+        held.last = now
+        return held
+
+
+def _look(path: Path) -> tuple[Signature, float] | None:
+    """How a path looks and when it changed, in Unix seconds; None if it is known not to be there."""
+    try:
+        found = _stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:  # not allowed to look, or a disk that fails: it may be there
+        return (0, error.errno or 0, 0, 0), 0.0
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        return (kind, found.st_ino, 0, 0), 0.0
+    return (kind, found.st_ino, found.st_ctime_ns, found.st_size), found.st_ctime
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return os.lstat(path)  # a link to nowhere is there
+
+
+def _is_file(held: _Sighting) -> bool:
+    return held.signature[0] == stat.S_IFREG
+
+
+def _parses(path: Path) -> bool:
+    try:
+        read_json(path)
+    except FileError:
+        return False
+    return True
+
+
+# -----------------------------------------------------------------------------
+# Which paths changed. Where the system does not say, the whole is read more often instead.
+
+
+TICK_SECONDS = 0.1
+GROUP_MS = 200
+"""Changes are grouped for at most this long."""
+
+QUIET_MS = 30
+"""A group is complete when nothing more came for so long."""
+
+
+class Watcher:
+    """Changes below a directory, which need not exist yet, and may be replaced by another at any time.
+
+    Attributes:
+        problem: why the system does not tell of changes, None if it does.
+    """
+
+    def __init__(self, root: Path, stop: threading.Event) -> None:
+        self.problem: str | None = None
+        self._root = root
+        self._stop = stop
+        self._watched: tuple[int, int] | None = None
+        self._changes: Iterator[set[Path]] | None = None
+
+    @property
+    def watching(self) -> bool:
+        """Whether changes will be announced."""
+        return self._changes is not None
+
+    def changes(self) -> set[Path]:
+        """The paths that changed since the last call; waits a tick. The root itself: everything may have."""
+        found: set[Path] = set()
+        identity = _identity(self._root)
+        if identity != self._watched:
+            self.close()
+            self._watched = identity
+            self._changes = self._watch() if identity is not None else None
+            found = {self._root}
+        if self._changes is None:
+            self._stop.wait(0.0 if found else TICK_SECONDS)
+            return found
+        try:
+            return next(self._changes, set()) | found
+        except (OSError, RuntimeError) as error:  # too many directories, one unreadable, watchfiles' own
+            self.problem = " ".join(str(error).split())
+            self._changes = None
+            return {self._root}
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._changes is not None:
+            with suppress(OSError, RuntimeError):
+                self._changes.close()  # type: ignore[attr-defined]
+        self._changes = None
+
+    def _watch(self) -> Iterator[set[Path]]:
+        for found in watch(
+            self._root.resolve(),
+            watch_filter=None,
+            debounce=GROUP_MS,
+            step=QUIET_MS,
+            rust_timeout=int(TICK_SECONDS * 1000),
+            yield_on_timeout=True,
+            stop_event=self._stop,
+            raise_interrupt=False,
+            ignore_permission_denied=False,  # else it also keeps quiet about too many directories
+        ):
+            yield {Path(path) for _, path in found}
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+# -----------------------------------------------------------------------------
+# The problems of a directory that the user sees: each one once, and only while it lasts.
+
+
+Complaint = tuple[Path | None, str]
+"""The path that a line is about, None for a run or the directory as a whole, and what it says of it."""
+
+
+class Diagnostics:
+    """Tells what readings of the whole find wrong.
+
+    A line is reported when two scans one after the other gave it. Its path must look as it did before the
+    second scan began, and must not have changed for long.
+
+    Args:
+        stability: judges paths.
+        say: takes lines.
+
+    Attributes:
+        unreadable: path to reason, for what cannot be read and stays so.
+        waiting: paths of which the next reading may say something else.
+        pending: whether the next reading may have something to say.
+    """
+
+    def __init__(self, stability: FileStability, say: Callable[[str], None]) -> None:
+        self.unreadable: dict[Path, str] = {}
+        self.waiting: set[Path] = set()
+        self.pending = False
+        self._stability = stability
+        self._say = say
+        self._said: set[str] = set()
+        self._before: Set[Complaint] = frozenset()
+
+    def judge(self, report: ConvertReport, begun: float) -> dict[Path, Stability]:
+        """The unreadable paths of a reading, begun then: one that was not there and is now has changed."""
+        stabilities = self._stability.judge((path for path, _ in report.unreadable), begun)
+        for path, reason in report.unreadable:
+            if reason.endswith(VANISHED) and stabilities[path] is not Stability.GONE:
+                stabilities[path] = Stability.CHANGED
+        return stabilities
+
+    def hear(self, report: ConvertReport, begun: float) -> None:
+        """Say what a reading of the whole, begun then, makes certain."""
+        stabilities = self.judge(report, begun)
+        stabilities |= self._stability.judge((path for path, _, _ in report.left_out), begun)
+        lines = _diagnostics(report)
+        told = lines.keys()
+        certain = {
+            (path, what)
+            for path, what in told & self._before
+            if path is None or stabilities[path] is Stability.STANDS
+        }
+        self.waiting = {path for path, verdict in stabilities.items() if verdict is not Stability.STANDS}
+        self.unreadable = dict(told for told in report.unreadable if _complaint(*told) in certain)
+        self.pending = bool(told - certain)
+        self._before = told
+        self._say_once({what: lines[path, what] for path, what in certain})
+        self._stability.forget(begun)
+
+    def once(self, lines: Iterable[str]) -> None:
+        """Say what was not said before."""
+        self._say_once({line: line for line in lines})
+
+    def _say_once(self, lines: Mapping[str, str]) -> None:
+        """Say the lines, in their order, whose keys were not said of before."""
+        for what, line in sorted(lines.items(), key=itemgetter(1)):
+            if what not in self._said:
+                self._said.add(what)
+                self._say(line)
+
+
+def _diagnostics(report: ConvertReport) -> dict[Complaint, str]:
+    """Each complaint and its line. A remark on a run is one complaint, however many trials join."""
+    lines = (
+        *((None, f"note: {note}") for note in report.notes),
+        *((path, f"{path}: {name} left out: {reason}") for path, name, reason in report.left_out),
+        *((path, f"{path}: {name} cut: {reason}") for path, name, reason in report.cut),
+        *(_complaint(path, reason) for path, reason in report.unreadable),
+    )
+    remarks = {(None, remarks.about): f"note: {remarks}" for remarks in report.remarks.values()}
+    return {complaint: complaint[1] for complaint in lines} | remarks
+
+
+def _complaint(path: Path, reason: str) -> Complaint:
+    return path, f"{path}: {reason}"
+
+
+# -----------------------------------------------------------------------------
+# Which published results and starts a directory no longer holds.
+
+
+GONE_SECONDS = 10.0
+"""A result is withdrawn when its file has been gone for so long, and the run is still there."""
+
+
+class Deletions:
+    """Remembers since when each file has been gone.
+
+    Args:
+        seconds: see :data:`GONE_SECONDS`.
+        keep_deleted: no result goes because its file is gone.
+
+    Attributes:
+        waiting: whether a result may go soon.
+        doubtful: whether the next reading decides about one whose file is there and says something else.
+    """
+
+    def __init__(self, seconds: float = GONE_SECONDS, *, keep_deleted: bool = False) -> None:
+        self.waiting = self.doubtful = False
+        self._seconds = seconds
+        self._keep_deleted = keep_deleted
+        self._since: dict[ResultKey, float] = {}
+        self._elsewhere: set[ResultKey] = set()
+
+    def find(
+        self,
+        missing: Iterable[tuple[ResultKey, Path]],
+        scan: Scan,
+        undecided: Callable[[Path], bool],
+    ) -> list[ResultKey]:
+        """The slots to withdraw now. Nothing of a run that is gone as a whole, or holds no trial any more.
+
+        One whose file is there and says something else goes when a second reading finds the same: the first
+        may have looked while the file was elsewhere.
+
+        Args:
+            missing: slots of which the directory does not say what was published, and the file that it was
+                read from; for a start the trial's directory.
+            scan: what the directory says.
+            undecided: whether a file is being written, so that its contents are not known yet.
+        """
+        homes = {run.path for run in scan.runs}
+        populated = _above({path for path, _ in (*scan.trials, *scan.starts)}, homes)
+        broken = {place for path, _ in scan.report.unreadable for place in (path, path.parent)}
+        now = time.monotonic()
+        since: dict[ResultKey, float] = {}
+        elsewhere: set[ResultKey] = set()
+        found = []
+        for key, path in missing:
+            home = next((place for place in (path, *path.parents) if place in homes), None)
+            if home not in populated or path in broken or undecided(path):
+                continue
+            there = _is_there(path)
+            if there:
+                elsewhere.add(key)
+            elif there is False and not self._keep_deleted:
+                since[key] = self._since.get(key, now)
+            if key in elsewhere & self._elsewhere or (key in since and now - since[key] >= self._seconds):
+                found.append(key)
+        self._since = {key: at for key, at in since.items() if key not in found}
+        self._elsewhere = elsewhere.difference(found)
+        self.doubtful = bool(self._elsewhere)
+        self.waiting = self.doubtful or bool(self._since)
+        return found
+
+
+def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
+    """The homes above the given paths, or equal to one; level by level, since thousands share parents."""
+    found: set[Path] = set()
+    while paths:
+        found |= paths & homes
+        paths = {path.parent for path in paths if path.parent != path}
+    return found
+
+
+def _is_there(path: Path) -> bool | None:
+    """Whether there is such a file; None where one may not look, or a disk fails."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
+    return True

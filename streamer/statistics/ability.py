@@ -1,0 +1,555 @@
+"""How good an agent is on tasks like these: the tasks are a sample (inference 6).
+
+Attempts at one task are alike, so the task is the unit: every error is clustered by task (Miller, "Adding
+error bars to evals", arXiv 2411.00640, 2024). All of it follows from the attempts and the passes of each
+task. Integers and fractions inside, one correctly rounded root: equal counts give equal bits on every
+machine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import comb, isfinite, lcm
+from operator import mul
+from typing import Any, NamedTuple, Self, TypeVar
+
+from streamer.statistics.exact import StatsError, middle_of, quotient, root_of_quotient, student_t, whole
+from streamer.statistics.final import ALPHA
+
+# -----------------------------------------------------------------------------
+# The probability that at least one of k attempts at a task passes.
+
+
+_ATTEMPT = 1 << 32
+"""One attempt, beside the passes: both counts of a task in one integer."""
+
+
+class PassAtK:
+    """pass@k over tasks with n attempts each, c of them passed (R11, F10).
+
+    pass@k is the mean over the tasks with n >= k of 1 - C(n - c, k) / C(n, k). This is the unbiased
+    estimate of Chen et al., "Evaluating Large Language Models Trained on Code" (2021). It is computed
+    as a fraction and rounded once. The tasks of equal (n, c) are counted together.
+
+    >>> attempts = PassAtK()
+    >>> for task, passed in (("a", True), ("a", False), ("b", False), ("b", False), ("c", True)):
+    ...     attempts.add(task, passed)
+    ...     print({k: (v["value"], v["tasks_covered"], v["partial"]) for k, v in attempts.summary().items()})
+    {'1': (1.0, 1, False)}
+    {'1': (0.5, 1, False), '2': (1.0, 1, False)}
+    {'1': (0.25, 2, False), '2': (1.0, 1, True)}
+    {'1': (0.25, 2, False), '2': (0.5, 2, False)}
+    {'1': (0.5, 3, False), '2': (0.5, 2, True)}
+    """
+
+    __slots__ = ("_counts", "_tasks")
+
+    def __init__(self) -> None:
+        self._tasks: dict[Hashable, int] = {}  # task: attempts * 2^32 + passes
+        self._counts: list[tuple[int, int, int]] | None = None  # what `counts` says; None: to be counted
+
+    @classmethod
+    def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Self:
+        """Some attempts: the task of each, and whether it passed."""
+        held = cls()
+        held._count((task, _ATTEMPT + bool(passed)) for task, passed in attempts)
+        return held
+
+    @property
+    def tasks(self) -> int:
+        """Distinct tasks with at least one attempt."""
+        return len(self._tasks)
+
+    def add(self, task: Hashable, passed: bool) -> None:
+        """Count one attempt at a task in."""
+        self._count([(task, _ATTEMPT + bool(passed))])
+
+    def remove(self, task: Hashable, passed: bool) -> None:
+        """Undo one such `add`; raises StatsError if the task has no such attempt."""
+        self._take_back([(task, _ATTEMPT + bool(passed))])
+
+    def merge(self, *others: PassAtK) -> None:
+        """Count in all attempts of the others, which stay as they are; equal tasks are the same task."""
+        for attempts in [list(other._tasks.items()) for other in others]:
+            self._count(attempts)
+
+    def unmerge(self, *others: PassAtK) -> None:
+        """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
+        self._take_back([held for other in others for held in other._tasks.items()])
+
+    def summary(
+        self, planned_attempts: int | None = None, planned_tasks: int | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """pass@k by k as text, in ascending order: {"value", "tasks_covered", "partial"}; {} of nothing.
+
+        k is 1, the powers of two, 5 and 10, up to the larger of the planned attempts and the most that a
+        task has. A k that no task covers yet has value None; it is partial until all tasks, planned and
+        seen, cover it.
+        """
+        if not self._tasks:
+            return {}
+        counts = self.counts()
+        most = max(max(attempts for attempts, _, _ in counts), planned_attempts or 0)
+        expected = max(planned_tasks or 0, self.tasks)
+        result: dict[str, dict[str, Any]] = {}
+        for k in sizes(most):
+            value, covered = pass_at_k(k, counts)
+            result[str(k)] = {"value": value, "tasks_covered": covered, "partial": covered < expected}
+        return result
+
+    def counts(self) -> list[tuple[int, int, int]]:
+        """(attempts, passes, tasks that have so many) of all tasks; to be read only."""
+        if self._counts is None:
+            alike = Counter(self._tasks.values())
+            self._counts = [(*divmod(attempts, _ATTEMPT), tasks) for attempts, tasks in alike.items()]
+        return self._counts
+
+    def _count(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
+        self._counts = None
+        tasks, before = self._tasks, self._tasks.get
+        for task, more in attempts:
+            tasks[task] = before(task, 0) + more
+
+    def _take_back(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
+        left: dict[Hashable, int] = {}
+        for task, gone in attempts:
+            before = left.get(task, self._tasks.get(task, 0))
+            (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(gone, _ATTEMPT)
+            if not 0 <= passed - fewer <= tried - less:
+                raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
+            left[task] = before - gone
+        self._counts = None
+        for task, after in left.items():
+            if after:
+                self._tasks[task] = after
+            else:
+                del self._tasks[task]
+
+
+Counts = Iterable[tuple[int, int, int]]
+"""(attempts, passes, tasks that have so many); the same numbers may come more than once."""
+
+
+def pass_at_k(k: int, counts: Counts) -> tuple[float | None, int]:
+    """pass@k over the tasks with at least k attempts (R11), and how many tasks that are.
+
+    >>> pass_at_k(2, [(4, 1, 1), (1, 1, 5)])
+    (0.5, 1)
+    """
+    failed, of, covered = _all_of_k(k, [(n, n - c, tasks) for n, c, tasks in counts])
+    return (quotient(of - failed, of), covered) if covered else (None, 0)
+
+
+def pass_hat_k(k: int, counts: Counts) -> tuple[float | None, int]:
+    """pass^k over the tasks with at least k attempts, and how many tasks that are.
+
+    It is the probability that all of k attempts pass (Yao et al., "tau-bench", arXiv 2406.12045, 2024). That
+    is the mean of C(c, k) / C(n, k) over the tasks with n >= k, rounded once. None if no task has k.
+
+    >>> [pass_hat_k(k, [(4, 1, 1), (4, 4, 1)]) for k in (1, 4, 8)]
+    [(0.625, 2), (0.5, 2), (None, 0)]
+    """
+    passed, of, covered = _all_of_k(k, list(counts))
+    return (quotient(passed, of), covered) if covered else (None, 0)
+
+
+def _all_of_k(k: int, counts: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+    """The mean chance that k of n attempts are all among c of them, as a fraction, and the tasks covered."""
+    draws = {n: comb(n, k) for n, _, _ in counts if n >= k}
+    common = lcm(*draws.values())
+    covered = ways = 0
+    for n, c, tasks in counts:
+        if n >= k:
+            covered += tasks
+            ways += tasks * comb(c, k) * (common // draws[n])
+    return ways, covered * common, covered
+
+
+def sizes(most: int) -> list[int]:
+    """The k that are reported up to `most` attempts: 1, powers of two, 5 and 10, ascending (R11).
+
+    >>> sizes(12)
+    [1, 2, 4, 5, 8, 10]
+    """
+    powers = {1 << exponent for exponent in range(most.bit_length())}
+    return sorted(k for k in powers | {5, 10} if k <= most)
+
+
+# -----------------------------------------------------------------------------
+# How good an agent is on tasks like these: the tasks are a sample (inference 6).
+
+
+class Interval(NamedTuple):
+    """Both ends of a confidence interval, in the unit of what it is about."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A number per trial, summed up by task: all that the clustered error needs to know.
+
+    Attributes:
+        tasks: with at least one trial; G.
+        trials: n, the sum of all n_i.
+        sizes: sum of n_i^2.
+        total: sum of the tasks' sums c_i, which are whole multiples of 1 / `unit`; in such multiples.
+        squares: sum of c_i^2, in multiples of 1 / `unit`^2.
+        products: sum of n_i c_i, in multiples of 1 / `unit`.
+        unit: 1 for counts. Integers are several times faster than fractions.
+    """
+
+    tasks: int = 0
+    trials: int = 0
+    sizes: int = 0
+    total: int = 0
+    squares: int = 0
+    products: int = 0
+    unit: int = 1
+
+    @classmethod
+    def of_counts(cls, counts: Counts) -> Clusters:
+        """The clusters of (attempts, passes, tasks that have so many), as pass@k holds them.
+
+        >>> Clusters.of_counts([(2, 1, 3), (1, 1, 1)])
+        Clusters(tasks=4, trials=7, sizes=13, total=4, squares=4, products=7, unit=1)
+        """
+        return cls._of((n, c, tasks) for n, c, tasks in counts)
+
+    @classmethod
+    def of_sums(cls, sums: Iterable[tuple[int, Fraction | float]]) -> Clusters:
+        """The clusters of (trials, sum of their values) by task; a sum that is not finite raises StatsError.
+
+        >>> Clusters.of_sums([(2, 0.5), (1, 0.25)])
+        Clusters(tasks=2, trials=3, sizes=5, total=3, squares=5, products=5, unit=4)
+        """
+        held = [(n, *_exact(total)) for n, total in sums]
+        unit = lcm(*(denominator for _, _, denominator in held))
+        found = cls._of((n, numerator * (unit // denominator), 1) for n, numerator, denominator in held)
+        return replace(found, unit=unit)
+
+    @classmethod
+    def of_single(cls, trials: int, total: int, squares: int, unit: int) -> Clusters:
+        """The clusters of one trial for each task: how many, the sum of their values, and of their squares.
+
+        Args:
+            total: in multiples of 1 / `unit`.
+            squares: in multiples of 1 / `unit`^2.
+
+        >>> Clusters.of_single(2, 3, 5, 4) == Clusters.of_sums([(1, 0.5), (1, 0.25)])
+        True
+        """
+        return cls(trials, trials, trials, total, squares, total, unit)
+
+    @classmethod
+    def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
+        """The clusters of trials in any order: the task of each, and its value.
+
+        >>> found = Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25])
+        >>> Fraction(found.products, found.unit)
+        Fraction(5, 4)
+        """
+        units, shift = whole(values)
+        places = {task: place for place, task in enumerate(dict.fromkeys(tasks))}
+        counts, sums = [0] * len(places), [0] * len(places)
+        for place, unit in zip(map(places.__getitem__, tasks), units, strict=True):
+            counts[place] += 1
+            sums[place] += unit
+        return cls(
+            len(places),
+            len(units),
+            sum(map(mul, counts, counts)),
+            sum(sums),
+            sum(map(mul, sums, sums)),
+            sum(map(mul, counts, sums)),
+            1 << shift,
+        )
+
+    def mean(self) -> float | None:
+        """The mean over all trials; None of nothing."""
+        return quotient(self.total, self.trials * self.unit) if self.trials else None
+
+    def variance(self) -> Fraction | None:
+        """The square of the standard error, exact; None with fewer than two tasks.
+
+        G/(G-1) * sum_i (c_i - n_i p)^2 / n^2, where p is the mean over all trials.
+
+        >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).variance()
+        Fraction(1, 16)
+        """
+        return None if self.tasks < 2 else Fraction(*self._variance)
+
+    @cached_property
+    def _variance(self) -> tuple[int, int]:
+        """Numerator and denominator of the variance; of two tasks or more."""
+        n, total = self.trials, self.total
+        spread = n * n * self.squares - 2 * n * total * self.products + total * total * self.sizes
+        return spread * self.tasks, (self.tasks - 1) * n**4 * self.unit**2
+
+    def standard_error(self) -> float | None:
+        """How far the mean would be off with other tasks of this kind; None with fewer than two tasks.
+
+        >>> Clusters.of_counts([(1, 1, 1), (1, 0, 3)]).standard_error()
+        0.25
+        """
+        return self._standard_error
+
+    @cached_property
+    def _standard_error(self) -> float | None:
+        return None if self.tasks < 2 else root_of_quotient(*self._variance)
+
+    @classmethod
+    def _of(cls, parts: Iterable[tuple[int, int, int]]) -> Clusters:
+        tasks = trials = sizes = total = squares = products = 0
+        for n, c, times in parts:
+            if n:
+                tasks += times
+                trials += n * times
+                sizes += n * n * times
+                total += c * times
+                squares += c * c * times
+                products += n * c * times
+        return cls(tasks, trials, sizes, total, squares, products)
+
+
+def rate_interval(counts: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
+    """Wilson's interval of a pass rate with as many trials as the clusters are worth (inference 6).
+
+    They are worth n* = min(n, p(1-p) / se^2) (Korn and Graubard, 1998). Tasks that agree perfectly, with an
+    error of 0, are worth n. If all trials passed, or none, they cannot show how alike they are, and are worth
+    one trial for each task. The quantile is Student's, with G-1 degrees of freedom.
+
+    Args:
+        counts: their `total` is the number of passes.
+        alpha: 1 - level, exact.
+
+    Returns:
+        Both ends, 0 to 1; None with fewer than two tasks.
+
+    Ten tasks with five attempts each, all passed: Wilson's interval of 50 independent trials began at 0.907.
+
+    >>> rate_interval(Clusters.of_counts([(5, 5, 10)]))
+    Interval(low=0.6614913773398167, high=1.0)
+    """
+    if counts.tasks < 2:
+        return None
+    trials, passed = counts.trials, counts.total
+    failed = trials - passed
+    worth = (trials, 1)
+    variance, over = counts._variance
+    if not passed or not failed:
+        worth = (counts.tasks, 1)
+    elif passed * failed * over < trials**3 * variance:
+        worth = (passed * failed * over, trials**2 * variance)
+    return _wilson(passed, failed, worth, student_t(alpha, counts.tasks - 1))
+
+
+def mean_interval(values: Clusters, alpha: Fraction = ALPHA) -> Interval | None:
+    """The t interval of a mean, of costs, durations, speedups and the like; None with fewer than two tasks.
+
+    mean +- t * standard error, with G-1 degrees of freedom.
+
+    >>> mean_interval(Clusters.of_sums([(1, 0.5), (1, 1.5), (1, 1.0)]))
+    Interval(low=-0.2420688558751654, high=2.2420688558751656)
+    """
+    error = values.standard_error()
+    if error is None:
+        return None
+    (times, parts), (width, fine) = (
+        student_t(alpha, values.tasks - 1).as_integer_ratio(),
+        error.as_integer_ratio(),
+    )
+    mean, half = values.total * parts * fine, values.trials * values.unit * times * width
+    over = values.trials * values.unit * parts * fine
+    return Interval(quotient(mean - half, over), quotient(mean + half, over))
+
+
+class Repeats(NamedTuple):
+    """What several attempts at the same task say (inference 6).
+
+    Attributes:
+        standard_error: how far the pass rate of these tasks would be off if all were attempted again.
+        tasks_covered: tasks with at least two attempts. Everything here is about them alone.
+        flips: share of them with both outcomes. It grows with the attempts.
+        disagreement: chance that two attempts at one of them have different outcomes. It does not.
+    """
+
+    standard_error: float
+    tasks_covered: int
+    flips: float
+    disagreement: float
+
+
+def repeats(counts: Counts) -> Repeats | None:
+    """What the tasks with at least two attempts say; None where there is none.
+
+    The error is sqrt(sum n_i^2 p_i (1-p_i) / (n_i-1)) / sum n_i, and n_i^2 p_i (1-p_i) is c_i (n_i - c_i).
+    Terminal-Bench prints it behind +-.
+
+    >>> repeats([(2, 1, 1), (2, 2, 3), (1, 0, 5)])
+    Repeats(standard_error=0.125, tasks_covered=4, flips=0.25, disagreement=0.25)
+    """
+    covered = [(n, c, tasks) for n, c, tasks in counts if n > 1]
+    if not covered:
+        return None
+    tasks = sum(times for _, _, times in covered)
+    flips = sum(times for n, c, times in covered if 0 < c < n)
+    pairs = sum((Fraction(2 * c * (n - c) * times, n * (n - 1)) for n, c, times in covered), Fraction())
+    error = _root(_repeat_variance(covered))
+    return Repeats(error, tasks, quotient(flips, tasks), quotient(pairs.numerator, pairs.denominator * tasks))
+
+
+def _repeat_variance(covered: Counts) -> Fraction:
+    trials, spread = 0, Fraction()
+    for n, c, tasks in covered:
+        trials += n * tasks
+        spread += Fraction(c * (n - c) * tasks, n - 1)
+    return spread / trials**2
+
+
+def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:
+    """Wilson's interval of passed / (passed + failed), with a quantile q.
+
+    (2 n p + q^2 +- sqrt(q^2 (q^2 + 4 n p (1-p)))) / (2 (n + q^2)), over a common denominator. `worth` is n,
+    as numerator and denominator. The root is rounded to a float, and each end once more.
+    """
+    trials, (many, part) = passed + failed, worth
+    top, bottom = quantile.as_integer_ratio()
+    square, over = top * top * part, bottom * bottom  # q^2 as a fraction with `part * over` below
+    root = root_of_quotient(
+        top * top * (square * trials**2 + 4 * many * passed * failed * over), over**2 * part * trials**2
+    )
+    up, down = root.as_integer_ratio()
+    middle, width = square * trials * down, up * part * over * trials
+    below = 2 * trials * down * (many * over + square)
+    above = below - (2 * many * failed * over * down + middle + width)
+    low = quotient(above, below) if passed else 0.0
+    high = quotient(2 * many * passed * over * down + middle + width, below) if failed else 1.0
+    return Interval(low, high)
+
+
+def _exact(total: Fraction | float) -> tuple[int, int]:
+    if isinstance(total, float) and not isfinite(total):
+        raise StatsError.unfit("Clusters", total, "finite sums")
+    return total.as_integer_ratio()
+
+
+def _root(value: Fraction) -> float:
+    return root_of_quotient(value.numerator, value.denominator)
+
+
+# -----------------------------------------------------------------------------
+# What a run can still reach: bounds that assume nothing (inference 4).
+#
+# Each bound counts every trial without a final value as failed, and then as passed. They always hold, unless
+# results are corrected.
+
+
+_Label = TypeVar("_Label")
+
+
+class Reach(NamedTuple):
+    """The smallest and the largest value that a number of a run can still take."""
+
+    low: float
+    high: float
+
+
+class Attempted(NamedTuple):
+    """One task, or several that are alike.
+
+    Attributes:
+        attempts: with a final value.
+        passes: among them.
+        missing: planned attempts without a final value.
+        tasks: so many tasks have these numbers.
+    """
+
+    attempts: int
+    passes: int
+    missing: int
+    tasks: int = 1
+
+
+def pass_rate(passed: int, failed: int, planned: int) -> Reach:
+    """The share of the planned trials that will have passed: [S/N, (S + N - t)/N].
+
+    Raises StatsError unless `passed + failed <= planned` and `planned >= 1`.
+
+    >>> pass_rate(passed=20, failed=25, planned=89)
+    Reach(low=0.2247191011235955, high=0.7191011235955056)
+    """
+    if planned < max(1, passed + failed):
+        raise StatsError.unfit("pass_rate", planned, f"a plan of at least {max(1, passed + failed)} trials")
+    return Reach(quotient(passed, planned), quotient(planned - failed, planned))
+
+
+def reachable_pass_at_k(k: int, tasks: Iterable[Attempted]) -> Reach | None:
+    """pass@k (R11) of the planned tasks: each task's missing attempts all fail, or all pass.
+
+    List a task that has not begun as `Attempted(0, 0, missing)`. None where no task will have k attempts.
+
+    >>> reachable_pass_at_k(2, [Attempted(2, 0, 0), Attempted(1, 0, 1), Attempted(0, 0, 2, tasks=2)])
+    Reach(low=0.0, high=0.75)
+    """
+    planned = list(tasks)
+    low, covered = pass_at_k(k, [(t.attempts + t.missing, t.passes, t.tasks) for t in planned])
+    high, _ = pass_at_k(k, [(t.attempts + t.missing, t.passes + t.missing, t.tasks) for t in planned])
+    return None if low is None or high is None or not covered else Reach(low, high)
+
+
+def median(ascending: Sequence[float], planned: int) -> Reach:
+    """The median (S5) of values from 0 to 1 over all planned trials: the missing ones all 0, or all 1.
+
+    Args:
+        ascending: the known values, in ascending order.
+        planned: at least as many, and at least 1, or StatsError.
+
+    >>> median([0.5, 0.8, 0.9], planned=4)
+    Reach(low=0.65, high=0.8500000000000001)
+    >>> median([], planned=3)
+    Reach(low=0.0, high=1.0)
+    """
+    known = len(ascending)
+    if planned < max(1, known):
+        raise StatsError.unfit("median", planned, f"a plan of at least {max(1, known)} trials")
+    missing = planned - known
+    return Reach(_median_with(ascending, 0.0, missing), _median_with(ascending, 1.0, missing))
+
+
+def decided(reach: Reach, label: Callable[[float], _Label]) -> bool:
+    """Whether both ends are the same to a reader, as `grading_profile("specified").grade` reads them.
+
+    >>> decided(Reach(0.86, 0.94), round), decided(Reach(0.4, 0.6), round)
+    (True, False)
+    """
+    return label(reach.low) == label(reach.high)
+
+
+def cannot_be_overtaken(leader: Reach, other: Reach) -> bool:
+    """Whether the leader ends before the other, whatever is still to come. Equal ends are a tie, and no lead.
+
+    >>> leader = Reach(0.6, 0.9)
+    >>> cannot_be_overtaken(leader, Reach(0.3, 0.59)), cannot_be_overtaken(leader, Reach(0.3, 0.6))
+    (True, False)
+    """
+    return leader.low > other.high
+
+
+def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
+    """The median of the values with another one, so many times."""
+    below = bisect_left(ascending, value)
+
+    def at(rank: int) -> float:
+        if rank < below:
+            return ascending[rank]
+        return value if rank < below + times else ascending[rank - times]
+
+    half, odd = divmod(len(ascending) + times, 2)
+    return at(half) if odd else middle_of(at(half - 1), at(half))

@@ -1,0 +1,286 @@
+"""All that one metric of one group keeps: its values in order, and their exact sums."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort_right
+from collections.abc import Iterable
+from itertools import chain
+from math import inf, isfinite, nan
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamer.schemas.wire import json_number
+from streamer.statistics.exact import ExactSum, StatsError, middle_of
+
+_ONE_BY_ONE = 8
+"""Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
+
+_BLOCK = 1024
+"""Values of a block, 8 KiB, when it is made; at twice that it is split.
+
+Memory that one distribution gives back then fits another one, however much they grow."""
+
+
+class Distribution:
+    """Median, mean, mode, minimum, maximum, standard deviation and count of one metric of one group.
+
+    It keeps the values as doubles in ascending order, in blocks, 8 bytes each, and their :class:`ExactSum`.
+
+    Infinite values have their place in the order and can be the mode. They enter no sum: the mean is then
+    infinite, NaN between inf and -inf, and the standard deviation is unknown (R14, R18, S9). NaN enters
+    nothing, not even `count`; `nans` tells how many there were. -0.0 counts as 0.0.
+
+    >>> cost = Distribution()
+    >>> for value in (0.2, 0.4, 0.4, float("inf")):
+    ...     cost.add(value)
+    ...     print(cost.median(), cost.mean(), cost.mode(), cost.std_dev())
+    0.2 0.2 0.2 0.0
+    0.30000000000000004 0.30000000000000004 0.2 0.1
+    0.4 0.33333333333333337 0.4 0.09428090415820634
+    0.4 inf 0.4 None
+    >>> cost.remove(float("inf"))
+    >>> cost.summary()["mean"]
+    0.33333333333333337
+    """
+
+    __slots__ = ("_blocks", "_said", "count", "finite", "nans")
+
+    def __init__(self) -> None:
+        self._blocks: list[array[float]] = []  # none of them empty
+        self._said: tuple[int, dict[str, Any]] | None = None
+        self.count = 0
+        """Values held, infinite ones included, NaN not."""
+        self.finite = ExactSum()
+        """The exact sums of the finite values, to be read only."""
+        self.nans = 0
+        """NaN values seen; they are in no other number."""
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """The distribution of some values.
+
+        >>> Distribution.of([3.0, 1.0, float("nan")]).ascending()
+        [1.0, 3.0]
+        """
+        held = cls()
+        held.extend(values)
+        return held
+
+    def ascending(self) -> list[float]:
+        """The values in ascending order, infinite ones included, NaN not."""
+        return list(chain.from_iterable(self._blocks))
+
+    def add(self, value: float) -> None:
+        """Count a value in."""
+        self.extend((value,))
+
+    def extend(self, values: Iterable[float]) -> None:
+        """Count several values in."""
+        known = [value + 0.0 for value in values]  # never -0.0
+        finite = known
+        if not isfinite(sum(known)):  # or their sum overflows
+            every, known = known, [value for value in known if value == value]
+            self.nans += len(every) - len(known)
+            finite = [value for value in known if isfinite(value)]
+        self.finite.extend(finite)
+        self._insert([array("d", known)])
+
+    def merge(self, *others: Distribution) -> None:
+        """Count in all that the others hold; they stay as they are."""
+        parts = [block for other in others for block in other._blocks]
+        nans = sum(other.nans for other in others)
+        self.finite.merge(*(other.finite for other in others))
+        self.nans += nans
+        self._insert(parts)
+
+    def remove(self, value: float) -> None:
+        """Undo one `add` of the value; raises StatsError if it is not there."""
+        self.unmerge(Distribution.of((value,)))
+
+    def unmerge(self, *others: Distribution) -> None:
+        """Undo one `merge` of the others; raises StatsError, and changes nothing, if a value is not there."""
+        gone = Distribution()
+        gone.merge(*others)
+        if gone.nans > self.nans:
+            raise StatsError.absent("Distribution", nan)
+        if self._are_few(gone.count):
+            self._take_out_few(gone.ascending())
+        else:
+            self._take_out_many(gone._joined())
+        self.finite.unmerge(gone.finite)
+        self.nans -= gone.nans
+        self._said = None
+
+    def total(self) -> float:
+        """The sum, correctly rounded: 0.0 of nothing, infinite or NaN with infinite values."""
+        return self.finite.total() + self._infinities()
+
+    def total_over(self, parts: int) -> float:
+        """The exact sum over a positive count, rounded once (R18); infinite or NaN with infinite values."""
+        return self.finite.total_over(parts) + self._infinities()
+
+    def mean(self) -> float | None:
+        """The mean, correctly rounded: None of nothing, infinite or NaN with infinite values."""
+        return self._infinities() or self.finite.mean()
+
+    def min(self) -> float | None:
+        """The smallest value; None of nothing."""
+        return self._blocks[0][0] if self._blocks else None
+
+    def max(self) -> float | None:
+        """The largest value; None of nothing."""
+        return self._blocks[-1][-1] if self._blocks else None
+
+    def median(self) -> float | None:
+        """The middle value, or the correctly rounded mean of the two middle ones (S5); None of nothing.
+
+        Between -inf and inf there is no middle: NaN.
+        """
+        if not self._blocks:
+            return None
+        half, odd = divmod(self.count, 2)
+        upper = self._at(half)
+        return upper if odd else middle_of(self._at(half - 1), upper)
+
+    def mode(self) -> float | None:
+        """The most frequent value, compared as it is; of several the smallest (R15).
+
+        With all values distinct it is the smallest one. Infinite values count like others. Of nothing it is
+        None.
+        """
+        if not self._blocks:
+            return None
+        values = self._joined()
+        (last,) = (values[1:] != values[:-1]).nonzero()  # where each value stands for the last time
+        if len(last) == len(values) - 1:
+            return self.min()
+        ends = np.concatenate(([-1], last, [len(values) - 1]))
+        most_frequent = int(np.argmax(ends[1:] - ends[:-1]))  # the first one of the greatest
+        return float(values[int(ends[most_frequent]) + 1])
+
+    def std_dev(self, ddof: int = 0) -> float | None:
+        """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        return None if self._infinities() else self.finite.std_dev(ddof)
+
+    def variance(self, ddof: int = 0) -> float | None:
+        """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        return None if self._infinities() else self.finite.variance(ddof)
+
+    def summary(self, ddof: int = 0) -> dict[str, Any]:
+        """The statistics as they travel in JSON (R14); of nothing: count 0, the rest None (R16).
+
+        To be read only: asked again without a change, it is the same object.
+        """
+        if self._said is None or self._said[0] != ddof:
+            self._said = (ddof, self._numbers(ddof))
+        return self._said[1]
+
+    def _numbers(self, ddof: int) -> dict[str, Any]:
+        spread = self.std_dev(ddof)
+        says: dict[str, Any] = {
+            "median": self.median(),
+            "mean": self.mean(),
+            "mode": self.mode(),
+            "min": self.min(),
+            "max": self.max(),
+            "std_dev": spread,
+        }
+        if spread is None or not isfinite(spread):
+            says = {name: json_number(value) for name, value in says.items()}
+        return says | {"count": self.count}
+
+    def _infinities(self) -> float:
+        """The sum of the infinite values; 0.0 if there are none."""
+        if not self._blocks:
+            return 0.0
+        least, most = self._blocks[0][0], self._blocks[-1][-1]
+        if -inf < least and most < inf:
+            return 0.0
+        return (inf if most == inf else 0.0) + (-inf if least == -inf else 0.0)
+
+    def _at(self, rank: int) -> float:
+        """The value of that rank, from 0."""
+        for block in self._blocks:
+            if rank < len(block):
+                return block[rank]
+            rank -= len(block)
+        raise IndexError(rank)
+
+    def _joined(self) -> NDArray[np.float64]:
+        """A copy of the values in order."""
+        return _concatenated(self._blocks)
+
+    def _are_few(self, changes: int) -> bool:
+        """Whether so many values are put in, or taken out, faster one by one than by merging all again."""
+        return changes <= max(_ONE_BY_ONE, self.count // _BLOCK)
+
+    def _insert(self, parts: list[array[float]]) -> None:
+        """Put values in their places, whatever their order, and no NaN."""
+        self._said = None
+        count = sum(map(len, parts))
+        if self._are_few(count):
+            for value in list(chain.from_iterable(parts)):
+                self._insert_one(value)
+            return
+        every = _concatenated([*self._blocks, *parts])
+        every.sort(kind="stable")  # which merges what is in order already
+        self._hold(every)
+
+    def _insert_one(self, value: float) -> None:
+        self.count += 1
+        if not self._blocks:
+            self._blocks = [array("d", (value,))]
+            return
+        number = min(self._number_of(value), len(self._blocks) - 1)
+        block = self._blocks[number]
+        insort_right(block, value)
+        if len(block) > 2 * _BLOCK:
+            self._blocks[number : number + 1] = block[:_BLOCK], block[_BLOCK:]
+
+    def _take_out_few(self, values: list[float]) -> None:
+        for done, value in enumerate(values):
+            if not self._take_out_one(value):
+                for taken in values[:done]:
+                    self._insert_one(taken)
+                raise StatsError.absent("Distribution", value)
+
+    def _take_out_one(self, value: float) -> bool:
+        """False: it is not there."""
+        number = self._number_of(value)
+        if number == len(self._blocks):
+            return False
+        block = self._blocks[number]
+        place = bisect_left(block, value)
+        if block[place] != value:
+            return False
+        del block[place]
+        if not block:
+            del self._blocks[number]
+        self.count -= 1
+        return True
+
+    def _take_out_many(self, leaving: NDArray[np.float64]) -> None:
+        held = self._joined()
+        places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
+        absent = places >= len(held)
+        absent[~absent] = held[places[~absent]] != leaving[~absent]
+        if absent.any():
+            raise StatsError.absent("Distribution", float(leaving[absent][0]))
+        self._hold(np.delete(held, places))
+
+    def _number_of(self, value: float) -> int:
+        """Number of the first block that reaches up to the value; of none, how many blocks there are."""
+        return bisect_left([block[-1] for block in self._blocks], value)
+
+    def _hold(self, ordered: NDArray[np.float64]) -> None:
+        """Hold these values, which are in order, and no others."""
+        starts = range(0, len(ordered), _BLOCK)
+        self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
+        self.count = len(ordered)
+
+
+def _concatenated(parts: list[array[float]]) -> NDArray[np.float64]:
+    return np.concatenate(list(map(np.frombuffer, parts))) if parts else np.empty(0)

@@ -1,0 +1,478 @@
+"""Count, sum, mean, variance and standard deviation without any rounding on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from math import comb, frexp, inf, isfinite, isinf, isqrt
+from operator import mul
+
+from streamer.schemas.wire import JsonNumber, json_number
+
+# -----------------------------------------------------------------------------
+# Exact numbers, rounded to a float once: quotients, roots and the middle of two values.
+#
+# The inference needs these without the arrays of the other modules.
+
+
+FLOAT_BITS = 53
+"""Binary digits of a float."""
+
+LARGEST_EXPONENT = 1023
+"""Two to the power of this is a float, and so is two to the power of each smaller whole number from 0 on."""
+
+_ROOT_BITS = 2 * 53 + 3
+"""Bits of the radicand that leave the integer root two bits more than a float holds."""
+
+
+def quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to the fraction, never -0.0; infinite beyond the range of floats.
+
+    >>> quotient(1, 3), quotient(10**400, 1), quotient(-1, 2**1080)
+    (0.3333333333333333, inf, 0.0)
+    """
+    try:
+        return numerator / denominator + 0.0
+    except OverflowError:
+        return inf if numerator > 0 else -inf
+
+
+def root_of_quotient(numerator: int, denominator: int) -> float:
+    """The float nearest to the square root of the fraction (both >= 0); beyond the range: infinite.
+
+    The integer root is rounded to odd. So only the second rounding counts, the one to a float (Boldo and
+    Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+
+    >>> root_of_quotient(2, 1), root_of_quotient(10**600, 1)
+    (1.4142135623730951, 1e+300)
+    """
+    scale = (numerator.bit_length() - denominator.bit_length() - _ROOT_BITS) // 2
+    if scale >= 0:
+        return quotient(_root_to_odd(numerator, denominator << 2 * scale) << scale, 1)
+    return quotient(_root_to_odd(numerator << -2 * scale, denominator), 1 << -scale)
+
+
+def _root_to_odd(numerator: int, denominator: int) -> int:
+    root = isqrt(numerator // denominator)
+    return root | (root * root * denominator != numerator)
+
+
+def middle_of(lower: float, upper: float) -> float:
+    """The correctly rounded mean of two values.
+
+    Halving a sum is exact or, among the subnormals, the only rounding; where the sum overflows, both are
+    large and halving them first is exact.
+
+    >>> middle_of(1.5e308, 1.7e308), middle_of(5e-324, 1e-323), middle_of(float("-inf"), float("inf"))
+    (1.6e+308, 1e-323, nan)
+    """
+    total = lower + upper
+    if isinf(total) and not isinf(lower) and not isinf(upper):
+        return lower / 2 + upper / 2
+    return total / 2 + 0.0
+
+
+def whole(values: Sequence[float]) -> tuple[list[int], int]:
+    """Finite values as integers over the same power of two, exact: the integers, and the exponent.
+
+    >>> whole([0.75, 2.0, -0.25])
+    ([13510798882111488, 36028797018963968, -4503599627370496], 54)
+    >>> whole([1e300, 5e-324])[1], whole([0.0])
+    (1074, ([0], 0))
+    """
+    sizes = [abs(value) for value in values if value]
+    if not sizes:
+        return [0] * len(values), 0
+    shift = max(0, FLOAT_BITS - frexp(min(sizes))[1])
+    if (
+        max(shift, shift + frexp(max(sizes))[1]) <= LARGEST_EXPONENT
+    ):  # multiplying by a power of two is exact then
+        scale = 2.0**shift
+        return [int(value * scale) for value in values], shift
+    ratios = [value.as_integer_ratio() for value in values]
+    shift = max(denominator for _, denominator in ratios).bit_length() - 1
+    return [(numerator << shift) // denominator for numerator, denominator in ratios], shift
+
+
+# -----------------------------------------------------------------------------
+# The one error of the statistics: a caller that breaks their contract.
+
+
+class StatsError(ValueError):
+    """A value that a statistic cannot take, or was asked to give back without having it.
+
+    It always means a mistake of the caller (bad input from outside is dealt with before it gets here);
+    the statistic is left as it was.
+    """
+
+    @classmethod
+    def absent(cls, holder: str, value: object) -> StatsError:
+        """`value` was to be removed from `holder` and is not in it."""
+        return cls(
+            f"{holder} does not hold {value!r}, so it cannot be removed; remove exactly what was added, once"
+        )
+
+    @classmethod
+    def unfit(cls, holder: str, value: object, allowed: str) -> StatsError:
+        """`value` is outside of what `holder` takes."""
+        return cls(f"{holder} does not take {value!r}; it takes {allowed}; count other values apart")
+
+
+# -----------------------------------------------------------------------------
+# Count, sum, mean, variance and standard deviation without any rounding on the way.
+
+
+class ExactSum:
+    """Sum and sum of squares of finite floats, as integers over a common power of two (R18).
+
+    Every finite float is an integer over a power of two, so both sums are exact. Adding and removing are
+    inverse to the last bit. One correctly rounded division at the end gives the answer. The common power
+    is the greatest that any value so far has needed, or any column that values came with. It grows when
+    a finer one comes, and starts again at 1 when the last value leaves.
+
+    With the sum S and the sum of squares Q of n values:
+
+    - mean = S / n
+    - variance = (n Q - S^2) / (n (n - ddof)); ddof is 0 for a population, 1 for a sample
+    - std_dev = the root of the variance
+
+    >>> total = ExactSum()
+    >>> for value in (0.1, 0.2, 0.3, 1e300, -1e300):
+    ...     total.add(value)
+    ...     print(total.total(), total.mean())
+    0.1 0.1
+    0.30000000000000004 0.15000000000000002
+    0.6 0.2
+    1e+300 2.5e+299
+    0.6 0.12
+    >>> total.remove(1e300)
+    >>> total.remove(-1e300)
+    >>> total.variance(), total.std_dev(), total.std_dev(ddof=1)
+    (0.006666666666666665, 0.0816496580927726, 0.09999999999999999)
+    """
+
+    __slots__ = ("_scale", "_shift", "_squares", "_sum", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Values held."""
+        self._reset()
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> ExactSum:
+        """The sums of finite values; raises StatsError for an infinite one or NaN.
+
+        >>> ExactSum.of([0.1, 0.2]).total()
+        0.30000000000000004
+        """
+        sums = cls()
+        sums.extend(values)
+        return sums
+
+    def _reset(self) -> None:
+        self._sum = 0  # over 2 ** shift
+        self._squares = 0  # over 2 ** (2 * shift)
+        self._shift = 0
+        self._scale = 1.0  # 2.0 ** shift; inf beyond the range of floats
+
+    def add(self, value: float) -> None:
+        """Count a finite value in; raises StatsError for an infinite one or NaN."""
+        self.extend((value,))
+
+    def extend(self, values: Sequence[float]) -> None:
+        """Count several finite values in; raises StatsError for an infinite one or NaN."""
+        if self._extend_in_units(values):
+            return
+        for value in values:
+            if not isfinite(value):
+                raise StatsError.unfit("ExactSum", value, "finite floats")
+        for value in values:
+            self._extend_with_one(value)
+
+    def remove(self, value: float) -> None:
+        """Undo one `add` of the value.
+
+        No values are kept, so that only some mistakes show: taking from nothing, and what leaves a
+        remainder that no values have. Those raise StatsError.
+        """
+        self.unmerge(ExactSum.of((value,)))
+
+    def merge(self, *others: ExactSum) -> None:
+        """Count in all that the others hold; they stay as they are."""
+        for total, squares, shift, count in [(o._sum, o._squares, o._shift, o.count) for o in others]:
+            self._refine(shift)
+            finer = self._shift - shift
+            self._sum += total << finer
+            self._squares += squares << 2 * finer
+            self.count += count
+
+    def unmerge(self, *others: ExactSum) -> None:
+        """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
+        gone = ExactSum()
+        gone.merge(*others)
+        self._refine(gone._shift)
+        finer = self._shift - gone._shift
+        left, rest = self.count - gone.count, self._sum - (gone._sum << finer)
+        squares = self._squares - (gone._squares << 2 * finer)
+        if left < 0 or squares < 0 or left * squares < rest * rest or (left == 0 and squares):
+            raise StatsError.absent("ExactSum", gone.summary())
+        self._sum, self._squares, self.count = rest, squares, left
+        if left == 0:
+            self._reset()
+
+    def total(self) -> float:
+        """The sum, correctly rounded: 0.0 of nothing, infinite beyond the range of floats."""
+        return quotient(self._sum, 1 << self._shift)
+
+    def whole(self) -> tuple[int, int, int]:
+        """Sum in multiples of 1 / unit, sum of squares in multiples of 1 / unit^2, and the unit; all exact.
+
+        >>> ExactSum.of([2, 3]).whole()
+        (5, 13, 1)
+        """
+        return self._sum, self._squares, 1 << self._shift
+
+    def total_over(self, parts: int) -> float:
+        """The exact sum over a positive count, rounded once (R18); infinite beyond the range of floats.
+
+        >>> costs = ExactSum.of([0.1, 0.2, 0.3, 0.7, 0.9])
+        >>> costs.total_over(5), costs.total() / 5
+        (0.44, 0.44000000000000006)
+        """
+        return quotient(self._sum, parts << self._shift)
+
+    def mean(self) -> float | None:
+        """The arithmetic mean, correctly rounded; None of nothing (R16)."""
+        return quotient(self._sum, self.count << self._shift) if self.count else None
+
+    def variance(self, ddof: int = 0) -> float | None:
+        """The variance, correctly rounded; None of nothing, 0.0 of one value (S3), inf beyond the range."""
+        return quotient(*self._spread(ddof)) if self.count else None
+
+    def std_dev(self, ddof: int = 0) -> float | None:
+        """The root of the exact variance, correctly rounded; None of nothing, 0.0 of one value (S3)."""
+        return root_of_quotient(*self._spread(ddof)) if self.count else None
+
+    def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:
+        """Sum, mean, variance, std_dev and count, as they travel in JSON."""
+        return {
+            "sum": json_number(self.total()),
+            "mean": json_number(self.mean()),
+            "variance": json_number(self.variance(ddof)),
+            "std_dev": json_number(self.std_dev(ddof)),
+            "count": self.count,
+        }
+
+    def _spread(self, ddof: int) -> tuple[int, int]:
+        """The variance as numerator and denominator."""
+        if self.count <= max(ddof, 1):
+            return 0, 1
+        numerator = self.count * self._squares - self._sum * self._sum
+        return numerator, self.count * (self.count - ddof) << 2 * self._shift
+
+    def _extend_with_one(self, value: float) -> None:
+        numerator, denominator = float(value).as_integer_ratio()
+        shift = denominator.bit_length() - 1
+        self._refine(shift)
+        units = numerator << self._shift - shift
+        self._sum += units
+        self._squares += units * units
+        self.count += 1
+
+    def _extend_in_units(self, values: Sequence[float]) -> bool:
+        """Count the values in, in units so fine that the smallest is whole; False: they lie too far apart.
+
+        Floats multiply by a power of two without rounding, so the units are exact.
+        """
+        smallest = min(map(abs, filter(None, values)), default=1)
+        finer = 0 if isinstance(smallest, int) else FLOAT_BITS - frexp(smallest)[1]
+        if finer > LARGEST_EXPONENT:
+            return False
+        try:
+            scale = self._scale if finer <= self._shift else 2.0**finer
+            scaled = [value * scale for value in values]
+            units = list(map(int, scaled))
+        except (OverflowError, ValueError):
+            return False
+        if units != scaled:
+            return False
+        self._refine(finer)
+        self._sum += sum(units)
+        self._squares += sum(map(mul, units, units))
+        self.count += len(units)
+        return True
+
+    def _refine(self, shift: int) -> None:
+        finer = shift - self._shift
+        if finer > 0:
+            self._sum <<= finer
+            self._squares <<= 2 * finer
+            self._shift = shift
+            self._scale = 2.0**shift if shift <= LARGEST_EXPONENT else inf
+
+
+# -----------------------------------------------------------------------------
+# The sign test, exact.
+
+
+def sign_test(fewer: int, more: int) -> float:
+    """Two-sided p-value of the sign test: how often so lopsided a result would come of fair coins.
+
+    Of pairs that differ, `fewer` went one way and `more` the other; ties are left out beforehand (Dixon and
+    Mood, "The statistical sign test", 1946). With one pass or fail on each side of a pair it is McNemar's
+    exact test. Integers inside, one rounding at the end; the order of the arguments does not matter.
+
+    Args:
+        fewer, more: >= 0; of no pairs at all the answer is 1.0: nothing speaks against chance.
+
+    >>> sign_test(0, 5), sign_test(5, 0), sign_test(1, 4), sign_test(3, 3), sign_test(0, 0)
+    (0.0625, 0.0625, 0.375, 1.0, 1.0)
+    """
+    pairs = fewer + more
+    ways = term = 1
+    for number in range(min(fewer, more)):
+        term = term * (pairs - number) // (number + 1)
+        ways += term
+    return min(1.0, quotient(2 * ways, 2**pairs))
+
+
+# -----------------------------------------------------------------------------
+# Quantiles of the normal distribution and of Student's t, the same to the last bit on every machine.
+#
+# They enter digests, so they may not come from a machine's mathematical library. They are computed with the
+# decimal numbers of Python's standard library, whose arithmetic is defined to the last digit, and rounded
+# once.
+
+
+_DIGITS = 50
+"""Precision inside. 1 - alpha costs at most 20 digits, and a float has 17: the last rounding alone counts."""
+
+_CONTEXT = Context(prec=_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+_LEAST = Fraction(1, 10**20)
+"""The smallest alpha. A smaller one would need more digits."""
+
+_NEAR = Decimal("1e-15")
+"""A step of Newton's this small, relative to t, was the last: what is left is about its square."""
+
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+
+_MANY = 1_000
+"""From so many degrees of freedom on, a series gives all digits of the beta function, and is faster."""
+
+_TANGENT_NUMBERS = (1, 2, 16, 272, 7936, 353792, 22368256, 1903757312, 209865342976, 29088885112832)
+"""OEIS A000182: as many as that series needs."""
+
+
+@lru_cache(maxsize=64)
+def normal(alpha: Fraction) -> float:
+    """z such that a standard normal number lies outside of [-z, z] with probability alpha.
+
+    Args:
+        alpha: 1e-20 or more and below 1; otherwise StatsError.
+
+    The probability inside is `z d (1 + z^2/3 + z^4/(3 5) + ...)`, with the density d of |z|.
+
+    >>> normal(Fraction(1, 20))
+    1.9599639845400543
+    """
+    if not _LEAST <= alpha < 1:
+        raise StatsError.unfit("a quantile", alpha, "a probability of 1e-20 or more, and below 1")
+    with localcontext(_CONTEXT):
+        inside, at_zero = _inside(alpha), (2 / _PI).sqrt()
+
+        def slope_and_inside(z: Decimal) -> tuple[Decimal, Decimal]:
+            slope = at_zero * z * (-z * z / 2).exp()
+            return slope, slope * _series(z * z, Decimal(0), 3)
+
+        return _solved(inside, inside / at_zero, slope_and_inside)
+
+
+@lru_cache(maxsize=1 << 16)
+def student_t(alpha: Fraction, degrees: int) -> float:
+    """t such that Student's t with so many degrees of freedom lies outside of [-t, t] with probability alpha.
+
+    Args:
+        alpha: 1e-20 or more and below 1; otherwise StatsError.
+        degrees: 1 or more; otherwise StatsError.
+
+    With v degrees of freedom, s^2 = t^2/(v+t^2) and c^2 = 1 - s^2, let m = 2 s c^v / B(1/2, v/2). Then
+
+        inside [-t, t]:  m (1 + s^2 (v+1)/3 + s^4 (v+1)(v+3)/(3 5) + ...)
+        outside:         m (1 + c^2 (v+1)/(v+2) + c^4 (v+1)(v+3)/((v+2)(v+4)) + ...) / v
+
+    These are the incomplete beta function from either end (Abramowitz and Stegun 26.5.4 and 26.7.1). All
+    terms are positive, and the smaller of s and c needs few of them.
+
+    >>> student_t(Fraction(1, 20), 1), student_t(Fraction(1, 20), 9), student_t(Fraction(1, 20), 10_000)
+    (12.706204736174705, 2.2621571627982053, 1.9602012398906263)
+    """
+    if degrees < 1:
+        raise StatsError.unfit("student_t", degrees, "1 degree of freedom or more")
+    near = normal(alpha)
+    with localcontext(_CONTEXT):
+        z, beta = Decimal(near), _beta(degrees)
+
+        def slope_and_inside(t: Decimal) -> tuple[Decimal, Decimal]:
+            square = t * t
+            c2, s2 = degrees / (degrees + square), square / (degrees + square)
+            slope = 2 * s2.sqrt() * c2.sqrt() ** degrees / beta
+            if s2 < c2:
+                return slope, slope * _series((degrees + 1) * s2, 2 * s2, 3)
+            return slope, 1 - slope * _series((degrees + 1) * c2, 2 * c2, degrees + 2) / degrees
+
+        guess = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+        return _solved(_inside(alpha), guess, slope_and_inside)
+
+
+def _solved(inside: Decimal, t: Decimal, at: Callable[[Decimal], tuple[Decimal, Decimal]]) -> float:
+    """The t with so much probability in [-t, t]: Newton's method, rounded once at its end.
+
+    The probability is concave in t: from below the root, no step passes it.
+
+    Args:
+        inside: the probability.
+        t: a guess, below the root or close to it.
+        at: t times the density of |t|, and the probability inside [-t, t].
+    """
+    while True:
+        slope, found = at(t)
+        step = (inside - found) / slope
+        t += t * step
+        if abs(step) < _NEAR:
+            return float(t)
+
+
+def _series(first: Decimal, more: Decimal, below: int) -> Decimal:
+    """1 + f/b + f/b (f+m)/(b+2) + f/b (f+m)/(b+2) (f+2m)/(b+4) + ..., until nothing is added any more."""
+    total, term, before = Decimal(1), Decimal(1), Decimal(0)
+    while total != before:
+        before = total
+        term = term * first / below
+        total += term
+        first += more
+        below += 2
+    return total
+
+
+def _beta(degrees: int) -> Decimal:
+    """B(1/2, degrees/2): from a central binomial coefficient, or from the series of its logarithm.
+
+    With n = (degrees - 1)/2 and tangent numbers T:
+
+        log(B / sqrt(pi/n)) = sum over k of (-1)^k 2 T_k / ((2k-1) 16^k n^(2k-1))
+    """
+    half, odd = divmod(degrees, 2)
+    if degrees >= _MANY:
+        n, logarithm = Decimal(degrees - 1) / 2, Decimal(0)
+        for k, tangent in enumerate(_TANGENT_NUMBERS, 1):
+            logarithm += 2 * tangent * n / (2 * k - 1) / (-16 * n * n) ** k
+        return (_PI / n).sqrt() * logarithm.exp()
+    ways = Decimal(comb(2 * half, half)) / Decimal(4) ** half
+    return _PI * ways if odd else 1 / (half * ways)
+
+
+def _inside(alpha: Fraction) -> Decimal:
+    return Decimal(alpha.denominator - alpha.numerator) / alpha.denominator

@@ -1,0 +1,688 @@
+"""What may be said of a run's final pass rate, or why nothing may (inference 5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import sha256
+from itertools import groupby, pairwise, takewhile
+from math import comb, inf, lgamma, log
+from typing import NamedTuple
+
+from streamer.statistics.exact import StatsError, normal, quotient
+
+# -----------------------------------------------------------------------------
+# The interval of the pass rate that a run will end with, valid however often you look (inference 5).
+#
+# A run plans N trials, in an order that has nothing to do with their outcomes. M of them will pass. Trials
+# come in, and you want to know which M are still possible. Each prefix of the order says something: with S
+# passes among its s trials,
+#
+#     (N+1) * C(M,S) * C(N-M,s-S) / C(N+1,s+1)
+#
+# is how much better M explains the prefix than a prior under which every M from 0 to N is equally likely. For
+# the true M this ratio is a martingale of mean 1. So the probability that it ever falls to alpha is alpha at
+# most. Source: Waudby-Smith and Ramdas, "Confidence sequences for sampling without replacement", 2020, arXiv
+# 2006.04347.
+#
+# The M above alpha are a range without gaps. A trial without a final value is counted both ways, as failed
+# for the lower end and as passed for the upper end. So it does not matter what decides which trials are still
+# unknown.
+
+
+ALPHA = Fraction(1, 20)
+"""Chance that an interval ever misses, exact. Everything that is published has the level 95 %."""
+
+PREFIXES = 64
+"""So many prefixes of the order are looked at: every ceil(jN/64) trials."""
+
+_UNSURE = 1e-6
+"""A logarithm this close to 0 is not trusted: integers decide. Rounding errors are far smaller."""
+
+_CACHED = 1 << 16
+"""Ends that are remembered: 64 prefixes with two ends each, of 500 looks."""
+
+Outcome = bool | None
+"""True: passed. False: did not pass. None: no final value, for whatever reason (inference 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How many of the planned trials will have passed in the end: from `low` to `high`, both possible.
+
+    Attributes:
+        low, high: whole trials; `low > high` says that no number is possible any more: the assumptions do not
+            hold.
+        planned: trials, at least one.
+    """
+
+    low: int
+    high: int
+    planned: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no number of passes agrees with every prefix; show the hard bounds then, and say so."""
+        return self.low > self.high
+
+    def rates(self) -> tuple[float, float]:
+        """The same as pass rates, 0 to 1.
+
+        >>> Passes(13, 76, 89).rates()
+        (0.14606741573033707, 0.8539325842696629)
+        """
+        return quotient(self.low, self.planned), quotient(self.high, self.planned)
+
+    def grown(self, later: Sequence[Outcome]) -> Passes:
+        """The same for a plan with more trials, which are counted both ways; an empty one stays empty.
+
+        >>> Passes(13, 76, 89).grown([True, None])
+        Passes(low=14, high=78, planned=91)
+        """
+        passed = later.count(True)
+        perhaps = 0 if self.empty else later.count(None)
+        return Passes(self.low + passed, self.high + passed + perhaps, self.planned + len(later))
+
+    def within(self, bounds: Passes) -> Passes:
+        """What agrees with both; of the same plan.
+
+        >>> Passes(13, 76, 89).within(Passes(5, 60, 89))
+        Passes(low=13, high=60, planned=89)
+        """
+        return Passes(max(self.low, bounds.low), min(self.high, bounds.high), self.planned)
+
+    def with_unknown(self, trials: int) -> Passes:
+        """The same for a plan with so many more trials, of which nothing is known.
+
+        >>> Passes(13, 76, 89).with_unknown(2)
+        Passes(low=13, high=78, planned=91)
+        """
+        return Passes(self.low, self.high + trials, self.planned + trials)
+
+
+def final(
+    outcomes: Sequence[Outcome],
+    planned: int,
+    later: Sequence[Outcome] = (),
+    alpha: Fraction = ALPHA,
+    looks: int = PREFIXES,
+) -> Passes:
+    """Which final numbers of passes are possible (inference 5).
+
+    Args:
+        outcomes: of the first plan's trials, in the order of the plan. It may end early: the rest is unknown.
+        planned: trials of the first plan, 1 or more; a plan with fewer trials than outcomes raises
+            StatsError.
+        later: outcomes of all trials that joined the plan after the run had begun. They are counted both
+            ways.
+        alpha: chance of an interval that misses at any look, between 0 and 1, exact.
+        looks: how many prefixes are looked at.
+
+    Ten trials of a plan of 89, five of them passed, and then one more of which nothing is known:
+
+    >>> final([True, False] * 5, planned=89).rates()
+    (0.16853932584269662, 0.8539325842696629)
+    >>> final([True, False] * 5, planned=89, later=[None])
+    Passes(low=15, high=77, planned=90)
+    >>> final([True, None, False, True], planned=4)
+    Passes(low=2, high=3, planned=4)
+
+    Twenty passes and then 25 failures do not happen in an order that has nothing to do with the outcomes:
+
+    >>> final([True] * 20 + [False] * 25, planned=89).empty
+    True
+    """
+    if planned < max(1, len(outcomes)):
+        raise StatsError.unfit("final", planned, f"a plan of at least {max(1, len(outcomes))} trials")
+    return final_of_prefixes(planned, at_prefixes(outcomes, prefixes(planned, looks)), alpha).grown(later)
+
+
+def final_of_prefixes(
+    planned: int, counts: Iterable[tuple[int, int, int]], alpha: Fraction = ALPHA
+) -> Passes:
+    """The same of counts: trials, passes and unknowns of each prefix.
+
+    >>> final_of_prefixes(89, [(10, 5, 0), (45, 20, 3)])
+    Passes(low=27, high=59, planned=89)
+    """
+    chance = alpha.as_integer_ratio()
+    low, high = 0, planned
+    for seen, passed, unknown in counts:
+        low = max(low, _lowest(planned, seen, passed, *chance))
+        high = min(high, planned - _lowest(planned, seen, seen - passed - unknown, *chance))
+    return Passes(low, high, planned)
+
+
+def final_without_order(
+    passed: int, failed: int, planned: int, concurrency: int, stopped: int = 0, alpha: Fraction = ALPHA
+) -> Passes:
+    """The same where only the number of trials that run at once is known (inference 3).
+
+    Trials start in shuffled order, so those that have started are a prefix of it. At most `concurrency` of
+    them are still running. With those counted as unknown, one prefix is known without any order.
+
+    Args:
+        passed, failed: trials with a final value.
+        planned: trials of the plan, at least `passed + failed`, and at least 1.
+        concurrency: trials that run at once, 1 or more.
+        stopped: other trials that started and have no final value: crashed, cancelled, retracted, waiting for
+            a judge.
+
+    >>> final_without_order(passed=20, failed=25, planned=89, concurrency=8)
+    Passes(low=23, high=58, planned=89)
+    """
+    known = passed + failed
+    if planned < max(1, known):
+        raise StatsError.unfit("final_without_order", planned, f"a plan of at least {max(1, known)} trials")
+    unknown = min(min(concurrency, planned - known) + stopped, planned - known)
+    low = max(passed, lowest(planned, known + unknown, passed, alpha))
+    high = min(planned - failed, highest(planned, known + unknown, passed + unknown, alpha))
+    return Passes(low, high, planned)
+
+
+@lru_cache(maxsize=1024)
+def prefixes(planned: int, looks: int = PREFIXES) -> tuple[int, ...]:
+    """How many trials each prefix has: ceil(jN/looks) for j = 1 to `looks`, each once.
+
+    >>> prefixes(5), prefixes(130)[:6], len(prefixes(130)), prefixes(130)[-1]
+    ((1, 2, 3, 4, 5), (3, 5, 7, 9, 11, 13), 64, 130)
+    """
+    return tuple(sorted({-(-number * planned // looks) for number in range(1, looks + 1)}))
+
+
+def lowest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
+    """L(S,s): the smallest possible number of passes among all, once `passed` of the first `seen` passed.
+
+    >>> lowest(89, 10, 5), lowest(89, 45, 20), lowest(500, 400, 300), lowest(89, 0, 0), lowest(89, 89, 38)
+    (13, 27, 357, 0, 38)
+    """
+    return _lowest(planned, seen, passed, *alpha.as_integer_ratio())
+
+
+def highest(planned: int, seen: int, passed: int, alpha: Fraction = ALPHA) -> int:
+    """U(S,s): the largest such number. As many as possible pass if as few as possible do not.
+
+    >>> highest(89, 10, 5), highest(89, 45, 20), highest(500, 400, 300), highest(89, 0, 0)
+    (76, 54, 391, 89)
+    """
+    return planned - lowest(planned, seen, seen - passed, alpha)
+
+
+def possible(planned: int, seen: int, passed: int, final_passes: int, alpha: Fraction = ALPHA) -> bool:
+    """Whether so many passes in the end agree with those seen: the definition of inference 5, in integers.
+
+    >>> [possible(89, 10, 5, final_passes) for final_passes in (12, 13, 76, 77)]
+    [False, True, True, False]
+    """
+    return _possible(planned, seen, passed, final_passes, *alpha.as_integer_ratio())
+
+
+def at_prefixes(outcomes: Sequence[Outcome], sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """(trials, passes, unknowns) of each prefix; what is not listed is unknown."""
+    passed = failed = 0
+    for start, end in pairwise((0, *sizes)):
+        block = outcomes[start:end]
+        passed += block.count(True)
+        failed += block.count(False)
+        yield end, passed, end - passed - failed
+
+
+@lru_cache(maxsize=_CACHED)
+def _lowest(planned: int, seen: int, passed: int, numerator: int, denominator: int) -> int:
+    """Bisection between the least that is left possible and the M that explains the prefix best.
+
+    The ratio grows up to that M. It is at least 1 there, because its mean over all M is 1; so that M is
+    possible.
+    """
+    failed = seen - passed
+    best = passed if not seen else (planned + 1) * passed // seen
+    best = max(passed, min(best, planned - failed))
+    logs = _log_factorials((planned + 1).bit_length())
+    level = log(denominator / numerator) + log(planned + 1) - logs[passed] - logs[failed]
+    level -= logs[planned + 1] - logs[seen + 1] - logs[planned - seen]
+
+    def is_possible(final_passes: int) -> bool:
+        left = planned - final_passes
+        ratio = level + logs[final_passes] - logs[final_passes - passed] + logs[left] - logs[left - failed]
+        if abs(ratio) < _UNSURE:
+            return _possible(planned, seen, passed, final_passes, numerator, denominator)
+        return ratio > 0
+
+    return passed + bisect_left(range(passed, best), True, key=is_possible)
+
+
+def _possible(
+    planned: int, seen: int, passed: int, final_passes: int, numerator: int, denominator: int
+) -> bool:
+    failed = seen - passed
+    if not passed <= final_passes <= planned - failed:
+        return False
+    ways = comb(final_passes, passed) * comb(planned - final_passes, failed)
+    return denominator * (planned + 1) * ways > numerator * comb(planned + 1, seen + 1)
+
+
+@lru_cache(maxsize=32)
+def _log_factorials(bits: int) -> list[float]:
+    """log(n!) for each n of at most so many bits."""
+    return [lgamma(number + 1) for number in range(1 << bits)]
+
+
+# -----------------------------------------------------------------------------
+# A shuffled list of tasks, the same for everybody who has the seed (inference 3).
+
+
+def hash_shuffled(tasks: Iterable[str], seed: str) -> list[str]:
+    """The tasks in a random order that everybody with the same seed gets.
+
+    Sorted by the sha256 of the seed and the task. A task that stands in the list several times is shuffled as
+    several trials. The order of the input does not matter. A task more or less leaves the order of the others
+    as it is.
+
+    Args:
+        tasks: names.
+        seed: any text that was not picked by its result, as the run's name.
+
+    >>> hash_shuffled(["a", "b", "c", "d", "e"], seed="nightly")
+    ['e', 'a', 'c', 'b', 'd']
+    >>> hash_shuffled(["e", "c", "d", "b"], seed="nightly")
+    ['e', 'c', 'b', 'd']
+    """
+    copies = ((task, copy) for task, count in Counter(tasks).items() for copy in range(count))
+    return [task for task, _ in sorted(copies, key=lambda trial: digest(seed, trial[0], str(trial[1])))]
+
+
+def shuffled_rounds(tasks: Sequence[str], attempts: int, seed: str) -> list[tuple[str, int]]:
+    """Each trial once, in rounds: every task has its first attempt before one has its second.
+
+    Each round is shuffled for itself, the first one as :func:`hash_shuffled` has it.
+
+    Args:
+        tasks: names, each once.
+        attempts: at each task, >= 1.
+        seed: as in :func:`hash_shuffled`.
+
+    >>> shuffled_rounds(["a", "b", "c"], 2, seed="nightly")
+    [('a', 1), ('c', 1), ('b', 1), ('b', 2), ('c', 2), ('a', 2)]
+    """
+    rounds = (seed if number == 1 else f"{seed} {number}" for number in range(1, attempts + 1))
+    return [(task, number) for number, own in enumerate(rounds, 1) for task in hash_shuffled(tasks, own)]
+
+
+def digest(*parts: str) -> bytes:
+    """SHA-256 of texts: what decides an order that must not follow anything about them."""
+    return sha256("\0".join(parts).encode()).digest()
+
+
+# -----------------------------------------------------------------------------
+# The order in which trials were planned: what the interval of the final pass rate rests on (inference 3).
+#
+# The queue gives the order, never the results: failures run longer, so the trials that finish first pass too
+# often.
+
+
+class OrderKind(StrEnum):
+    """Where the order comes from, as the run declared before its first trial started."""
+
+    SHUFFLED = "shuffled"
+    """At random, with no look at results."""
+    CHOSEN = "chosen"
+    """By something known about the tasks: the longest first, by difficulty, by another agent's results."""
+    UNKNOWN = "unknown"
+    """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
+
+
+class Trial(NamedTuple):
+    """A trial that has started, or that has a place in the queue.
+
+    Attributes:
+        slot: its key. It must tell the trials of an agent:model apart.
+        task: what it attempts.
+        outcome: None without a final value: waiting, running, crashed with retries left, cancelled,
+            retracted, or without its judge's score.
+        place: number in the queue from 0, or the smallest position that a start or a result named; None:
+            unknown.
+    """
+
+    slot: str
+    task: str
+    outcome: Outcome = None
+    place: int | None = None
+
+
+def in_order(run: str, trials: Iterable[Trial]) -> list[Trial]:
+    """The trials by their place; those without one come last.
+
+    Ties go by sha256(run, slot), never by the slot's key: keys may follow difficulty.
+
+    >>> trials = [Trial("x", "x"), Trial("y", "y", place=7), Trial("z", "z", place=0)]
+    >>> [trial.slot for trial in in_order("nightly", trials)]
+    ['z', 'y', 'x']
+    """
+    ordered = sorted(trials, key=_place)
+    times = Counter(trial.place for trial in ordered)
+    if len(times) < len(ordered):
+        ordered.sort(
+            key=lambda trial: (_place(trial), digest(run, trial.slot) if times[trial.place] > 1 else b"")
+        )
+    return ordered
+
+
+def sequence(ordered: Sequence[Trial], planned: int, others: Collection[int] = ()) -> list[Outcome]:
+    """The outcomes as the interval takes them: in order, with an unknown trial at each free place.
+
+    Such a trial may have started without our knowing. Of the `planned - len(ordered)` trials that are not
+    there, as many as there are gaps are put into them, the first gaps first. That only widens the interval.
+
+    Args:
+        ordered: trials in the order of `in_order`, at most as many as planned.
+        planned: trials of the plan.
+        others: places that belong to trials of other agents or to withdrawn ones. They are no gaps.
+
+    >>> ordered = [Trial("a", "a", True, place=0), Trial("b", "b", False, place=3)]
+    >>> sequence(ordered, planned=9)
+    [True, None, None, False]
+    >>> sequence(ordered, planned=9, others={2}), sequence(ordered, planned=2)
+    ([True, None, False], [True, False])
+    """
+    places = with_gaps([trial.place for trial in ordered], planned, others)
+    return [None if row is None else ordered[row].outcome for row in places]
+
+
+def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int] = ()) -> list[int | None]:
+    """The same for places in ascending order: their indices, None for an unknown trial in a gap.
+
+    >>> with_gaps([0, 3], planned=9)
+    [0, None, None, 1]
+    """
+    found: list[int | None] = []
+    expected, spare = 0, planned - len(places)
+    for index, place in enumerate(places):
+        if place is not None:
+            while spare > 0 and expected < place:
+                if expected not in others:
+                    found.append(None)
+                    spare -= 1
+                expected += 1
+            expected = max(expected, place + 1)
+        found.append(index)
+    return found
+
+
+def attempts_together(tasks: Sequence[str]) -> bool:
+    """Whether all attempts at a task lie one after the other: few tasks are then seen early.
+
+    One attempt at each task is no such order.
+
+    Args:
+        tasks: the task of each trial, in order.
+
+    >>> [attempts_together(order) for order in ("abc", "aabbc", "abcabc", "abacbc")]
+    [False, True, False, False]
+    """
+    different = len(set(tasks))
+    return len([task for task, _ in groupby(tasks)]) == different < len(tasks)
+
+
+def _place(trial: Trial) -> float:
+    return inf if trial.place is None else trial.place
+
+
+# -----------------------------------------------------------------------------
+# Whether an order follows what it must not follow (inference 5, checks).
+#
+# Both checks compare the square of a normal score with the square of its quantile, in integers and fractions.
+# So no rounding decides. An order that passes them is not shown to be shuffled: the interval rests on the
+# declared shuffle.
+
+
+DIFFICULTY_LEVEL = Fraction(1, 100)
+"""How often a shuffled order fails the check against difficulty, which is made once."""
+
+LOOKS = (4, 2, 1)
+"""The check against outcomes is made when a 4th, a half and all of the plan are in."""
+
+OUTCOME_LEVEL = Fraction(1, 100) / len(LOOKS)
+"""How often a shuffled order fails the check against outcomes, at each of the three looks."""
+
+
+def follows_difficulty(tasks: Sequence[str], difficulty: Mapping[str, float]) -> bool:
+    """Whether the order of the tasks follows their difficulty, in either direction.
+
+    Spearman's rank correlation rho of first places and difficulty, with mean ranks for ties; rho * sqrt(m-1)
+    is compared with the normal distribution, two-sided, at `DIFFICULTY_LEVEL`.
+
+    Args:
+        tasks: the whole planned order. A task that comes again counts where it came first.
+        difficulty: 0 to 1 by task; tasks without one are left out. With fewer than two, or if all are the
+            same, nothing is followed.
+
+    >>> tasks = [f"t{number}" for number in range(20)]
+    >>> follows_difficulty(tasks, {task: number / 20 for number, task in enumerate(tasks)})
+    True
+    >>> follows_difficulty(tasks, {task: number % 3 / 3 for number, task in enumerate(tasks)})
+    False
+    """
+    listed = [difficulty[task] for task in dict.fromkeys(tasks) if task in difficulty]
+    places, ranks = _centred(list(range(len(listed)))), _centred(listed)
+    together = sum(place * rank for place, rank in zip(places, ranks, strict=True))
+    spread = sum(place * place for place in places) * sum(rank * rank for rank in ranks)
+    return together**2 * (len(listed) - 1) > Fraction(normal(DIFFICULTY_LEVEL)) ** 2 * spread
+
+
+def follows_outcome(outcomes: Sequence[Outcome], planned: int) -> bool:
+    """Whether passes lie early or late in the order: a rank-sum test at a quarter, a half and all of the
+    plan.
+
+    Each look takes exactly the first N/4, N/2 or N trials, as soon as all of these have a final value.
+    Finished trials beyond are left out, because which of them are finished depends on their outcomes.
+
+    Args:
+        outcomes: in order, from the first trial.
+        planned: trials of the plan, N.
+
+    >>> follows_outcome([True] * 20 + [False] * 20, planned=80)
+    True
+    >>> follows_outcome([True, False] * 40, planned=80)
+    False
+    """
+    closed = list(takewhile(lambda outcome: outcome is not None, outcomes))
+    sizes = [-(-planned // part) for part in LOOKS]
+    return any(_passes_lie_apart(closed[:size]) for size in sizes if len(closed) >= size)
+
+
+def _passes_lie_apart(outcomes: Sequence[Outcome]) -> bool:
+    """Mann and Whitney's rank-sum test of the places of passes, normal approximation, no ties."""
+    size, passed = len(outcomes), outcomes.count(True)
+    places = _centred(list(range(size)))
+    score = sum(place for place, outcome in zip(places, outcomes, strict=True) if outcome)
+    variance = Fraction(passed * (size - passed) * (size + 1), 3)
+    return score**2 > Fraction(normal(OUTCOME_LEVEL)) ** 2 * variance
+
+
+def _centred(values: Sequence[float]) -> list[int]:
+    """Twice the rank of each value less its mean, so that all are whole; equal values share their mean rank.
+
+    >>> _centred([0.1, 0.7, 0.7, 0.2])
+    [-3, 2, 2, -1]
+    """
+    ascending = sorted(range(len(values)), key=lambda at: values[at])
+    centred = [0] * len(values)
+    start = 0
+    while start < len(values):
+        end = start
+        while end < len(values) and values[ascending[end]] == values[ascending[start]]:
+            end += 1
+        for at in ascending[start:end]:
+            centred[at] = start + end - len(values)
+        start = end
+    return centred
+
+
+# -----------------------------------------------------------------------------
+# What may be said of a run's final pass rate, or why nothing may (inference 5).
+
+
+class FinalMissing(StrEnum):
+    """Why there is no interval of the final pass rate: the first reason here that applies."""
+
+    NO_PLAN = "no_plan"
+    """The run did not say how many trials it plans."""
+    PLAN_UNDECLARED_TIERS = "plan_undeclared_tiers"
+    """The plan leaves out tiers or subtests that have results."""
+    PLAN_EXCEEDED = "plan_exceeded"
+    """There are more trials than planned."""
+    ORDER_CHOSEN = "order_chosen"
+    """The order was chosen by something known about the tasks."""
+    ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
+    """Some trials have no place in the order, and the run declared no shuffle with a concurrency."""
+    ATTEMPTS_TOGETHER = "attempts_together"
+    """All attempts at a task run one after the other."""
+    ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"
+    """The check of the order against the declared difficulty failed."""
+    ORDER_FOLLOWS_OUTCOME = "order_follows_outcome"
+    """The check of the outcomes against the order failed."""
+    NOTHING_YET = "nothing_yet"
+    """No trial has a final value."""
+    EMPTY = "empty"
+    """No final pass rate agrees with all results: the order follows outcomes, or these changed over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """What an agent:model plans, as far as the run said.
+
+    Attributes:
+        trials: of the first plan; None: unknown.
+        kind: where the order comes from.
+        concurrency: trials that run at once; None: unknown. With a declared shuffle it stands in for an order
+            that is not known. Every listed trial without a final value then counts as unknown besides.
+        difficulty: 0 to 1 by task, known before the run.
+        others: places in the order that belong to other agents or to withdrawn trials.
+        places: places in the queue of the plan; None: the order comes from elsewhere. With at most half
+            as many places as trials, the attempts at a task share one: they run together.
+    """
+
+    trials: int | None
+    kind: OrderKind = OrderKind.UNKNOWN
+    concurrency: int | None = None
+    difficulty: Mapping[str, float] = field(default_factory=dict)
+    others: Collection[int] = ()
+    places: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """An interval, or the reason why there is none: exactly one of both is set."""
+
+    passes: Passes | None
+    missing: FinalMissing | None
+
+
+def conclude(
+    run: str,
+    plan: TrialPlan,
+    trials: Iterable[Trial],
+    later: Sequence[Outcome] = (),
+    alpha: Fraction = ALPHA,
+) -> Conclusion:
+    """The interval of the final pass rate, or why there is none.
+
+    Args:
+        run: its name, for ties.
+        plan: the first plan.
+        trials: of the first plan, if they have started, have a result, or have a place in the queue.
+        later: outcomes of all trials that joined the plan after the run had begun.
+        alpha: chance of an interval that ever misses.
+
+    >>> trials = [Trial(f"t{n}", f"t{n}", outcome=n % 2 == 0, place=n) for n in range(10)]
+    >>> conclude("r", TrialPlan(89, OrderKind.SHUFFLED), trials).passes
+    Passes(low=15, high=76, planned=89)
+    >>> conclude("r", TrialPlan(89, OrderKind.CHOSEN), trials).missing
+    <FinalMissing.ORDER_CHOSEN: 'order_chosen'>
+    """
+    ordered = in_order(run, trials)
+    missing = missing_before(plan, ordered)
+    if missing or plan.trials is None:
+        return Conclusion(None, missing)
+    passes = _passes(plan, plan.trials, ordered, later, alpha)
+    return Conclusion(None, FinalMissing.EMPTY) if passes.empty else Conclusion(passes, None)
+
+
+MOST_TRIALS = 100_000
+"""Trials of the largest plan with an interval. Factorials of more take too much memory: hard bounds stand."""
+
+
+def missing_before(plan: TrialPlan, ordered: Sequence[Trial]) -> FinalMissing | None:
+    """Why there can be no interval, before it is computed; None: there can.
+
+    Args:
+        plan: the first plan.
+        ordered: its trials, in the order of `in_order`.
+    """
+    missing = missing_in_plan(plan, len(ordered), placed=_placed(ordered))
+    if missing or plan.trials is None:
+        return missing
+    checked = _placed(ordered) and plan.trials <= MOST_TRIALS
+    if checked and (failed := _failed_check(plan, plan.trials, ordered)):
+        return failed
+    if all(trial.outcome is None for trial in ordered):
+        return FinalMissing.NOTHING_YET
+    return None
+
+
+def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissing | None:
+    """Why the plan alone leaves no interval; None: it may leave one.
+
+    Args:
+        plan: the first plan.
+        trials: so many of them have started, or have a result.
+        placed: all of these have a place in the order.
+    """
+    if not plan.trials:
+        return FinalMissing.NO_PLAN
+    if trials > plan.trials:
+        return FinalMissing.PLAN_EXCEEDED
+    if plan.kind is OrderKind.CHOSEN:
+        return FinalMissing.ORDER_CHOSEN
+    if not placed and not _only_concurrency(plan):
+        return FinalMissing.ORDER_UNKNOWN_IN_PART
+    if plan.places is not None and plan.places < plan.trials:
+        several = 2 * plan.places <= plan.trials
+        return FinalMissing.ATTEMPTS_TOGETHER if several else FinalMissing.ORDER_UNKNOWN_IN_PART
+    return None
+
+
+def _failed_check(plan: TrialPlan, planned: int, ordered: Sequence[Trial]) -> FinalMissing | None:
+    tasks = [trial.task for trial in ordered]
+    if attempts_together(tasks):
+        return FinalMissing.ATTEMPTS_TOGETHER
+    if len(ordered) == planned and follows_difficulty(tasks, plan.difficulty):
+        return FinalMissing.ORDER_FOLLOWS_DIFFICULTY
+    if follows_outcome(sequence(ordered, planned, plan.others), planned):
+        return FinalMissing.ORDER_FOLLOWS_OUTCOME
+    return None
+
+
+def _passes(
+    plan: TrialPlan, planned: int, ordered: Sequence[Trial], later: Sequence[Outcome], alpha: Fraction
+) -> Passes:
+    outcomes = [trial.outcome for trial in ordered]
+    passed, failed, stopped = (outcomes.count(outcome) for outcome in (True, False, None))
+    if planned > MOST_TRIALS:
+        return Passes(passed, planned - failed, planned).grown(later)
+    if _placed(ordered):
+        return final(sequence(ordered, planned, plan.others), planned, later, alpha)
+    return final_without_order(passed, failed, planned, plan.concurrency or 1, stopped, alpha).grown(later)
+
+
+def _placed(ordered: Sequence[Trial]) -> bool:
+    return all(trial.place is not None for trial in ordered)
+
+
+def _only_concurrency(plan: TrialPlan) -> bool:
+    return plan.kind is OrderKind.SHUFFLED and plan.concurrency is not None

@@ -1,0 +1,704 @@
+"""What two sets of trials at the same tasks say of each other: one pure function (inference 7).
+
+The worker, the readers, the page, the report and `streamer compare` all call `paired`. It needs to know of
+each task only how many trials of each side are in, how many passed, and how many are still unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, combinations
+from math import comb, isfinite
+from typing import NamedTuple, Protocol
+
+from streamer.statistics.ability import Clusters, Interval, mean_interval
+from streamer.statistics.exact import StatsError, quotient, sign_test
+from streamer.statistics.final import ALPHA, Outcome, Passes, at_prefixes, final_of_prefixes, prefixes
+
+# -----------------------------------------------------------------------------
+# Two agents on the same tasks: the final difference, and evidence at any look (inference 7).
+#
+# A pair is the same task and attempt on both sides. The pairs stand in the order of the side that began
+# later. An unknown pair counts in every way that is still possible.
+
+
+DIFFERENCE_PREFIXES = 16
+"""Prefixes that the final difference looks at: a margin has two sides, and each look is asked for twice."""
+
+
+class Pair(NamedTuple):
+    """The outcomes of both sides; None without a final value."""
+
+    ours: Outcome
+    theirs: Outcome
+
+    def won(self) -> Outcome:
+        """Whether only we passed; None while that is still possible.
+
+        >>> Pair(True, False).won(), Pair(True, None).won(), Pair(None, True).won()
+        (True, None, False)
+        """
+        if self.ours is False or self.theirs is True:
+            return False
+        return None if self.ours is None or self.theirs is None else True
+
+    def lost(self) -> Outcome:
+        """Whether only they passed; None while that is still possible."""
+        return Pair(self.theirs, self.ours).won()
+
+
+class Compared(Protocol):
+    """Both sides of a pair, or of a task."""
+
+    def won(self) -> Outcome: ...
+    def lost(self) -> Outcome: ...
+
+
+class Ends(NamedTuple):
+    """The lowest and the highest value that a number can still take, exact."""
+
+    low: Fraction
+    high: Fraction
+
+
+class FinalDifference(NamedTuple):
+    """Our final passes less theirs, over all planned pairs: from `low` to `high`.
+
+    Attributes:
+        low, high: whole pairs. `low > high` says that no difference is possible: the assumptions do not hold.
+        planned: pairs.
+    """
+
+    low: int
+    high: int
+    planned: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether no difference agrees with every prefix."""
+        return self.low > self.high
+
+    def ends(self) -> Ends:
+        """The same as differences of pass rates, exact; nothing lies between them if it is empty."""
+        return Ends(Fraction(self.low, self.planned), Fraction(self.high, self.planned))
+
+    def rates(self) -> tuple[float, float]:
+        """The same as differences of pass rates, -1 to 1."""
+        return quotient(self.low, self.planned), quotient(self.high, self.planned)
+
+
+def final_difference(
+    pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA, every: Sequence[Compared] = ()
+) -> FinalDifference:
+    """Which final differences are possible, however often you look.
+
+    Wins and losses each have the interval of section 5 at half of alpha.
+
+    Args:
+        pairs: in order; what is not listed is unknown.
+        planned: pairs, at least as many, and at least 1; otherwise StatsError.
+        every: all pairs, in any order, also those without a place in the order: the last prefix has them.
+
+    >>> pairs = [Pair(False, True), Pair(True, True), Pair(False, False)] * 10
+    >>> final_difference(pairs, planned=89), final_difference(pairs, planned=30)
+    (FinalDifference(low=-54, high=2, planned=89), FinalDifference(low=-10, high=-10, planned=30))
+    """
+    if planned < max(1, len(pairs)):
+        raise StatsError.unfit("final_difference", planned, f"a plan of at least {max(1, len(pairs))} pairs")
+    sizes = prefixes(planned, DIFFERENCE_PREFIXES)
+    won, lost = (
+        final_of_prefixes(planned, at_prefixes(one, sizes), alpha / 2)
+        for one in ([pair.won() for pair in pairs], [pair.lost() for pair in pairs])
+    )
+    hard_won, hard_lost = _hard_wins_and_losses(every, planned)
+    return difference_of(won.within(hard_won), lost.within(hard_lost))
+
+
+def hard_difference(pairs: Sequence[Compared], planned: int) -> FinalDifference:
+    """Which final differences the missing trials leave, with no assumption and in any order (inference 4).
+
+    >>> hard_difference([Pair(True, False), Pair(None, True), Pair(None, None)], planned=4)
+    FinalDifference(low=-2, high=3, planned=4)
+    """
+    return difference_of(*_hard_wins_and_losses(pairs, planned))
+
+
+def difference_of(won: Passes, lost: Passes) -> FinalDifference:
+    """The same of the final wins and losses that are possible, both of the same plan.
+
+    >>> difference_of(Passes(2, 7, 10), Passes(1, 3, 10))
+    FinalDifference(low=-1, high=6, planned=10)
+    """
+    planned = won.planned
+    if won.empty or lost.empty:
+        return FinalDifference(planned + 1, -planned - 1, planned)
+    return FinalDifference(won.low - lost.high, won.high - lost.low, planned)
+
+
+def _hard_wins_and_losses(pairs: Sequence[Compared], planned: int) -> tuple[Passes, Passes]:
+    won, lost = [pair.won() for pair in pairs], [pair.lost() for pair in pairs]
+    return (
+        Passes(won.count(True), planned - won.count(False), planned),
+        Passes(lost.count(True), planned - lost.count(False), planned),
+    )
+
+
+class GateVerdict(StrEnum):
+    """What a gate says. `undecided` at the end means that the evidence does not suffice either way."""
+
+    PASS = "pass"  # noqa: S105 (no password)
+    FAIL = "fail"
+    UNDECIDED = "undecided"
+
+
+def gate(difference: FinalDifference, margin: Fraction) -> GateVerdict:
+    """Whether this run ends at most `margin` (0 to 1, exact) behind. It judges this run, not the agent.
+
+    >>> differences = [FinalDifference(-2, 5, 100), FinalDifference(-9, -3, 100), FinalDifference(-9, 5, 100)]
+    >>> [str(gate(difference, Fraction("0.02"))) for difference in differences]
+    ['pass', 'fail', 'undecided']
+    """
+    return no_further_behind(difference.ends(), margin)
+
+
+def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
+    """Whether a number is at least `-margin`, wherever between its ends it lies.
+
+    >>> answers = [no_further_behind(Ends(Fraction(low, 100), Fraction(high, 100)), Fraction("0.02"))
+    ...     for low, high in ((-2, 5), (-9, -3), (-9, 5))]
+    >>> [str(answer) for answer in answers], str(no_further_behind(None, Fraction(0)))
+    (['pass', 'fail', 'undecided'], 'undecided')
+    """
+    if ends is None or ends.low > ends.high:
+        return GateVerdict.UNDECIDED
+    if ends.low >= -margin:
+        return GateVerdict.PASS
+    return GateVerdict.FAIL if ends.high < -margin else GateVerdict.UNDECIDED
+
+
+def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
+    """The evidence that we are worse: the largest e-value over the prefixes of the order.
+
+    On tasks where neither is favoured it ever reaches 1/alpha with probability alpha at most. Reject at
+    1/alpha for a direction that was fixed beforehand, and at 2/alpha if either may be claimed.
+
+    Args:
+        pairs: one for each task, in order. An unknown pair counts as a win as long as it can be one.
+        planned: tasks, at least as many.
+
+    >>> evidence_worse([Pair(False, True)] * 7, planned=50), evidence_worse([], planned=50)
+    (31.875, 1.0)
+    """
+    wins = list(accumulate((pair.won() is not False for pair in pairs), initial=0))
+    losses = list(accumulate((pair.lost() is True for pair in pairs), initial=0))
+    seen = (size for size in prefixes(planned) if size <= len(pairs))
+    return max((e_value(wins[size], losses[size]) for size in seen), default=1.0)
+
+
+@lru_cache(maxsize=1 << 14)
+def e_value(wins: int, losses: int) -> float:
+    """One-sided evidence that a coin which fell so often for and against us is against us.
+
+    The likelihood of chances from 1/2 to 1 against us, all equally likely beforehand, over the likelihood of
+    1/2. With n = wins + losses that is sum_{j <= losses} C(n+1, j) / ((n+1) C(n, losses)).
+
+    >>> e_value(10, 30), e_value(0, 8), e_value(0, 0)
+    (63.227923732015974, 56.77777777777778, 1.0)
+    """
+    tosses = wins + losses
+    below = sum(comb(tosses + 1, fell) for fell in range(losses + 1))
+    return quotient(below, (tosses + 1) * comb(tosses, losses))
+
+
+# -----------------------------------------------------------------------------
+# What two sets of trials at the same tasks say of each other: one pure function (inference 7).
+
+
+class Attempts(NamedTuple):
+    """One side's trials at one task.
+
+    Attributes:
+        known: trials with a final value.
+        passed: known trials that passed.
+        unknown: planned trials without a final value, for whatever reason (inference 3).
+    """
+
+    known: int
+    passed: int
+    unknown: int = 0
+
+    @property
+    def planned(self) -> int:
+        """All of them."""
+        return self.known + self.unknown
+
+
+class PairedTask(NamedTuple):
+    """The trials of both sides at the same task."""
+
+    ours: Attempts
+    theirs: Attempts
+
+    @property
+    def even(self) -> bool:
+        """Whether both sides plan as many trials of it."""
+        return self.ours.planned == self.theirs.planned
+
+    def won(self) -> bool | None:
+        """Whether we pass it more often in as many attempts; None while that is still open.
+
+        With unequal attempts one of two equal sides is favoured. At a pass rate of 20 % one trial of ours
+        beats five of theirs in 20 % of cases, and loses in 54 %. So neither side wins such a task: False.
+
+        >>> one = PairedTask(Attempts(1, 1), Attempts(1, 0))
+        >>> other = PairedTask(Attempts(1, 1), Attempts(0, 0, 1))
+        >>> one.won(), other.won()
+        (True, None)
+        """
+        ours, theirs = self
+        if not self.even or ours.passed + ours.unknown <= theirs.passed:
+            return False
+        return True if ours.passed > theirs.passed + theirs.unknown else None
+
+    def lost(self) -> bool | None:
+        """Whether they do."""
+        return PairedTask(self.theirs, self.ours).won()
+
+
+class Totals(NamedTuple):
+    """One side's values at one task: how many, at least one, and their sum."""
+
+    trials: int
+    total: Fraction
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Totals:
+        """The totals of some values, at least one; StatsError if one is not finite."""
+        if not all(map(isfinite, values)):
+            raise StatsError.unfit("mean_differences", list(values), "finite values")
+        return cls(len(values), sum(map(Fraction, values), Fraction()))
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What two sides say of each other, ours less theirs.
+
+    Attributes:
+        tasks: compared tasks.
+        ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
+        uneven: the other tasks, with unequal attempts. Neither e-value nor test uses them.
+        difference: of the pass rates over the tasks where both sides have results, -1 to 1; None: no such
+            task. Biased while trials are missing.
+        reachable: the lowest and the highest difference that the missing trials leave, with no assumption.
+        worse, better: e-values that we are worse, and better; valid whenever you look. An open task counts
+            for the other claim as long as it can. Of a plan whose order is known, the worker looks at
+            prefixes too and may know more.
+        ended: no trial is missing.
+        interval: of the difference on tasks like these; None before the end, or with fewer than two tasks.
+        p_value: of the exact two-sided sign test over the tasks with equal attempts; None before the end,
+            and without such a task.
+    """
+
+    tasks: int
+    ahead: int
+    behind: int
+    equal: int
+    open: int
+    uneven: int
+    difference: float | None
+    reachable: tuple[float, float] | None
+    worse: float
+    better: float
+    ended: bool
+    interval: Interval | None
+    p_value: float | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the tasks' signs and the mean point the same way: only then may anybody be called ahead."""
+        return (self.ahead - self.behind) * (self.difference or 0.0) > 0
+
+    @property
+    def certain(self) -> bool:
+        """Whether one side may be called ahead at the end: the sign test shows it, and the mean agrees."""
+        return self.p_value is not None and self.p_value <= ALPHA and self.agrees
+
+
+def paired(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
+    """Compare two sides over their common tasks.
+
+    Args:
+        pairs: one for each task.
+        alpha: 1 - level of the interval, exact.
+        complete: the pairs are all that is planned; if not, nothing has ended.
+
+    Both sides of three tasks, where the last one is still running on our side:
+
+    >>> done = [PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(1, 1), Attempts(1, 1))]
+    >>> running = paired([*done, PairedTask(Attempts(0, 0, 1), Attempts(1, 1))])
+    >>> running.ahead, running.equal, running.open, running.difference, running.ended, running.p_value
+    (1, 1, 1, 0.5, False, None)
+    >>> ended = paired([*done, PairedTask(Attempts(1, 0), Attempts(1, 1))])
+    >>> ended.difference, ended.p_value, ended.interval
+    (0.0, 1.0, Interval(low=-1.0, high=1.0))
+    """
+    even = [pair for pair in pairs if pair.even]
+    won, lost = [pair.won() for pair in even], [pair.lost() for pair in even]
+    ahead, behind = won.count(True), lost.count(True)
+    equal = sum(one is False and other is False for one, other in zip(won, lost, strict=True))
+    ended = complete and bool(pairs) and all(not a.unknown and not b.unknown for a, b in pairs)
+    clusters = rate_differences(pairs)
+    return Paired(
+        tasks=len(pairs),
+        ahead=ahead,
+        behind=behind,
+        equal=equal,
+        open=len(even) - ahead - behind - equal,
+        uneven=len(pairs) - len(even),
+        difference=clusters.mean(),
+        reachable=_reachable(pairs) if complete else None,
+        worse=e_value(ahead + won.count(None), behind),
+        better=e_value(behind + lost.count(None), ahead),
+        ended=ended,
+        interval=_within_one(mean_interval(clusters, alpha)) if ended else None,
+        p_value=sign_test(ahead, behind) if ended and even else None,
+    )
+
+
+def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
+    """The paired differences of pass rates, over the tasks where both sides have results."""
+    known = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
+    return _differences(
+        [(Totals(a.known, Fraction(a.passed)), Totals(b.known, Fraction(b.passed))) for a, b in known]
+    )
+
+
+def mean_differences(tasks: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Clusters:
+    """The paired differences of a metric, over the tasks where both sides have values.
+
+    Args:
+        tasks: for each task the values of both sides' trials, finite; StatsError otherwise.
+
+    >>> mean_differences([([0.5, 0.5], [0.25, 0.5]), ([1.0, 0.0], [0.0, 0.0]), ([1.0], [])]).mean()
+    0.3125
+    """
+    return _differences([(Totals.of(ours), Totals.of(theirs)) for ours, theirs in tasks if ours and theirs])
+
+
+def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
+    """By task; with unequal attempts each task is one difference of two means."""
+    if all(ours.trials == theirs.trials for ours, theirs in tasks):
+        return Clusters.of_sums((a.trials, a.total - b.total) for a, b in tasks)
+    return Clusters.of_sums((1, a.total / a.trials - b.total / b.trials) for a, b in tasks)
+
+
+def _reachable(pairs: Sequence[PairedTask]) -> tuple[float, float] | None:
+    """Both ends of the difference; None without tasks, or where a side plans no trial."""
+    sides = list(zip(*pairs, strict=True))
+    if not sides or not all(sum(one.planned for one in side) for side in sides):
+        return None
+    (low, high), (other_low, other_high) = map(_ends, sides)
+    return _rounded(low - other_high), _rounded(high - other_low)
+
+
+def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
+    """The lowest and the highest final pass rate (inference 4)."""
+    planned, passed = sum(one.planned for one in side), sum(one.passed for one in side)
+    unknown = sum(one.unknown for one in side)
+    return Fraction(passed, planned), Fraction(passed + unknown, planned)
+
+
+def _within_one(interval: Interval | None) -> Interval | None:
+    return interval and Interval(max(interval.low, -1.0), min(interval.high, 1.0))
+
+
+def _rounded(value: Fraction) -> float:
+    return quotient(value.numerator, value.denominator)
+
+
+# -----------------------------------------------------------------------------
+# The places that agents may truly have: all ranges hold together (inference 7).
+#
+# While a run goes on, they hold however often you look. At its end the sign test gives them again, at a
+# level of its own.
+#
+# How a pair becomes a place:
+#
+# 1. For each two agents, count the tasks that only one of them passed: the wins and the losses of the first.
+# 2. `least_losses` tells how many losses show, at some level, that the first agent is worse.
+# 3. `places` asks so for every two agents, in both directions, at the levels of Holm's method.
+#
+# Everything is exact: integers and fractions, no floats.
+
+
+Direction = tuple[str, str]
+"""Two agents: the first is worse than the second."""
+
+
+class ComparisonMissing(StrEnum):
+    """Why agents are not compared, or not ranked."""
+
+    NO_PLAN = "no_plan"
+    """The run did not say how many trials it plans, and it has not ended with all of them in."""
+    PLAN_EXCEEDED = "plan_exceeded"
+    """There are more trials than planned, and the run has not ended with all of them in."""
+    TOO_MANY_AGENTS = "too_many_agents"
+    """More than 60 agents."""
+    TOO_MANY_TRIALS = "too_many_trials"
+    """More trials than are compared once a second, or more tasks than are ranked."""
+
+
+class Place(NamedTuple):
+    """Where an agent may truly stand: from `best` to `worst`, 1 is the first place."""
+
+    best: int
+    worst: int
+
+
+def places(
+    agents: Iterable[str], shown: Callable[[Fraction], Collection[Direction]], alpha: Fraction = ALPHA
+) -> dict[str, Place]:
+    """The best and the worst place that each agent may truly have.
+
+    Holm's method over all m directed pairs: some are shown at alpha/m, then perhaps more at alpha/(m-1), and
+    so on, until no more are. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    An agent stands behind every agent that it is shown to be worse than. Two agents may be shown to be worse
+    than each other, at different looks. Neither then stands behind the other.
+
+    Args:
+        agents: all that are ranked.
+        shown: which directions are shown at a level; at a higher level at least the same ones.
+        alpha: chance that any range is ever wrong.
+
+    >>> p_values = {("c", "a"): 0.001, ("c", "b"): 0.002, ("b", "a"): 0.04}
+    >>> places("abc", lambda level: [pair for pair, p in p_values.items() if p <= level])
+    {'a': Place(best=1, worst=2), 'b': Place(best=1, worst=2), 'c': Place(best=3, worst=3)}
+    """
+    ranked = list(agents)
+    directions = len(ranked) * (len(ranked) - 1)
+    found: Collection[Direction] = ()
+    while len(found) < directions:
+        more = set(shown(alpha / (directions - len(found))))
+        if len(more) <= len(found):
+            break
+        found = more
+    certain = [(behind, ahead) for behind, ahead in found if (ahead, behind) not in found]
+    best = Counter(behind for behind, _ in certain)
+    worst = Counter(ahead for _, ahead in certain)
+    return {agent: Place(1 + best[agent], len(ranked) - worst[agent]) for agent in ranked}
+
+
+def places_at_end(
+    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]], alpha: Fraction = ALPHA
+) -> dict[str, Place]:
+    """The places of agents whose runs are over, by the one-sided sign test of every two.
+
+    A task goes to the agent that passes it more often in equal attempts (see `TaskPair.won`). Of each task
+    as many of the newest runs of both agents count as have equally many trials together. A task without such
+    runs says nothing of the two. Two agents without a common task are never told apart. It may be asked once.
+
+    Args:
+        tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
+            trials leave open counts against either claim, as long as it can.
+        alpha: chance that any range is wrong, at one look that was fixed beforehand.
+
+    >>> passed, failed = [Attempts(1, 1)], [Attempts(1, 0)]
+    >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
+    {'a': Place(best=1, worst=1), 'b': Place(best=2, worst=2)}
+    """
+    pools = {agent: {task: _pools(runs) for task, runs in held.items()} for agent, held in tasks.items()}
+    counts: dict[Direction, tuple[int, int]] = {}
+    for one, other in combinations(tasks, 2):
+        common = tasks[one].keys() & tasks[other].keys()
+        found = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
+        pairs = Counter(pair for pair in found if pair is not None)
+        counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
+        turned = Counter({PairedTask(pair.theirs, pair.ours): times for pair, times in pairs.items()})
+        counts[other, one] = _possible_wins(turned), _sure_losses(turned)
+    most = max((sum(found) for found in counts.values()), default=0)
+
+    def shown(level: Fraction) -> list[Direction]:
+        least = least_losses_at_end(most, level)
+        return [pair for pair, (wins, losses) in counts.items() if losses >= least[wins + losses]]
+
+    return places(tasks, shown, alpha)
+
+
+def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
+    """The trials of the newest run, of the newest two and so on, by how many they are."""
+    found, total = dict[int, Attempts](), Attempts(0, 0)
+    for run in runs:
+        total = Attempts(*map(sum, zip(total, run, strict=True)))
+        found[total.planned] = total
+    return found
+
+
+def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> PairedTask | None:
+    """The largest pools of both sides with equally many trials; None: there are none."""
+    planned = next((planned for planned in reversed(theirs) if planned in ours), None)
+    return None if planned is None else PairedTask(ours[planned], theirs[planned])
+
+
+def _possible_wins(pairs: Mapping[PairedTask, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.won() is not False)
+
+
+def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
+    return sum(times for pair, times in pairs.items() if pair.lost() is True)
+
+
+@lru_cache(maxsize=256)
+def least_losses(tasks: int, level: Fraction) -> tuple[int, ...]:
+    """From how many losses on the e-value of "we are worse" reaches 1/level, whenever you look.
+
+    Args:
+        tasks: the largest number of tasks that differ.
+        level: between 0 and 1, exact.
+
+    Returns:
+        For n = 0 to `tasks` differing tasks the least losses among them; n + 1: even n losses are too few.
+
+    Six losses in a row are too few, and seven suffice. With one win even eight are too few:
+
+    >>> least_losses(9, Fraction(1, 20))
+    (1, 2, 3, 4, 5, 6, 7, 7, 8, 9)
+    """
+    numerator, denominator = level.as_integer_ratio()
+    least = [1]  # without a task the e-value is 1
+    losses, ways, below = 1, 0, 2  # C(n, losses), and the sum of all C(n+1, j) up to j = losses
+    for n in range(1, tasks + 1):
+        ways = 1 if losses == n else ways * n // (n - losses)
+        below = 2 * below - ways
+        if numerator * below < denominator * (n + 1) * ways:  # the e-value of `comparisons.e_value`
+            below += ways * (n + 1) // (losses + 1)
+            ways = ways * (n - losses) // (losses + 1)
+            losses += 1
+        least.append(losses)
+    return tuple(least)
+
+
+@lru_cache(maxsize=256)
+def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
+    """The same of the one-sided sign test, which may be asked once, when all tasks are in.
+
+    Five losses in a row have p = 1/32. Of eight tasks seven losses have p = 9/256, and six have 37/256:
+
+    >>> least_losses_at_end(8, Fraction(1, 20))
+    (1, 2, 3, 4, 5, 5, 6, 7, 7)
+    """
+    numerator, denominator = level.as_integer_ratio()
+    least = [1]
+    losses, ways, above = 1, 0, 0  # C(n, losses), and the sum of all C(n, j) from j = losses on
+    for n in range(1, tasks + 1):
+        fewer = 1 if losses == n else ways * losses // (n - losses)  # C(n-1, losses-1)
+        above = 2 * above + fewer
+        ways += fewer
+        if denominator * above > numerator * 2**n:
+            above -= ways
+            ways = ways * (n - losses) // (losses + 1)
+            losses += 1
+        least.append(losses)
+    return tuple(least)
+
+
+# -----------------------------------------------------------------------------
+# What a gate says of each question, and of both parts together (inference 7).
+#
+# A gate asks whether one side ends, or is, at most a margin behind the other. All margins and levels are
+# exact.
+
+
+def ends_of(values: Clusters) -> Ends | None:
+    """The mean of differences that are all in: both ends are the same; None of nothing.
+
+    >>> ends_of(Clusters.of_sums([(1, -1.0), (1, 0.0)]))
+    Ends(low=Fraction(-1, 2), high=Fraction(-1, 2))
+    """
+    if not values.trials:
+        return None
+    mean = Fraction(values.total, values.trials * values.unit)
+    return Ends(mean, mean)
+
+
+def ends_by_task(tasks: Sequence[PairedTask]) -> Ends | None:
+    """The final difference of pass rates that the missing trials leave, with no assumption; None of nothing.
+
+    It is over all trials where each task has equal attempts on both sides; else each task counts once.
+
+    Args:
+        tasks: both sides of each task, with at least one trial each.
+
+    >>> one, other = PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(0, 0, 1), Attempts(1, 1))
+    >>> ends_by_task([one, other])
+    Ends(low=Fraction(0, 1), high=Fraction(1, 2))
+    """
+    lowest = [PairedTask(_finally(a, passed=False), _finally(b, passed=True)) for a, b in tasks]
+    highest = [PairedTask(_finally(a, passed=True), _finally(b, passed=False)) for a, b in tasks]
+    low, high = ends_of(rate_differences(lowest)), ends_of(rate_differences(highest))
+    return None if low is None or high is None else Ends(low.low, high.high)
+
+
+def _finally(side: Attempts, *, passed: bool) -> Attempts:
+    """The trials at a task if all missing ones end alike."""
+    return Attempts(side.planned, side.passed + (side.unknown if passed else 0))
+
+
+def ability(worse: float, interval: Interval | None, margin: Fraction, alpha: Fraction) -> GateVerdict:
+    """Whether the agent is at most `margin` worse on tasks like these.
+
+    Args:
+        worse: e-value that it is worse; it fails the gate at 1/alpha, whenever you look.
+        interval: of the paired differences, at the end; None before, and with fewer than two tasks.
+        margin: 0 or more.
+        alpha: 1 - level.
+
+    >>> shown = ability(31.9, None, Fraction("0.02"), Fraction("0.05"))
+    >>> close = ability(1.0, Interval(-0.01, 0.04), Fraction("0.02"), Fraction("0.05"))
+    >>> wide = ability(1.0, Interval(-0.09, 0.04), Fraction("0.02"), Fraction("0.05"))
+    >>> str(shown), str(close), str(wide)
+    ('fail', 'pass', 'undecided')
+    """
+    if Fraction(worse) >= 1 / alpha:
+        return GateVerdict.FAIL
+    passes = interval is not None and Fraction(interval.low) >= -margin
+    return GateVerdict.PASS if passes else GateVerdict.UNDECIDED
+
+
+def mean_ability(interval: Interval | None, margin: Fraction) -> GateVerdict:
+    """The same of a mean that has no e-value: the interval decides either way.
+
+    Args:
+        interval: of the paired differences, at the end, positive where we are better; None: none.
+        margin: 0 or more.
+
+    >>> str(mean_ability(Interval(-0.4, -0.1), Fraction(0))), str(mean_ability(None, Fraction(0)))
+    ('fail', 'undecided')
+    """
+    return no_further_behind(interval and Ends(*map(Fraction, interval)), margin)
+
+
+def reaches(ends: Ends, target: Fraction) -> GateVerdict:
+    """Whether the final pass rate reaches a target, by what is still possible (inference 4).
+
+    >>> reach = Ends(Fraction(2, 10), Fraction(6, 10))
+    >>> [str(reaches(reach, Fraction(tenths, 10))) for tenths in (2, 6, 7)]
+    ['pass', 'undecided', 'fail']
+    """
+    return no_further_behind(Ends(ends.low - target, ends.high - target), Fraction())
+
+
+def together(parts: Iterable[GateVerdict]) -> GateVerdict:
+    """One verdict of several: any failure fails it, and it passes where all parts pass.
+
+    >>> str(together([GateVerdict.PASS, GateVerdict.UNDECIDED]))
+    'undecided'
+    """
+    held = set(parts)
+    if GateVerdict.FAIL in held:
+        return GateVerdict.FAIL
+    return GateVerdict.PASS if held == {GateVerdict.PASS} else GateVerdict.UNDECIDED

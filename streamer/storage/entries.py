@@ -1,0 +1,552 @@
+"""Names of the Redis keys.
+
+>>> keys = Keys()
+>>> keys.agent_model("run/1", "pkg:Agent", "openai/gpt-5")
+'streamer:{run%2F1}:agent_model:pkg%3AAgent:openai%2Fgpt-5'
+>>> Keys("team-a").runs
+'team-a:streamer:runs'
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib.resources import files
+from itertools import count
+from math import inf
+from typing import Any, Protocol
+
+import orjson
+
+from streamer.folding.slots import (
+    COMPARISON,
+    GroupId,
+    InFlightChange,
+    RunUpdate,
+    SummaryChange,
+    TasksChange,
+    unpacked,
+)
+from streamer.schemas.base import encode_id
+from streamer.schemas.events import BOARD_METRICS, board_values, planned_means
+from streamer.schemas.wire import Version, is_older
+
+# -----------------------------------------------------------------------------
+# Names of the Redis keys.
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """All keys of one namespace ("" is the default one).
+
+    The namespace stands in front: `NAMESPACE:streamer:...`. No namespace holds a colon, so two namespaces
+    never share a key. All keys of a run carry the hash tag `{RUN}` and therefore lie in one cluster slot. Ids
+    are percent-encoded (`streamer.schemas.base.encode_id`).
+    """
+
+    namespace: str = ""
+
+    @property
+    def _root(self) -> str:
+        return f"{self.namespace}:streamer" if self.namespace else "streamer"
+
+    # Keys of one run
+
+    def of_run(self, run_id: str, suffix: str) -> str:
+        """Key of a run from its suffix, such as `run`, `tier:T0` or `versions`."""
+        return f"{self._root}:{{{encode_id(run_id)}}}:{suffix}"
+
+    def run(self, run_id: str) -> str:
+        """String: the run's summary."""
+        return self.of_run(run_id, "run")
+
+    def agent_model(self, run_id: str, agent: str, model: str) -> str:
+        """String: summary of an agent:model over the run."""
+        return self.of_run(run_id, GroupId(None, agent, model).redis_suffix)
+
+    def tier(self, run_id: str, tier: str) -> str:
+        """String: summary of a tier, pooled over the run's agents."""
+        return self.of_run(run_id, GroupId(tier).redis_suffix)
+
+    def tier_agent_model(self, run_id: str, tier: str, agent: str, model: str) -> str:
+        """String: summary of an agent:model within a tier."""
+        return self.of_run(run_id, GroupId(tier, agent, model).redis_suffix)
+
+    def board(self, run_id: str, metric: str) -> str:
+        """Sorted set: `AGENT:MODEL` by the metric, within the run."""
+        return self.of_run(run_id, f"board:{metric}")
+
+    def named_boards(self, run_id: str) -> str:
+        """Set: `metrics/NAME` of every named metric that has had a board within the run."""
+        return self.of_run(run_id, "named_boards")
+
+    def agent_models(self, run_id: str) -> str:
+        """Set: `AGENT:MODEL` of every agent:model that has a summary."""
+        return self.of_run(run_id, "agent_models")
+
+    def tiers(self, run_id: str) -> str:
+        """Set: `TIER` of every tier that has a summary."""
+        return self.of_run(run_id, "tiers")
+
+    def tier_agent_models(self, run_id: str, tier: str) -> str:
+        """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
+        return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
+
+    def in_flight(self, run_id: str) -> str:
+        """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
+        return self.of_run(run_id, "in_flight")
+
+    def comparisons(self, run_id: str) -> str:
+        """String: every two agents of the run compared, and their ranks."""
+        return self.of_run(run_id, COMPARISON.redis_suffix)
+
+    def tasks(self, run_id: str) -> str:
+        """Hash: `TASK`, or `TIER|SUBTEST|TASK`, to the JSON of {agent:model: [known, passed, unknown]}."""
+        return self.of_run(run_id, "tasks")
+
+    def history(self, run_id: str) -> str:
+        """Stream: one entry per emission, capped."""
+        return self.of_run(run_id, "history")
+
+    def versions(self, run_id: str) -> str:
+        """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
+        return self.of_run(run_id, "versions")
+
+    def writer(self, run_id: str) -> str:
+        """String: mark of the last write, by which a worker sees that another write came between."""
+        return self.of_run(run_id, "writer")
+
+    def notices(self, run_id: str) -> str:
+        """Hash: the notices that `streamer notify` sent for the run."""
+        return self.of_run(run_id, "notices")
+
+    # Keys across runs
+
+    @property
+    def runs(self) -> str:
+        """Sorted set: `RUN` by last event time, Unix seconds."""
+        return f"{self._root}:runs"
+
+    def benchmark_board(self, benchmark: str, metric: str) -> str:
+        """Sorted set: `RUN|AGENT:MODEL` by the metric, over all runs of a benchmark."""
+        return f"{self._root}:board:{encode_id(benchmark)}:{metric}"
+
+    def benchmark_named_boards(self, benchmark: str) -> str:
+        """Set: `metrics/NAME` of every named metric that has had a board over the runs of a benchmark."""
+        return f"{self._root}:named_boards:{encode_id(benchmark)}"
+
+    @property
+    def updates(self) -> str:
+        """Pub/sub channel: one message per emission."""
+        return f"{self._root}:updates"
+
+    @property
+    def all_notices(self) -> str:
+        """Hash: the notices that `streamer notify` sent for no single run."""
+        return f"{self._root}:notices"
+
+    @property
+    def workers(self) -> str:
+        """Hash: worker id to its last heartbeat."""
+        return f"{self._root}:workers"
+
+    @property
+    def stack_problem(self) -> str:
+        """String: why `streamer up` accepts no events, as long as it accepts none."""
+        return f"{self._root}:stack_problem"
+
+
+# -----------------------------------------------------------------------------
+# One key of one run, on its way to Redis.
+
+
+RUN_SUFFIX = "run"
+IN_FLIGHT = "in_flight"
+TASKS = "tasks"
+HASHES = (IN_FLIGHT, TASKS)
+"""Suffixes of the keys that are hashes; also in the Lua scripts."""
+COMPARISONS = COMPARISON.redis_suffix
+DELETED = "deleted"
+"""Field of a run's versions that names no key but says when the run was deleted; also in write_run.lua."""
+
+RUN_HEADLINE = {
+    "trials": ("trials",),
+    "accuracy": ("accuracy",),
+    "total_cost": ("total_cost",),
+    "provisional": ("provisional",),
+    "done": ("progress", "done"),
+    "planned": ("progress", "planned"),
+}
+GROUP_HEADLINE = {
+    "trials": ("trials",),
+    "accuracy": ("accuracy",),
+    "pass_rate": ("statistics", "pass_rate", "mean"),
+    "composite_score": ("statistics", "composite_score", "median"),
+    "grade": ("grade",),
+    "total_cost": ("total_cost",),
+    "cost_of_pass": ("cost_of_pass",),
+    "mean_speedup": ("formulacode", "mean_speedup"),
+    "agent_advantage": ("formulacode", "agent_advantage"),
+    "provisional": ("provisional",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """The value that one key should hold, from one version on.
+
+    Attributes:
+        run_id: the run, not encoded.
+        suffix: the key's suffix within the run: `run`, `agent_model:A:M`, `tier:T`, `tier:T:A:M`,
+            `comparisons`, `in_flight`, `tasks`.
+        version: (epoch, state_version).
+        value: the summary's bytes, or the JSON list of the fields and values of a hash. None: tombstone.
+        summary: what `value` parses to; None: tombstone, or no summary.
+        news: whether history and subscribers hear of it.
+    """
+
+    run_id: str
+    suffix: str
+    version: Version
+    value: bytes | None
+    summary: Mapping[str, Any] | None
+    news: bool
+
+    @property
+    def kind(self) -> str:
+        """`run`, `agent_model`, `tier`, `comparisons`, `in_flight` or `tasks`."""
+        return self.suffix.partition(":")[0]
+
+    @property
+    def group(self) -> str:
+        """The rest of the suffix: `A:M`, `T`, `T:A:M`, "" for the run."""
+        return self.suffix.partition(":")[2]
+
+    def script_arguments(self, keys: Keys) -> tuple[str, bytes, bytes]:
+        """The three arguments of write_run.lua: suffix, plan, value."""
+        plan: dict[str, Any] = {
+            "version": version_text(self.version),
+            "deleted": self.value is None,
+            "board": self.board(),
+        }
+        if self.news:
+            plan["history"] = self.history_fields()
+            plan["update"] = self._update(keys)
+        return self.suffix, orjson.dumps(plan), self.value or b""
+
+    def board(self) -> dict[str, str | bool]:
+        """METRIC to score as Redis reads it, False: not on the board; empty for all but agent:models."""
+        if self.kind != "agent_model" or self.summary is None:
+            return {}
+        values = board_values(self.summary).items()
+        return {metric: False if value is None else repr(value) for metric, value in values}
+
+    def history_fields(self) -> list[str]:
+        """Fields and values of the history entry; numbers that are unknown are left out."""
+        fields: dict[str, Any] = {"kind": self.kind, "group": self.group}
+        fields |= {"epoch": self.version[0], "state_version": self.version[1]}
+        if self.summary is None:
+            fields["deleted"] = True
+        else:
+            fields["last_event_at"] = self.summary["last_event_at"]
+            headline = RUN_HEADLINE if self.kind == RUN_SUFFIX else GROUP_HEADLINE
+            fields |= {name: _at(self.summary, path) for name, path in headline.items()}
+            if self.kind != RUN_SUFFIX:
+                fields |= planned_means(self.summary)
+        texts = {name: _text(value) for name, value in fields.items() if value is not None}
+        return [part for pair in texts.items() for part in pair]
+
+    def _update(self, keys: Keys) -> str:
+        """The message on the channel `streamer:updates`."""
+        message = {
+            "run": self.run_id,
+            "kind": self.kind,
+            "group": self.group,
+            "key": keys.of_run(self.run_id, self.suffix),
+            "deleted": self.value is None,
+            "epoch": self.version[0],
+            "state_version": self.version[1],
+        }
+        return orjson.dumps(message).decode()
+
+
+def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
+    """The Redis side of an update; the hashes come first. They and the comparison are never news."""
+    hashes = []
+    if update.in_flight is not None:
+        fields = {slot: trial.decode() for slot, trial in update.in_flight.trials.items()}
+        hashes.append(_hash(IN_FLIGHT, update.in_flight, fields))
+    if update.tasks is not None:
+        hashes.append(_hash(TASKS, update.tasks, unpacked(update.tasks.packed)))
+    told = ((change, news and change.group != COMPARISON) for change in update.summaries)
+    return [*hashes, *(entry_of(change, news=is_news) for change, is_news in told)]
+
+
+def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str, str]) -> KeyState:
+    """The Redis side of a hash; without fields a tombstone."""
+    return KeyState(
+        run_id=change.run_id,
+        suffix=suffix,
+        version=(change.epoch, change.state_version),
+        value=orjson.dumps([part for field in fields.items() for part in field]) if fields else None,
+        summary=None,
+        news=False,
+    )
+
+
+def entry_of(change: SummaryChange, *, news: bool) -> KeyState:
+    """The Redis side of a changed summary."""
+    return KeyState(
+        run_id=change.run_id,
+        suffix=change.group.redis_suffix,
+        version=(change.epoch, change.state_version),
+        value=change.value,
+        summary=change.summary,
+        news=news,
+    )
+
+
+def last_event_seconds(summary: Mapping[str, Any]) -> float:
+    """Unix seconds of the last event folded into the run; 0.0 where it is unknown."""
+    at = summary["last_event_at"]
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
+
+
+def version_text(version: Version) -> str:
+    """As in the versions hash: `epoch:state_version`."""
+    return f"{version[0]}:{version[1]}"
+
+
+def as_text(value: bytes | str) -> str:
+    """A name or value as text; Redis answers in bytes."""
+    return value if isinstance(value, str) else value.decode()
+
+
+def parse_version(text: bytes) -> Version:
+    """Inverse of :func:`version_text`."""
+    epoch, _, state_version = text.partition(b":")
+    return int(epoch), int(state_version)
+
+
+def _at(summary: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    found: Any = summary
+    for step in path:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+# -----------------------------------------------------------------------------
+# The content of one write of a run: the changes since the write before, or the run as a whole.
+#
+# Changes alone would tear a run that Redis has lost, or has from another worker: some keys new, others old or
+# missing. So each write leaves a mark, and Redis takes changes only behind the mark that they follow. Where
+# it refuses, the run is sent whole. Either way all keys of the run change in one step.
+
+
+class RunOwner(Protocol):
+    """The owner of runs, which knows their published values."""
+
+    def run_ids(self) -> Iterable[str]:
+        """Every run that is owned; may be iterated piecemeal while runs come and go."""
+
+    def standing(self, run_id: str) -> RunUpdate:
+        """All of a run as published, from one moment; without summaries for a run that is not owned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One script call.
+
+    Attributes:
+        run_id: the run, not encoded.
+        entries: what the call sends.
+        unsent: values of them that waited for Redis, or older ones that they replace.
+        follows: mark that Redis must hold; "": any.
+        mark: what it holds afterwards; "": none.
+        whole: keys of the run that `entries` does not name go.
+    """
+
+    run_id: str
+    entries: Sequence[KeyState]
+    unsent: Sequence[KeyState]
+    follows: str
+    mark: str
+    whole: bool
+
+
+class Writes:
+    """Makes the writes of one sink.
+
+    Args:
+        owner: tells runs as they stand; None: changes are sent as they come, without marks.
+    """
+
+    def __init__(self, owner: RunOwner | None) -> None:
+        self._owner = owner
+        self._name = uuid.uuid4().hex[:12]
+        self._numbers = count(1)
+        self._marks: dict[str, str] = {}
+
+    def changes(self, run_id: str, unsent: Sequence[KeyState]) -> Write | None:
+        """The write of the waiting values; a whole run where the write before is unknown.
+
+        None: the owner does not have the run any more; its new owner sends it.
+        """
+        if self._owner is None:
+            return Write(run_id, unsent, unsent, "", "", whole=False)
+        follows = self._marks.get(run_id)
+        if follows is None:
+            return self.whole(run_id, unsent)
+        return Write(run_id, unsent, unsent, follows, self._next_mark(), whole=False)
+
+    def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
+        """The write of a whole run as it stands, without history and news except the waiting ones."""
+        standing = self._owner.standing(run_id) if self._owner else None
+        if standing is None or not standing.summaries:
+            return None
+        entries = {entry.suffix: entry for entry in entries_of(standing, news=False)}
+        for entry in unsent:
+            other = entries.get(entry.suffix, entry)
+            newer = other if is_older(entry.version, other.version) else entry
+            entries[entry.suffix] = replace(newer, news=entry.news)
+        return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
+
+    def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
+        """Whole runs; those whose last event is older than `since` (Unix seconds) have expired."""
+        for run_id in run_ids:
+            write = self.whole(run_id)
+            if write is not None and (since is None or _last_event(write.entries) >= since):
+                yield write
+
+    def done(self, write: Write) -> None:
+        """Redis holds the mark of this write."""
+        if write.mark:
+            self._marks[write.run_id] = write.mark
+
+    def forget(self, run_id: str) -> None:
+        """Nothing is known of the last write of a run: the next one sends it whole."""
+        self._marks.pop(run_id, None)
+
+    def _next_mark(self) -> str:
+        return f"{self._name}:{next(self._numbers)}"
+
+
+def _last_event(entries: Iterable[KeyState]) -> float:
+    """Unix seconds of the last event of a run; infinity where it is unknown."""
+    return max((last_event_seconds(entry.summary) for entry in entries if entry.summary), default=inf) or inf
+
+
+# -----------------------------------------------------------------------------
+# The scripts that write one run and read one run, each in one step, and their arguments.
+
+
+SCRIPT = files("streamer.storage").joinpath("write_run.lua").read_text(encoding="utf-8")
+READ_SCRIPT = files("streamer.storage").joinpath("read_run.lua").read_text(encoding="utf-8")
+NOT_TAKEN = -1
+"""Redis does not hold the mark that changes follow: the run has to be sent whole."""
+
+HISTORY_LENGTH = 10_000
+"""Entries kept of a run's history, about."""
+
+
+class WriteRun:
+    """Builds the command that writes one run, guarded."""
+
+    def __init__(self, keys: Keys, expire_seconds: int | None) -> None:
+        self._keys = keys
+        options = {
+            "expire_seconds": expire_seconds or 0,
+            "history_length": HISTORY_LENGTH,
+            "channel": keys.updates,
+            "metrics": list(BOARD_METRICS),
+        }
+        self._options = orjson.dumps(options)
+
+    def command(self, write: Write) -> tuple[str | bytes | int, ...]:
+        """EVAL of the script; replies {refused entries, or NOT_TAKEN, and the benchmark before}."""
+        mode = "whole" if write.whole else "changes"
+        changes = [part for entry in write.entries for part in entry.script_arguments(self._keys)]
+        versions = self._keys.versions(write.run_id)
+        return ("EVAL", SCRIPT, 1, versions, self._options, write.follows, write.mark, mode, *changes)
+
+
+def read_run(
+    keys: Keys, run_id: str, kinds: Iterable[str], known: Mapping[str, str] | None = None
+) -> tuple[str | int, ...]:
+    """EVAL_RO of the script that reads a run from one moment; see read_run.lua for its reply.
+
+    Args:
+        kinds: `run`, `agent_model`, `tier`, `within` for the agent:models within tiers,
+            `comparisons`, `in_flight`, `tasks`.
+        known: version of each key suffix whose summary is wanted only in another version.
+    """
+    wanted = {"kinds": dict.fromkeys(kinds, True), "known": dict(known or {})}
+    return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(wanted).decode())
+
+
+# -----------------------------------------------------------------------------
+# The values that Redis does not have yet: the latest entry of each key.
+
+
+class Unsent:
+    """Latest entry per key, grouped by run, at most `limit` keys.
+
+    When it is full, the oldest key whose loss a reconcile mends goes first: summaries before tombstones.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._runs: dict[str, dict[str, KeyState]] = {}
+        self._count = 0
+        self.dropped = 0
+        """How many entries made room for others since the last reconcile."""
+        self.incomplete: set[str] = set()
+        """Runs of which some did."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, entry: KeyState) -> None:
+        """Remember an entry unless a newer one of its key is there; news stay news."""
+        keys = self._runs.setdefault(entry.run_id, {})
+        other = keys.get(entry.suffix)
+        if other is None:
+            self._make_room()
+            keys = self._runs.setdefault(entry.run_id, {})
+            self._count += 1
+            keys[entry.suffix] = entry
+        elif not is_older(entry.version, other.version):
+            keys[entry.suffix] = replace(entry, news=entry.news or other.news)
+
+    def discard(self, entry: KeyState) -> None:
+        """Forget an entry that was sent, unless another took its place meanwhile."""
+        keys = self._runs.get(entry.run_id, {})
+        if keys.get(entry.suffix) is entry:
+            del keys[entry.suffix]
+            self._count -= 1
+            if not keys:
+                del self._runs[entry.run_id]
+
+    def runs(self) -> list[str]:
+        """Runs of which something waits, in the order in which they came."""
+        return list(self._runs)
+
+    def of(self, run_id: str) -> list[KeyState]:
+        """The waiting entries of a run."""
+        return list(self._runs.get(run_id, {}).values())
+
+    def _make_room(self) -> None:
+        if self._count < self._limit:
+            return
+        oldest = next(iter(next(iter(self._runs.values())).values()))
+        entries = (entry for keys in self._runs.values() for entry in keys.values())
+        first = next((entry for entry in entries if entry.value is not None), oldest)
+        self.discard(first)
+        self.incomplete.add(first.run_id)
+        self.dropped += 1

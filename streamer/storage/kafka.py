@@ -1,0 +1,544 @@
+"""Clients of Kafka that write, and that administer. Readers are in `streamer.storage.log`.
+
+Names of the topics and of the workers' consumer group.
+
+>>> names = Names()
+>>> names.trial_events, names.group
+('trial-events', 'streamer')
+>>> Names("team-a").trial_events, Names("team-a").group
+('team-a.trial-events', 'team-a.streamer')
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.conn import create_conn
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    MessageSizeTooLargeError,
+    NodeNotReadyError,
+    RecordListTooLargeError,
+    SaslAuthenticationFailed,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+from aiokafka.errors import (
+    KafkaConnectionError as KafkaConnectionError,
+)
+from aiokafka.errors import (
+    KafkaError as KafkaError,
+)
+from aiokafka.errors import (
+    TopicAuthorizationFailedError as TopicAuthorizationFailedError,
+)
+from aiokafka.partitioner import murmur2
+
+from streamer.schemas.export import TOPICS
+from streamer.settings import Settings, mismatch
+
+# -----------------------------------------------------------------------------
+# Why a broker does not let us in: what aiokafka only logs, as an exception with a sentence for people.
+#
+# aiokafka takes a wrong password, an untrusted certificate and a broker that is away for the same: "Unable to
+# bootstrap". So after such a failure one more connection is made, whose failure is looked at.
+
+
+PROBE_MS = 10_000
+KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
+"""A request for the versions that a broker speaks (ApiVersions 0, without a client's name)."""
+
+_REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed)
+_OTHER_MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
+
+
+class BrokerRefuses(KafkaError):  # type: ignore[misc]
+    """A broker answers and does not let us in; trying again will not help."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@asynccontextmanager
+async def telling_refusals(settings: Settings) -> AsyncIterator[None]:
+    """Around the start of a client.
+
+    Raises:
+        BrokerRefuses: instead of KafkaConnectionError, if a broker is there and refuses; at once if it does
+            not speak TLS and we do.
+    """
+    if settings.security_protocol.endswith("SSL"):
+        await refuse_other_protocol(settings)  # a client would wait long for an answer in TLS
+    try:
+        yield
+    except KafkaConnectionError:
+        await refuse_other_protocol(settings)
+        for server in settings.bootstrap.split(","):
+            if reason := await _reason(settings, server.strip()):
+                raise BrokerRefuses(reason) from None
+        raise
+
+
+async def refuse_other_protocol(settings: Settings) -> None:
+    """Make sure that we and the brokers agree about TLS; one that is away is no error.
+
+    Raises:
+        BrokerRefuses: they do not.
+    """
+    tls = settings.security_protocol.endswith("SSL")
+    for server in settings.bootstrap.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if wrong := await asyncio.to_thread(mismatch, host, int(port), KAFKA_HELLO, tls=tls):
+            wanted = "PLAINTEXT or SASL_PLAINTEXT" if tls else "SSL or SASL_SSL"
+            raise BrokerRefuses(
+                f"Kafka at {server} {wrong}, and STREAMER_SECURITY_PROTOCOL is {settings.security_protocol}. "
+                f"Set it to {wanted}, or name another port with --bootstrap"
+            )
+
+
+async def _reason(settings: Settings, server: str) -> str | None:
+    """Why this server does not let us in; None if it does, or does not answer."""
+    host, _, port = server.rpartition(":")
+    options = {name: value for name, value in settings.kafka_options().items() if name != "bootstrap_servers"}
+    try:
+        connection = await create_conn(host, int(port), request_timeout_ms=PROBE_MS, **options)
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"Kafka at {server}: its certificate is not trusted: {error.verify_message.rstrip('.')}. "
+            "Name the CA that signed it with STREAMER_SSL_CAFILE, and in --bootstrap the host as it does"
+        )
+    except ssl.SSLError as error:
+        said = (error.reason or "TLS failed").replace("_", " ").lower()
+        return (
+            f"Kafka at {server}: no TLS connection ({said}). Check that this port speaks "
+            f"{settings.security_protocol}, and STREAMER_SSL_CERTFILE if it asks for a certificate"
+        )
+    except _REFUSED:
+        return (
+            f"Kafka at {server} refuses user {settings.sasl_username!r} by {settings.sasl_mechanism}: wrong "
+            "name or password. Check STREAMER_SASL_USERNAME and STREAMER_SASL_PASSWORD (or ..._PASSWORD_FILE)"
+        )
+    except _OTHER_MECHANISM:
+        return (
+            f"Kafka at {server} does not take {settings.sasl_mechanism} at this port. Check "
+            "STREAMER_SASL_MECHANISM and STREAMER_SECURITY_PROTOCOL"
+        )
+    except (KafkaError, OSError, TimeoutError):
+        return None
+    connection.close()
+    return None
+
+
+# -----------------------------------------------------------------------------
+# Sizes and times of everything that talks to Kafka, each with its unit and its reason.
+
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+"""Largest record batch on both sides of the wire: a state page with one 1 MiB event, and room."""
+
+FETCH_WAIT_MS = 500
+"""How long a broker may hold an empty fetch. Apache Kafka answers at once when data come."""
+
+SHORT_WAIT_MS = 20
+"""The same on the embedded broker: it holds an empty fetch for the whole time, whatever comes.
+
+This is the latency of its followers.
+"""
+
+END_WAIT_MS = 5
+"""The same for a reader that only asks where a partition ends, and reads up to there."""
+
+REQUEST_MS = 15_000
+"""How long a request of a reader or of an admin client may take, for a person who waits."""
+
+PATIENCE_SECONDS = 60.0
+"""A partition that gives nothing new for so long cannot be read."""
+
+
+# -----------------------------------------------------------------------------
+# Clients of Kafka that write, and that administer. Readers are in `streamer.storage.log`.
+
+
+KafkaProducer: TypeAlias = AIOKafkaProducer
+
+
+def producer(settings: Settings, **options: Any) -> KafkaProducer:
+    """A producer, not started, whose records count as written once all replicas have them.
+
+    Args:
+        settings: where the broker is, and as whom to connect.
+        options: further arguments of aiokafka's producer.
+    """
+    return AIOKafkaProducer(**settings.kafka_options(), acks="all", **options)
+
+
+@asynccontextmanager
+async def producing(settings: Settings) -> AsyncIterator[KafkaProducer]:
+    """A connected producer, for a few records.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    connected = producer(settings)
+    async with telling_refusals(settings):
+        await connected.start()
+    try:
+        yield connected
+    finally:
+        await connected.stop()
+
+
+@asynccontextmanager
+async def administering(
+    settings: Settings, request_ms: int = REQUEST_MS
+) -> AsyncIterator[AIOKafkaAdminClient]:
+    """A connected admin client.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    admin = AIOKafkaAdminClient(**settings.kafka_options(), request_timeout_ms=request_ms)
+    try:
+        async with telling_refusals(settings):
+            await admin.start()
+        yield admin
+    finally:
+        await admin.close()
+
+
+# -----------------------------------------------------------------------------
+# The errors between us and Kafka: aiokafka's that other modules handle, and ours.
+
+
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+"""How a broker refuses a record batch for its size: no connection will change that."""
+
+
+_AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
+
+
+def no_broker_at(bootstrap: str) -> str:
+    """What is said where a broker is away.
+
+    >>> no_broker_at("127.0.0.1:9092")
+    'no Kafka broker answers at 127.0.0.1:9092'
+    """
+    return f"no Kafka broker answers at {bootstrap}"
+
+
+def is_away(error: Exception) -> bool:
+    """Whether no broker answers, so that the same request may succeed later."""
+    return isinstance(error, _AWAY)
+
+
+def broker_problem(error: Exception, bootstrap: str) -> str:
+    """An error of aiokafka as a sentence for people, with what to do where no broker answers.
+
+    >>> broker_problem(KafkaConnectionError("Unable to bootstrap from [...]"), "127.0.0.1:9092")
+    'no Kafka broker answers at 127.0.0.1:9092. Start one (streamer up, or docker compose up)'
+    >>> broker_problem(TopicAuthorizationFailedError("t"), "127.0.0.1:9092")
+    'Kafka refused: [Error 29] TopicAuthorizationFailedError: t'
+    """
+    if is_away(error):
+        return f"{no_broker_at(bootstrap)}. Start one (streamer up, or docker compose up)"
+    return f"Kafka refused: {' '.join(str(error).split()) or type(error).__name__}"
+
+
+class TopicMissing(Exception):
+    """There is no such topic."""
+
+    def __init__(self, topic: str, bootstrap: str) -> None:
+        super().__init__(
+            f"topic {topic!r} does not exist on {bootstrap}. A worker creates the topics when it starts: "
+            "start one, or check --bootstrap and --namespace, and that your user may see it"
+        )
+
+
+class TopicUnreadable(TimeoutError):
+    """The broker stopped answering before the end of a partition."""
+
+    def __init__(self, places: Iterable[tuple[str, int]], seconds: float) -> None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(places):
+            by_topic.setdefault(topic, []).append(partition)
+        topics = "; ".join(f"topic {topic!r}: partitions {found}" for topic, found in by_topic.items())
+        super().__init__(
+            f"{topics}: nothing came for {seconds:.0f} seconds, before their end. Look at the broker, then "
+            "try again"
+        )
+
+
+# -----------------------------------------------------------------------------
+# Create topics, and wait until the brokers have heard of them.
+
+
+PROPAGATION_SECONDS = 30.0
+_NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno)
+
+
+async def create_topic(
+    admin: AIOKafkaAdminClient, topic: str, partitions: int, replication: int, config: Mapping[str, str]
+) -> None:
+    """Create a topic unless it exists: another worker may have been faster.
+
+    Raises:
+        KafkaError: the broker refused; the message names the topic.
+    """
+    new = NewTopic(topic, partitions, replication, topic_configs=dict(config))
+    response = await admin.create_topics([new])
+    for name, code, *reason in response.topic_errors:
+        if code not in (0, TopicAlreadyExistsError.errno):
+            raise for_code(code)(f"cannot create topic {name!r}: {reason[0] if reason else code}")
+
+
+async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
+    """Partitions of a topic; waits until the brokers have heard of one that was just created.
+
+    Raises:
+        KafkaError: the broker refused, or has not heard of it for 30 seconds; the message names the topic.
+    """
+    deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
+    while True:
+        [found] = await admin.describe_topics([topic])
+        code = found["error_code"]
+        if code == 0 and found["partitions"]:
+            return len(found["partitions"])
+        if code not in _NOT_YET or asyncio.get_running_loop().time() > deadline:
+            raise for_code(code)(f"cannot describe topic {topic!r}")
+        await asyncio.sleep(0.05)
+
+
+# -----------------------------------------------------------------------------
+# Names of the topics and of the workers' consumer group.
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names in Kafka of one namespace ("" is the default one).
+
+    The namespace stands in front: `NAMESPACE.topic`. No topic of ours holds a dot, so two namespaces never
+    share a name.
+    """
+
+    namespace: str = ""
+
+    def topic(self, name: str) -> str:
+        """Name of the topic `name` in this namespace."""
+        return f"{self.namespace}.{name}" if self.namespace else name
+
+    @property
+    def trial_events(self) -> str:
+        """The events of the harnesses; the log everything is rebuilt from (retention.ms=-1)."""
+        return self.topic("trial-events")
+
+    @property
+    def trial_rejections(self) -> str:
+        """Records that were not folded, with the reason."""
+        return self.topic("trial-rejections")
+
+    @property
+    def scored_trials(self) -> str:
+        """Each slot's winner, scored (compacted)."""
+        return self.topic("scored-trials")
+
+    @property
+    def grade_changes(self) -> str:
+        """News: grades that moved, trials that were re-scored."""
+        return self.topic("grade-changes")
+
+    @property
+    def agent_model_summaries(self) -> str:
+        """Summaries of agent:models (compacted); changelog of the table of that name."""
+        return self.topic("agent-model-summaries")
+
+    @property
+    def tier_summaries(self) -> str:
+        """Summaries of tiers, and of agent:models within them (compacted); changelog likewise."""
+        return self.topic("tier-summaries")
+
+    @property
+    def run_summaries(self) -> str:
+        """Summaries of runs (compacted); changelog likewise."""
+        return self.topic("run-summaries")
+
+    @property
+    def run_comparisons(self) -> str:
+        """Comparisons of a run's agents (compacted); changelog likewise."""
+        return self.topic("run-comparisons")
+
+    @property
+    def trials_changelog(self) -> str:
+        """State pages, the changelog of the table `trials` (compacted)."""
+        return self.topic("trials-changelog")
+
+    @property
+    def streamer_meta(self) -> str:
+        """The epoch, the name of the log and the current configuration (compacted)."""
+        return self.topic("streamer-meta")
+
+    @property
+    def group(self) -> str:
+        """Consumer group of the workers."""
+        return self.topic("streamer")
+
+
+# -----------------------------------------------------------------------------
+# Whether the event topic keeps its events without a time limit: all state can be rebuilt from them.
+
+
+FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+
+async def read_retention(settings: Settings) -> dict[str, str] | None:
+    """The settings of `FOR_EVER` that the event topic has otherwise; None: not allowed to know.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    if settings.embedded:
+        return {}
+    topic = Names(settings.namespace).trial_events
+    async with administering(settings) as admin:
+        [answer] = await admin.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(FOR_EVER, ""))]
+        )
+    [(error, _, _, _, rows)] = answer.resources
+    if error:
+        return None
+    found = {row[0]: row[1] for row in rows if row[0] in FOR_EVER}
+    return {name: value for name, value in found.items() if value != FOR_EVER[name]}
+
+
+def what_is_finite(topic: str, found: dict[str, str] | None) -> str | None:
+    """The problem with the settings that `read_retention` found, and what to do; None without a problem.
+
+    >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
+    topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
+    """
+    if not found:
+        return None
+    given = ", ".join(f"{name}={value}" for name, value in found.items())
+    wanted = ", ".join(f"{name}={FOR_EVER[name]}" for name in found)
+    return f"topic {topic!r} loses events: {given}. Set {wanted}: all is folded from it"
+
+
+# -----------------------------------------------------------------------------
+# How many partitions topics have, and what to do where our topics differ.
+#
+# A run lives in partition murmur2(run_id) mod N of every topic. So all topics of a deployment have the same
+# count, except `streamer-meta`, and workers may only work while they agree about it.
+
+
+SINGLE = "streamer-meta"
+"""The one topic that always has one partition."""
+
+
+async def read_partition_counts(settings: Settings) -> dict[str, int]:
+    """By full name, of all topics there are: asking for one by name may create it.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    async with administering(settings) as admin:
+        described = await admin.describe_topics()
+    return {topic["topic"]: len(topic["partitions"]) for topic in described}
+
+
+async def partitions_of(settings: Settings, topic: str) -> set[int]:
+    """Numbers of the partitions of one topic.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    counts = await read_partition_counts(settings)
+    if topic not in counts:
+        raise TopicMissing(topic, settings.bootstrap)
+    return set(range(counts[topic]))
+
+
+async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
+    """Give topics more partitions.
+
+    Args:
+        settings: where the broker is.
+        counts: by full name, how many each shall have.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    wanted = {topic: NewPartitions(count) for topic, count in counts.items()}
+    async with administering(settings) as admin:
+        response = await admin.create_partitions(wanted)
+    for topic, code, reason in response.topic_errors:
+        if code:
+            raise for_code(code)(f"cannot add partitions to topic {topic!r}: {reason or code}")
+
+
+def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
+    """The counts of our topics that exist, `streamer-meta` left out."""
+    wanted = [names.topic(topic.name) for topic in TOPICS if topic.name != SINGLE]
+    return {topic: counts[topic] for topic in wanted if topic in counts}
+
+
+def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
+    """The problem with the partition counts of our topics, and the one way out; None without a problem.
+
+    Args:
+        counts: of our topics, see `ours`.
+        configured: what the settings say; None: that is not asked.
+
+    >>> what_differs({"trial-events": 3, "run-summaries": 3}, 3)
+    >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
+    the topics have 3 partitions, the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
+    """
+    found = set(counts.values())
+    if len(found) > 1:
+        most = max(found)
+        grown = ", ".join(repr(topic) for topic, count in counts.items() if count == most)
+        others = ", ".join(map(str, sorted(found - {most})))
+        return (
+            f"{grown} has {most} partitions, other topics have {others}: partitions were added, and Kafka "
+            f"takes none away. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run `streamer "
+            "rebuild --switch`, which gives every topic as many and folds the log again; then start them"
+        )
+    if configured is not None and found - {configured}:
+        count = found.pop()
+        return (
+            f"the topics have {count} partitions, the settings say {configured}. "
+            f"Set STREAMER_PARTITIONS={count} everywhere"
+        )
+    return None
+
+
+# -----------------------------------------------------------------------------
+# Which partition of the event topic a run lives in.
+
+
+@lru_cache(maxsize=65_536)
+def partition_of(run_id: str, partitions: int) -> int:
+    """Partition of a run, as Java's default partitioner would choose for the key `run_id`.
+
+    >>> partition_of("run-1", 8)
+    5
+    """
+    return partition_of_key(run_id.encode("utf-8"), partitions)
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Partition of any key, likewise."""
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions

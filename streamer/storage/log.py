@@ -1,0 +1,667 @@
+"""The one loop that reads partitions: from an offset to another one, or on and on.
+
+The embedded broker answers ListOffsets(latest) with the base offset of the last record batch plus one, and
+readers that believe it stop short. The end in its fetch responses is right. So every end is learned from a
+fetch. It is the last stable offset: what a transaction may still abort is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import importlib
+import io
+import logging
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+import cramjam
+import orjson
+from aiokafka import AIOKafkaConsumer as AIOKafkaConsumer
+from aiokafka import TopicPartition
+from aiokafka.codec import snappy_decode
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record import default_records, legacy_records
+from aiokafka.structs import ConsumerRecord
+
+from streamer.schemas.base import decode_id, encode_id
+from streamer.schemas.wire import Reason, Unread
+from streamer.settings import Settings
+from streamer.storage.kafka import (
+    END_WAIT_MS,
+    FETCH_WAIT_MS,
+    MAX_MESSAGE_BYTES,
+    PATIENCE_SECONDS,
+    REQUEST_MS,
+    SHORT_WAIT_MS,
+    Names,
+    TopicUnreadable,
+    partition_of,
+    partitions_of,
+)
+
+# -----------------------------------------------------------------------------
+# Unpacking Kafka's record batches with a bound on what comes out.
+#
+# 1,000 MiB of zeros pack into less than a broker's limit. No size that a batch claims is trusted.
+
+
+MAX_UNPACKED_BYTES = 32 * 1024 * 1024
+"""Limit of one record batch. Producers make batches of 16 KB to 1 MB; an event has 1 MiB at most."""
+
+_FIRST_BUFFER_RATIO = 16
+_FIRST_BUFFER_BYTES = 64 * 1024
+
+
+class UnreadableBatch(Exception):
+    """A record batch that cannot be unpacked; the text says why."""
+
+
+class BatchTooLarge(UnreadableBatch):
+    """A record batch that unpacks to more than is allowed."""
+
+    def __init__(self) -> None:
+        super().__init__(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes, which are allowed")
+
+
+def _unpacked_gzip(payload: Any) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(payload)) as packed:
+            found = packed.read(MAX_UNPACKED_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableBatch(f"is damaged gzip: {error}") from error
+    if len(found) > MAX_UNPACKED_BYTES:
+        raise BatchTooLarge()
+    return found
+
+
+def _unpacked_snappy(payload: Any) -> bytes:
+    """Each block of snappy says how large it is, and is no larger."""
+    try:
+        sizes = _snappy_sizes(memoryview(payload))
+        if sum(sizes) > MAX_UNPACKED_BYTES:
+            raise BatchTooLarge()
+        return bytes(snappy_decode(payload))
+    except (cramjam.DecompressionError, ValueError, IndexError) as error:
+        raise UnreadableBatch(f"is damaged snappy: {error}") from error
+
+
+def _snappy_sizes(payload: memoryview) -> Iterator[int]:
+    """Unpacked sizes of the blocks: one, or several where the Java library framed them."""
+    if payload[:8].tobytes() != b"\x82SNAPPY\x00":
+        yield cramjam.snappy.decompress_raw_len(payload)
+        return
+    at = 16
+    while at < len(payload):
+        size = int.from_bytes(payload[at : at + 4], "big")
+        yield cramjam.snappy.decompress_raw_len(payload[at + 4 : at + 4 + size])
+        at += 4 + size
+
+
+def _unpacked_by(codec: Any) -> Callable[[Any], bytes]:
+    """For lz4 and zstd, which say nothing of sizes that one could trust: into buffers that grow."""
+
+    def unpacked(payload: Any) -> bytes:
+        size = min(max(_FIRST_BUFFER_RATIO * len(payload), _FIRST_BUFFER_BYTES), MAX_UNPACKED_BYTES)
+        while True:
+            buffer = bytearray(size)
+            try:
+                return bytes(memoryview(buffer)[: codec.decompress_into(payload, buffer)])
+            except cramjam.DecompressionError as error:
+                if "whole buffer" not in str(error):
+                    raise UnreadableBatch(f"is damaged: {error}") from error
+                if size == MAX_UNPACKED_BYTES:
+                    raise BatchTooLarge() from error
+            size = min(8 * size, MAX_UNPACKED_BYTES)
+
+    return unpacked
+
+
+UNPACKERS: dict[str, Callable[[Any], bytes]] = {
+    "gzip": _unpacked_gzip,
+    "snappy": _unpacked_snappy,
+    "lz4": _unpacked_by(cramjam.lz4),
+    "zstd": _unpacked_by(cramjam.zstd),
+}
+"""Kafka's codecs; each takes packed bytes and raises UnreadableBatch for what is damaged or too large."""
+
+
+# -----------------------------------------------------------------------------
+# The Kafka consumer that everything here reads with: what it unpacks and hands on has a bound.
+#
+# Producers pack records, and 1,000 MiB of zeros pack into less than a broker's limit. So this module changes
+# three things in aiokafka, for the whole process:
+#
+# - A record batch is unpacked up to :data:`MAX_UNPACKED_BYTES`. In the event topic, a batch that is larger,
+#   or that cannot be unpacked, becomes one record whose value is :class:`~streamer.schemas.wire.Unread`. The
+#   pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
+#   and the log says so. The next batch is read as ever.
+# - One call hands on at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
+#
+# Import `AIOKafkaConsumer` from here, never from aiokafka.
+
+
+MAX_HANDED_BYTES = 16 * 1024 * 1024
+"""Applies to the records of one partition that one call hands on, except the last of them."""
+
+_EVENTS = "trial-events"
+_logger = logging.getLogger(__name__)
+
+
+class _Batches:
+    """The batches of one fetch; remembers which one is being read."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+        self.has_next = records.has_next
+        self.current: Any = None
+
+    def next_batch(self) -> Any:
+        self.current = self._records.next_batch()
+        return self.current
+
+
+class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
+    """aiokafka's reading of a fetched partition, which goes on behind a batch that it cannot unpack."""
+
+    next_fetch_offset: int
+    _records: Any
+    _tp: Any
+
+    def _unpack_records(self) -> Iterator[Any]:
+        batches = self._records = _Batches(self._records)
+        while batches.has_next():
+            try:
+                yield from super()._unpack_records()
+            except UnreadableBatch as error:
+                yield from self._instead_of(batches.current, str(error))
+            except CorruptRecordException as error:
+                if "Invalid CRC" in str(error):  # damaged on its way: fetched again
+                    raise
+                yield from self._instead_of(batches.current, f"does not hold what it claims: {error}")
+
+    def _instead_of(self, batch: Any, why: str) -> Iterator[Any]:
+        """One record at the end of an unreadable batch, in the event topic."""
+        first, after = batch.base_offset, batch.next_offset
+        if after <= self.next_fetch_offset:
+            return
+        self.next_fetch_offset = after
+        message = (
+            f"The record batch at offsets {first} to {after - 1} of partition {self._tp.partition} {why}. "
+            "None of its records from there on was read. Send the events again, in smaller batches."
+        )
+        if not self._tp.topic.endswith(_EVENTS):
+            _logger.error("Topic %s: %s", self._tp.topic, message)
+            return
+        value = Unread(Reason("unreadable_batch", message))
+        yield ConsumerRecord(
+            self._tp.topic,
+            self._tp.partition,
+            after - 1,
+            getattr(batch, "max_timestamp", None) or -1,
+            0,
+            None,
+            value,
+            None,
+            -1,
+            0,
+            (),
+        )
+
+
+class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
+    """aiokafka's records of one partition, of which one call hands on a bounded number of bytes."""
+
+    _partition_records: Any
+
+    def getall(self, max_records: int | None = None) -> list[Any]:
+        if not self.check_assignment(self._topic_partition) or not self.has_more():
+            return []
+        found, size = [], 0
+        for record in self._partition_records:
+            found.append(record)
+            size += len(record.value or b"")
+            if size >= MAX_HANDED_BYTES or (max_records is not None and len(found) >= max_records):
+                self._update_position()
+                return found
+        self._update_position()
+        self._partition_records = None
+        return found
+
+
+def _install() -> None:
+    """Put the above in the places where aiokafka looks its own up."""
+    for batches in (default_records.DefaultRecordBatch, legacy_records.LegacyRecordBatch):
+        module = importlib.import_module(batches.__module__)
+        for name, decode in UNPACKERS.items():
+            if hasattr(module, f"{name}_decode"):
+                setattr(module, f"{name}_decode", decode)
+    fetcher.PartitionRecords = _PartitionRecords
+    fetcher.FetchResult = _FetchResult
+
+
+_install()
+
+
+# -----------------------------------------------------------------------------
+# The one loop that reads partitions: from an offset to another one, or on and on.
+
+
+LogRecord: TypeAlias = Any
+"""aiokafka's record: topic, partition, offset, timestamp (Unix ms), key, value (bytes or None), headers."""
+
+PartitionId: TypeAlias = tuple[str, int]
+"""Topic and partition. Named tuples of the two, such as Faust's TP, are equal to it."""
+
+
+def following_wait_ms(settings: Settings) -> int:
+    """How long the broker may hold an empty fetch of a reader that goes on without end."""
+    return SHORT_WAIT_MS if settings.embedded else FETCH_WAIT_MS
+
+
+def stable_end(consumer: AIOKafkaConsumer, place: PartitionId) -> int | None:
+    """The end that the last fetch saw, open transactions left out; None before a fetch."""
+    at = TopicPartition(*place)
+    stable: int | None = consumer.last_stable_offset(at)
+    end: int | None = consumer.highwater(at)
+    return end if stable is None or stable < 0 else stable
+
+
+class PartitionReader:
+    """Reads partitions, beside every consumer group. Use it as an async context manager.
+
+    Use one method at a time.
+
+    Args:
+        settings: where the broker is.
+        places: the partitions; they must exist.
+        wait_ms: how long the broker may hold a fetch that finds nothing.
+        group: a group whose committed offsets are asked for or set. The reader does not join it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        places: Iterable[PartitionId],
+        *,
+        wait_ms: int = END_WAIT_MS,
+        group: str | None = None,
+    ) -> None:
+        self._places = [TopicPartition(*place) for place in places]
+        self._wait_ms = wait_ms
+        self._consumer = AIOKafkaConsumer(
+            **settings.consumer_options(),
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=wait_ms,
+            max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
+            request_timeout_ms=REQUEST_MS,
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._consumer.start()
+            await asyncio.sleep(0)  # aiokafka cannot stop before its tasks have had a turn
+        except BaseException:
+            await self._consumer.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
+
+    async def beginnings(self) -> dict[PartitionId, int]:
+        """Offset of the first record that is still there, of each partition."""
+        return dict(await self._consumer.beginning_offsets(self._places))
+
+    async def ends(self, patience_seconds: float = PATIENCE_SECONDS) -> dict[PartitionId, int]:
+        """Where each partition ends now; what transactions hold open is left out. Ask before reading.
+
+        A reader that has fetched before may still have a fetch on its way, whose answer is older than this
+        question. So it waits for a second answer.
+
+        Raises:
+            TopicUnreadable: the broker answers no fetch for so long.
+            KafkaError: it cannot say, or refuses.
+        """
+        answers = 2 if self._consumer.assignment() else 1
+        reported: Mapping[PartitionId, int] = await self._consumer.end_offsets(self._places)
+        left, ends = self._assigned(reported), dict[PartitionId, int]()
+        heard = {place: {self._consumer.last_poll_timestamp(place)} for place in left}
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + patience_seconds
+        while left:
+            if clock() > deadline:
+                raise TopicUnreadable(left, patience_seconds)
+            await self._fetched(left)
+            for place in left:
+                heard[place].add(self._consumer.last_poll_timestamp(place))
+                end = stable_end(self._consumer, place)
+                if end is not None and len(heard[place]) > answers:
+                    ends[place] = end
+            left = self._without(left, ends)
+        return ends
+
+    async def read(
+        self,
+        start: Mapping[PartitionId, int],
+        stop: Mapping[PartitionId, int] | None,
+        *,
+        patience_seconds: float | None = PATIENCE_SECONDS,
+    ) -> AsyncIterator[list[LogRecord]]:
+        """Records with `start` <= offset < `stop`, in batches as fetched: each of one partition, not empty.
+
+        Records come in offset order within a partition.
+
+        Args:
+            start: first offset of each partition; the first that is there, where it is left out.
+            stop: offset after the last record; None: go on without end.
+            patience_seconds: give up after so long without news; None: wait, however long.
+
+        Raises:
+            TopicUnreadable: nothing new came for `patience_seconds`, before the end.
+            KafkaError: the broker cannot be reached, or refuses.
+        """
+        begin = start if len(start) == len(self._places) else {**await self.beginnings(), **start}
+        left = self._assigned(begin)
+        if stop is not None:
+            left = self._without(left, {at for at in left if begin[at] >= stop[at]})
+        clock = asyncio.get_running_loop().time
+        heard = clock()
+        while left:
+            for place, records in (await self._fetched(left)).items():
+                heard = clock()
+                if wanted := [r for r in records if stop is None or r.offset < stop[place]]:
+                    yield wanted
+            if stop is None:
+                continue
+            ended = {at for at in left if await self._position(at) >= stop[at]}
+            heard = clock() if ended else heard
+            left = self._without(left, ended)
+            if left and patience_seconds is not None and clock() - heard > patience_seconds:
+                raise TopicUnreadable(left, patience_seconds)
+
+    async def committed(self) -> dict[PartitionId, int | None]:
+        """Offset up to which the group is done with each partition; None where it never said."""
+        return {place: await self._consumer.committed(place) for place in self._places}
+
+    async def commit(self, offset: int) -> None:
+        """Set the group's offset of every partition. The group must be empty."""
+        self._assigned(dict.fromkeys(self._places, offset))
+        await self._consumer.commit(dict.fromkeys(self._places, offset))
+
+    def _assigned(self, start: Mapping[PartitionId, int]) -> set[TopicPartition]:
+        """All partitions, fetched from `start` on.
+
+        They are assigned once, each with its offset at once, and sought from then on. While aiokafka looks
+        for an offset, or gives up the fetches of an earlier assignment, a stop is lost and never ends.
+        """
+        if not self._consumer.assignment():
+            self._consumer.assign(self._places)
+        self._consumer.resume(*self._places)
+        for place in self._places:
+            self._consumer.seek(place, start[place])
+        return set(self._places)
+
+    async def _fetched(self, left: Collection[TopicPartition]) -> dict[TopicPartition, list[LogRecord]]:
+        found: dict[TopicPartition, list[LogRecord]] = await self._consumer.getmany(
+            *left, timeout_ms=self._wait_ms
+        )
+        return found
+
+    async def _position(self, place: TopicPartition) -> int:
+        """Offset that is read next; -1 before the first fetch: to ask then would wait."""
+        if stable_end(self._consumer, place) is None:
+            return -1
+        return int(await self._consumer.position(place))
+
+    def _without(self, left: set[TopicPartition], done: Iterable[PartitionId]) -> set[TopicPartition]:
+        """The others; what is done is not fetched any more."""
+        ended = left.intersection(done)
+        if ended:
+            self._consumer.pause(*ended)
+        return left - ended
+
+
+# -----------------------------------------------------------------------------
+# Read a topic from its beginning to where it ends now, without a consumer group.
+
+
+def read_topic(
+    settings: Settings, topic: str, partitions: Collection[int] | None = None, *, run_id: str | None = None
+) -> Iterator[LogRecord]:
+    """Every record of a topic up to its present end; in offset order within a partition.
+
+    Args:
+        settings: where the broker is.
+        topic: full name, namespace included (`streamer.storage.kafka.Names`).
+        partitions: only these; all if None.
+        run_id: only the partition that this run lives in.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        TopicUnreadable: the broker fell silent before the end.
+        KafkaError: the broker cannot be reached, or refuses.
+    """
+    batches = read_batches(settings, topic, partitions, run_id=run_id)
+
+    async def following() -> list[LogRecord]:
+        return await anext(batches, [])
+
+    with asyncio.Runner() as runner:
+        try:
+            while batch := runner.run(following()):
+                yield from batch
+        finally:
+            runner.run(batches.aclose())  # type: ignore[attr-defined]
+
+
+async def read_batches(
+    settings: Settings,
+    topic: str,
+    partitions: Collection[int] | None = None,
+    *,
+    run_id: str | None = None,
+    start: int = 0,
+) -> AsyncIterator[list[LogRecord]]:
+    """As :func:`read_topic`, in batches as fetched, none of them empty.
+
+    Args:
+        partitions: only these; all if None.
+        start: from this offset on.
+    """
+    numbers = await partitions_of(settings, topic)
+    wanted = numbers if partitions is None else numbers & set(partitions)
+    if run_id is not None:
+        wanted &= {partition_of(run_id, len(numbers))}
+    places = [(topic, number) for number in wanted]
+    async with PartitionReader(settings, places) as reader:
+        ends = await reader.ends()
+        async for batch in reader.read(dict.fromkeys(places, start) if start else {}, ends):
+            yield batch
+
+
+async def read_partition(settings: Settings, place: PartitionId) -> list[LogRecord]:
+    """All records of one partition that exists, up to its present end; for small topics."""
+    async with PartitionReader(settings, [place]) as reader:
+        ends = await reader.ends()
+        return [record async for batch in reader.read({}, ends) for record in batch]
+
+
+async def records_between(
+    settings: Settings, place: PartitionId, start: int | None, stop: int
+) -> AsyncGenerator[list[LogRecord]]:
+    """Batches of the records with `start` <= offset < `stop`; `start` None: the first one.
+
+    Waits for a broker that is away, however long.
+
+    Raises:
+        KafkaError: the broker refuses.
+    """
+    async with PartitionReader(settings, [place]) as reader:
+        begin = {} if start is None else {place: start}
+        async for batch in reader.read(begin, {place: stop}, patience_seconds=None):
+            yield batch
+
+
+async def beginning_of(settings: Settings, topic: str, run_id: str) -> int:
+    """Offset of the first record that is still there, in the partition that a run lives in.
+
+    Raises:
+        TopicMissing: there is no such topic.
+        KafkaError: the broker cannot be reached, or refuses.
+    """
+    beginnings = await beginnings_of(settings, topic)
+    return beginnings[partition_of(run_id, len(beginnings))]
+
+
+async def beginnings_of(settings: Settings, topic: str) -> dict[int, int]:
+    """Offset of the first record that is still there, by partition; raises as :func:`beginning_of`."""
+    places = [(topic, number) for number in sorted(await partitions_of(settings, topic))]
+    async with PartitionReader(settings, places) as reader:
+        return {number: offset for (_, number), offset in (await reader.beginnings()).items()}
+
+
+async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[PartitionId, int]:
+    """Where partitions end now; see :meth:`PartitionReader.ends`."""
+    if not places:
+        return {}
+    async with PartitionReader(settings, places) as reader:
+        return await reader.ends()
+
+
+# -----------------------------------------------------------------------------
+# The records of the changelog of state pages besides pages: runs set apart, and runs to fold again.
+#
+# Under `/quarantined/RUN`, written by the worker: why the run is set apart. Under `/repair/RUN`, written by
+# an operator's command: the name of a request to fold the run again. The worker takes both away when the run
+# is in good order.
+
+
+BY_DELETION = "deleted"
+"""Name of the request to fold a run again that a deletion makes."""
+
+_QUARANTINED, _REPAIR = "/quarantined/", "/repair/"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Why a run is set apart.
+
+    Attributes:
+        reason: what went wrong.
+        at: offset of the last event that the run had seen.
+        deleted_to: greatest revision of a deletion that came since; None: no deletion came.
+
+    >>> known = Quarantine("OverflowError: too large", at=7)
+    >>> Quarantine.read(known.deleted(5).deleted(3).value()).deleted_to
+    5
+    """
+
+    reason: str
+    at: int
+    deleted_to: int | None = None
+
+    @classmethod
+    def read(cls, value: bytes) -> Quarantine:
+        """From the record's value."""
+        told = orjson.loads(value)
+        return cls(told["reason"], told["at"], told["deleted_to"])
+
+    def value(self) -> bytes:
+        """The record's value."""
+        return orjson.dumps({"reason": self.reason, "at": self.at, "deleted_to": self.deleted_to})
+
+    def deleted(self, revision: int) -> Quarantine:
+        """The same after a deletion: the run is to be folded again without what that took."""
+        known = revision if self.deleted_to is None else max(revision, self.deleted_to)
+        return replace(self, deleted_to=known)
+
+
+def quarantine_key(run_id: str) -> str:
+    """Key of the record of a run that is set apart.
+
+    >>> quarantine_key("a/b"), quarantined_run(quarantine_key("a/b")), quarantined_run("a/w/1")
+    ('/quarantined/a%2Fb', 'a/b', None)
+    """
+    return f"{_QUARANTINED}{encode_id(run_id)}"
+
+
+def quarantined_run(key: str) -> str | None:
+    """The run of such a key; None for every other key."""
+    return decode_id(key.removeprefix(_QUARANTINED)) if key.startswith(_QUARANTINED) else None
+
+
+def repair_key(run_id: str) -> str:
+    """Key of a request to fold a run again; its value is the request's name.
+
+    >>> repair_key("a/b"), run_to_repair(repair_key("a/b")), run_to_repair("a/w/1")
+    ('/repair/a%2Fb', 'a/b', None)
+    """
+    return f"{_REPAIR}{encode_id(run_id)}"
+
+
+def run_to_repair(key: str) -> str | None:
+    """The run of such a key; None for every other key."""
+    return decode_id(key.removeprefix(_REPAIR)) if key.startswith(_REPAIR) else None
+
+
+# -----------------------------------------------------------------------------
+# The content of the compacted topic `streamer-meta`: the epoch, the name of the log, the configuration.
+#
+# The epoch is an increasing integer that every summary carries. A rebuild from the log, or a new event topic,
+# starts the next one: its offsets start again, and its summaries must still count as newer.
+
+
+FIRST_EPOCH = 1
+EPOCH_KEY = b"epoch"
+LOG_KEY = b"log"
+"""The name under which workers keep rows of this deployment on local disk; another one makes those void."""
+
+CONFIGURATION_KEY = b"made_with"
+"""Its value is the fingerprint of the configuration that is current: only workers that have it publish."""
+
+
+async def meta_records(settings: Settings) -> list[Any]:
+    """All records of the topic."""
+    return await read_partition(settings, (Names(settings.namespace).streamer_meta, 0))
+
+
+def epoch_value(epoch: int) -> bytes:
+    """The value of the record that makes `epoch` the current one.
+
+    >>> epoch_value(3)
+    b'{"epoch":3}'
+    """
+    return orjson.dumps({"epoch": epoch})
+
+
+def greatest_epoch(records: Iterable[Any]) -> int:
+    """The current epoch by the records of the topic (anything with key and value); 1 if none says one.
+
+    >>> from types import SimpleNamespace as Record
+    >>> greatest_epoch([Record(key=EPOCH_KEY, value=epoch_value(n)) for n in (2, 3, 2)]), greatest_epoch([])
+    (3, 1)
+    """
+    values = (record.value for record in records if record.key == EPOCH_KEY and record.value)
+    return max((int(orjson.loads(value)["epoch"]) for value in values), default=FIRST_EPOCH)
+
+
+def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
+    """The setting if there is one, else the current epoch by the records."""
+    return settings.epoch if settings.epoch is not None else greatest_epoch(records)
+
+
+def current_configuration(records: Iterable[Any]) -> str | None:
+    """Fingerprint of the current configuration by the records of the topic; None if the topic has none.
+
+    >>> from types import SimpleNamespace as Record
+    >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])
+    '9a01'
+    """
+    values = [record.value for record in records if record.key == CONFIGURATION_KEY and record.value]
+    return values[-1].decode("utf-8", "replace") if values else None

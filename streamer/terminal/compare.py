@@ -1,0 +1,621 @@
+"""`streamer compare`: two runs or two agents, task by task, with a verdict for CI."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from streamer.client.folded import FollowedRuns
+from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.state import RunState
+from streamer.schemas.base import METRIC_NAME
+from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
+from streamer.schemas.summaries import AgentModelSummary
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.statistics.pairs import GateVerdict
+from streamer.terminal import (
+    FOUND_WRONG,
+    UNVERIFIABLE,
+    explain,
+    print_json,
+    print_line,
+    say,
+    silence_stdout,
+    write,
+)
+from streamer.terminal.boards import print_board
+from streamer.terminal.options import (
+    FiniteRange,
+    json_option,
+    open_records,
+    price_table,
+    report_rejected,
+    wide_option,
+    with_settings,
+)
+from streamer.views.compare import (
+    COMPARED_METRICS,
+    ComparedSide,
+    column_of,
+    compare_sides,
+    comparison_document,
+    interval_of,
+    moved,
+    worse_by,
+)
+from streamer.views.gate import (
+    GATED,
+    Entrant,
+    GateResult,
+    NoSuchSide,
+    Question,
+    Terms,
+    counts,
+    entrant,
+    judge,
+    not_common,
+    possible_runs,
+    saved_line,
+    verdict_line,
+    with_order,
+)
+from streamer.views.models import Comparison
+from streamer.views.tables import Document
+from streamer.web.pages import one_file
+from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, rows_of
+
+# -----------------------------------------------------------------------------
+# `streamer compare`: two runs or two agents, task by task, with a verdict for CI.
+
+
+SHOWN = 20
+
+FORMATS = ("text", "json", "md", "html")
+
+
+def _compared_metric(_: click.Context, __: click.Parameter, value: str) -> str:
+    if value not in COMPARED_METRICS and not (value.startswith(NAMED) and can_have_board(value)):
+        raise click.BadParameter(f"{value!r} is none of {', '.join(COMPARED_METRICS)}, and no {NAMED}NAME")
+    return value
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--a-agent", metavar="A:M", help="Only this agent:model of A; all but baselines if not given.")
+@click.option("--b-agent", metavar="A:M", help="Only this agent:model of B.")
+@click.option(
+    "--files", is_flag=True, help="A and B are files of events, which are folded; no server is asked."
+)
+@click.option("--a-run", metavar="RUN", help="With --files: which run of A, if it holds several.")
+@click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
+@click.option(
+    "--metric",
+    callback=_compared_metric,
+    default="pass_rate",
+    show_default=True,
+    metavar="METRIC",
+    help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one.",
+)
+@click.option(
+    "--tolerance",
+    type=FiniteRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="B may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
+)
+@click.option(
+    "--significance",
+    type=FiniteRange(0, 1, min_open=True),
+    metavar="P",
+    help="B counts as worse only if the exact sign test says so, too: p <= P.",
+)
+@click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
+@click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
+)
+@json_option
+@wide_option
+@with_settings
+def compare_command(
+    a: str,
+    b: str,
+    a_agent: str | None,
+    b_agent: str | None,
+    files: bool,
+    a_run: str | None,
+    b_run: str | None,
+    metric: str,
+    tolerance: float,
+    significance: float | None,
+    limit: int,
+    chosen: str | None,
+    out: Path | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Compare run B with run A on the tasks that both have done, each task once.
+
+    Two agents of one run: streamer compare RUN RUN --a-agent A:M --b-agent A:M.
+
+    Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
+    --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
+    metric, or none that --significance could test. 3 also: no such run or agent, no server that answers, or
+    a file that cannot be read or written.
+    """
+    if (a_run or b_run) and not files:
+        raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
+    form = "json" if as_json else chosen or _format_of(out)
+    if out is not None and out.suffix and not (as_json or chosen) and _ending(out) not in FORMATS:
+        raise click.UsageError(
+            f"{out.suffix} is no format of a comparison: end --out in md, html or json, or give --format"
+        )
+    if form == "text" and out is not None:
+        raise click.UsageError("text is for the terminal: with --out choose md, html or json")
+    try:
+        first, second = _both(a, b, (a_run, b_run), files, settings)
+        found = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
+        found = with_order(found, first.folded, second.folded)
+        _write(found, form, out)
+    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        if not files and any(map(_is_file, (a, b))):
+            text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
+        if isinstance(error, NoSuchRun) and error.known and files:
+            text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
+        say(f"streamer: {text}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+    raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
+
+
+def _is_file(name: str) -> bool:
+    """False also for a run's id that no file can have, because it is too long."""
+    with suppress(OSError):
+        return Path(name).is_file()
+    return False
+
+
+def _format_of(out: Path | None) -> str:
+    if out is None:
+        return "text"
+    return _ending(out) if _ending(out) in FORMATS else "md"
+
+
+def _ending(out: Path) -> str:
+    return out.suffix.lower().removeprefix(".")
+
+
+def _side(data: RunData, agent_model: str | None) -> ComparedSide:
+    assert data.compared is not None, "a run that was read or folded has its tasks"
+    agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
+    return ComparedSide(data.compared, agents, agent_model, rows_of(data, agent_model))
+
+
+def _both(
+    a: str, b: str, runs: tuple[str | None, str | None], files: bool, settings: Settings
+) -> tuple[RunData, RunData]:
+    """The sources of both sides; a source that both use is read once."""
+    if not files:
+        now = datetime.now(UTC)
+        first = from_stack(settings, a, now)
+        return first, first if a == b else from_stack(settings, b, now)
+    first = _folded(a, runs[0], settings)
+    return first, first if (a, runs[0]) == (b, runs[1]) else _folded(b, runs[1], settings)
+
+
+def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
+    file = Path(name)
+    if not _is_file(name):
+        raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
+    with open_records(file) as records:
+        data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
+    for one in rejected:
+        report_rejected(one)
+    return data
+
+
+def _verdict(found: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
+    """Say which side is worse, on stderr; the exit code."""
+    difference = found.differences.get(metric)
+    worse = None if difference is None else worse_by(difference)
+    if difference is None or worse is None:
+        say(f"cannot be compared: there is no task where both sides know {metric}")
+        return UNVERIFIABLE
+    column = column_of(metric, difference)
+    by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
+    p = difference.p_value
+    tested = "no p: no task that differs has equal attempts" if p is None else f"p = {p:.3g}"
+    told = f"{metric} of B minus that of A: {by}, {tested}"
+    if worse <= tolerance:
+        say(f"B is not worse than A: {told}")
+        return 0
+    if significance is not None and p is None:
+        say(f"cannot be tested: B is worse than A, but whether significantly is not known: {told}")
+        return UNVERIFIABLE
+    if significance is not None and p is not None and p > significance:
+        say(f"B is worse than A, but not significantly: {told}")
+        return 0
+    say(f"B is worse than A: {told}")
+    return FOUND_WRONG
+
+
+def _write(found: Comparison, form: str, out: Path | None) -> None:
+    document = comparison_document(found)
+    if form == "text":
+        _print_comparison(document)
+    elif form == "html":
+        write(one_file(document), out)
+    elif form == "md":
+        write(document_as_markdown(document), out)
+    else:
+        content = canonical_json(found.model_dump(mode="json", by_alias=True))
+        print_json(content) if out is None else write(content + b"\n", out)
+
+
+def _print_comparison(document: Document) -> None:
+    for line in (*document.facts, *document.lines):
+        print_line(line)
+    print_line()
+    print_board(*document.tables)
+
+
+# -----------------------------------------------------------------------------
+# Both sides of `streamer gate`: files are folded once, runs are followed in the event log.
+
+
+LOOK_SECONDS = 1.0
+"""At most one line a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One side as it was given.
+
+    Attributes:
+        source: the whole text.
+        text: what names the run and the agent.
+        held: the runs of its file; None: it is a run of the event log.
+    """
+
+    source: str
+    text: str
+    held: dict[str, RunState] | None = field(default=None, repr=False)
+
+
+class Gate:
+    """A gate that looks at both sides until it knows.
+
+    Args:
+        candidate, against: as `streamer gate` takes them; `against` None: only the target is judged.
+        terms: what is asked.
+        settings: where the broker is; not asked if both sides are files.
+        prices: price table (R2).
+
+    Raises:
+        CannotBeFolded: an exception sets a run of a file apart.
+        click.ClickException: a file cannot be read, or some of its lines cannot.
+    """
+
+    def __init__(
+        self, candidate: str, against: str | None, terms: Terms, settings: Settings, prices: PriceTable
+    ) -> None:
+        self._terms, self._settings, self._prices = terms, settings, prices
+        self._files: dict[Path, dict[str, RunState]] = {}
+        self._candidate = self._named(candidate)
+        self._against = None if against is None else self._named(against)
+
+    def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
+        """The verdict, as soon as it is certain; undecided at the end, or after so many seconds.
+
+        Args:
+            tell: called with a line whenever something is known that was not known before.
+
+        Raises:
+            NoSuchSide: a side names no run or agent, or several.
+            CannotBeFolded: an exception sets a run apart.
+            TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
+        """
+        sides = (self._candidate, self._against)
+        live = [side.text for side in sides if side is not None and side.held is None]
+        if not live:
+            return self._judge({})
+        wanted = [run for text in live for run in possible_runs(text)]
+        return asyncio.run(self._follow(wanted, give_up_seconds, tell))
+
+    async def _follow(
+        self, wanted: list[str], give_up_seconds: float | None, tell: Callable[[str], None]
+    ) -> GateResult:
+        followed, result = FollowedRuns(self._settings, wanted, self._prices), self._judge({})
+        known: list[str] = []
+        looked = False
+        try:
+            async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
+                async for _ in looks:
+                    looked = True
+                    result = self._judge(followed.states())
+                    if give_up_seconds is None:
+                        _must_exist(result)
+                    if result.verdict is not GateVerdict.UNDECIDED or result.over:
+                        return result
+                    if result.words != known:
+                        known = result.words
+                        tell("; ".join((counts(result), *known)))
+        except TimeoutError:
+            tell(f"no verdict within {give_up_seconds:g} s" + ("" if looked else ": the log is not read yet"))
+            if looked:  # half a log may hold all passes and no failure
+                result = self._judge(followed.states())
+        return result
+
+    def _judge(self, runs: dict[str, RunState]) -> GateResult:
+        against = self._against
+        baseline = None if against is None else _entrant(against, runs)
+        return judge(_entrant(self._candidate, runs), baseline, self._terms)
+
+    def _named(self, source: str) -> Named:
+        for text in (source, *possible_files(source)):
+            file = Path(text)
+            if file.is_file():
+                if file not in self._files:
+                    self._files[file] = self._folded(file)
+                return Named(source, source[len(text) + 1 :], self._files[file])
+        return Named(source, source)
+
+    def _folded(self, file: Path) -> dict[str, RunState]:
+        with open_records(file) as records:
+            folding = fold_records(records, prices=self._prices, on_rejected=report_rejected, exits=True)
+        for failure in folding.failed:
+            raise CannotBeFolded(failure)
+        if folding.rejected:
+            raise click.ClickException(
+                f"{file}: {folding.rejected:,} of its lines could not be read, see above. Results may be "
+                "missing; mend or remove these lines"
+            )
+        return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
+
+
+def possible_files(source: str) -> list[str]:
+    """What of a text may name a file: everything before a slash, the longest first.
+
+    >>> possible_files("out/events.ndjson/terminus:openai/gpt-5")
+    ['out/events.ndjson/terminus:openai', 'out/events.ndjson', 'out']
+    """
+    return [source[:at] for at in range(len(source) - 1, 0, -1) if source[at] == "/"]
+
+
+def _entrant(side: Named, runs: dict[str, RunState]) -> Entrant:
+    held = side.held
+    try:
+        return entrant(side.source, side.text, runs if held is None else held, fixed=held is not None)
+    except NoSuchSide as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _must_exist(result: GateResult) -> None:
+    """A run that is not there is an error, unless somebody said how long to wait for it."""
+    for side in (result.candidate, result.baseline):
+        if side is not None and side.run_id is None:
+            if Path(side.source).is_dir():
+                raise NoSuchSide(
+                    f"{side.source} is a directory, and the event log holds no such run. `streamer convert "
+                    f"{side.source} > FILE` writes its results as events; judge FILE"
+                )
+            raise NoSuchSide(
+                f"there is no file {side.source!r}, and the event log holds no such run. `streamer query "
+                "runs` lists the runs; --timeout SECONDS waits for one that has not begun"
+            )
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate`: judge a run against another one while it goes on; the exit code is the verdict.
+
+
+EXIT_CODES = {GateVerdict.PASS: 0, GateVerdict.FAIL: 1, GateVerdict.UNDECIDED: UNVERIFIABLE}
+
+STUDY = (
+    "Simulated with --max-drop 0.02 (docs/inference.md): a candidate as good as its baseline fails question "
+    "final in 40 % of runs of 89 tasks and in 19 % of 500, but question ability in at most 3 %. Ability "
+    "finds a drop of 10 points in 27 % of runs of 89 tasks, in 62 % with three attempts, in 93 % of 500 "
+    "tasks."
+)
+"""False alarms and power, as benchmarks simulate them."""
+
+
+class Exact(click.ParamType):
+    """A number without rounding: 0.02 is 1/50."""
+
+    name = "number"
+
+    def __init__(self, low: str, high: str | None = None, *, open_: bool = False) -> None:
+        self._low, self._high, self._open = low, high, open_
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        """The number; what is not one, or lies outside, is used wrongly."""
+        if isinstance(value, Fraction):
+            return value
+        try:
+            found = Fraction(str(value))
+        except (ValueError, ZeroDivisionError):
+            self.fail(f"{value!r} is no number; write one like 0.02", param, ctx)
+        low, high = Fraction(self._low), None if self._high is None else Fraction(self._high)
+        at_edge = self._open and found in (low, high)
+        if found < low or (high is not None and found > high) or at_edge:
+            allowed = f"from {self._low} on" if high is None else f"between {self._low} and {self._high}"
+            self.fail(f"{value} is not {allowed}", param, ctx)
+        return found
+
+
+def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value in GATED or (value.startswith(NAMED) and can_have_board(value)):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is no metric that a gate judges: {', '.join(GATED)}, or metrics/NAME ({METRIC_NAME})"
+    )
+
+
+@click.command(epilog=STUDY)
+@click.argument("candidate", metavar="CANDIDATE")
+@click.option("--against", metavar="BASELINE", help="What CANDIDATE is compared with.")
+@click.option(
+    "--max-drop",
+    type=Exact("0"),
+    default="0.02",
+    show_default=True,
+    help="CANDIDATE may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
+)
+@click.option(
+    "--question",
+    type=click.Choice(["final", "ability"]),
+    default="final",
+    show_default=True,
+    help="Which answer decides. final: this run's pass rate at its end. ability: on tasks like these.",
+)
+@click.option(
+    "--level",
+    type=Exact("0", "1", open_=True),
+    default="0.95",
+    show_default=True,
+    help="Of final: probability that the verdict is never wrong, however early it comes. Of ability: that an "
+    "agent no worse than BASELINE never fails early. An early failure shows that it is worse, not that it is "
+    "worse by more than --max-drop.",
+)
+@click.option(
+    "--metric",
+    callback=_gated_metric,
+    default=PRIMARY_METRIC,
+    show_default=True,
+    help=f"{', '.join(GATED)}, or metrics/NAME. All but pass_rate are judged at the end only.",
+)
+@click.option(
+    "--target", type=Exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give up after so long, undecided. A run that has not begun is waited for only with this.",
+)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the verdict there, as a comment for a pull request.",
+)
+@click.option(
+    "--on-verdict",
+    metavar="CMD",
+    help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness.",
+)
+@json_option
+@with_settings
+def gate_command(
+    candidate: str,
+    against: str | None,
+    max_drop: Fraction,
+    question: Question,
+    level: Fraction,
+    metric: str,
+    target: Fraction | None,
+    timeout: float | None,
+    markdown: Path | None,
+    on_verdict: str | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Say whether CANDIDATE is at most --max-drop worse than BASELINE, as soon as that is certain.
+
+    Each is a run, RUN/AGENT:MODEL, or a file that `streamer fold` reads; FILE/AGENT:MODEL and FILE/RUN name
+    one of several. Runs are followed in the event log until the verdict is certain or both are over.
+
+    Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, or because
+    something could not be read or written.
+    """
+    if against is None and target is None:
+        raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
+    if metric == PRIMARY_METRIC and max_drop > 1:
+        raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
+    if markdown is not None and not markdown.absolute().parent.is_dir():
+        raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
+    program = _program(on_verdict)
+    terms = Terms(question, metric, max_drop, 1 - level, target)
+    tell = say if as_json else print_line
+    try:
+        gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))
+        result = gate.run(timeout, tell)
+        if markdown is not None:
+            markdown.write_bytes(gate_markdown(result))
+    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        say(f"streamer: undecided: {text}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+    verdict = canonical_json(result.model_dump(mode="json"))
+    try:
+        _show(result, verdict, as_json=as_json)
+    finally:
+        if program:
+            _call(program, verdict)
+    raise click.exceptions.Exit(EXIT_CODES[result.verdict])
+
+
+def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
+    """Print the verdict. Where that fails, as on a full disk, the command must not end like a failed gate."""
+    try:
+        if as_json:
+            print_json(verdict)
+        else:
+            _print_gate(result)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        say(f"streamer: {result.verdict}, but stdout cannot be written: {error.strerror or error}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+
+
+def _print_gate(result: GateResult) -> None:
+    print_line(verdict_line(result))
+    for line in (*result.words, counts(result), *not_common(result)):
+        print_line(f"  {line}")
+    if saved := saved_line(result):
+        print_line(f"  {saved}")
+
+
+def _program(on_verdict: str | None) -> list[str]:
+    """The command of --on-verdict; what can never run is used wrongly."""
+    try:
+        program = shlex.split(on_verdict or "")
+    except ValueError as error:
+        raise click.UsageError(f"--on-verdict {on_verdict!r}: {error}") from error
+    if on_verdict is not None and (not program or shutil.which(program[0]) is None):
+        raise click.UsageError(f"--on-verdict {on_verdict!r}: there is no such program")
+    return program
+
+
+def _call(program: list[str], verdict: bytes) -> None:
+    """Hand the verdict to the program; what it prints goes to stderr, and it changes nothing here."""
+    try:
+        done = subprocess.run(  # noqa: S603  (the user chose the program)
+            program, input=verdict + b"\n", stdout=click.get_binary_stream("stderr"), check=False
+        )
+    except OSError as error:
+        say(f"streamer: --on-verdict could not run: {error}")
+        return
+    say(f"--on-verdict ended with exit code {done.returncode}")

@@ -1,0 +1,407 @@
+"""`streamer fold`: events in, summaries out, without a broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, model_for_pricing, model_for_reporting
+from streamer.schemas.wire import Failure, Position, canonical_json
+from streamer.settings import Settings
+from streamer.statistics.final import shuffled_rounds
+from streamer.terminal import FOUND_WRONG, print_json, print_line, print_table, say
+from streamer.terminal.options import (
+    SUBTEST,
+    as_of_option,
+    file_argument,
+    json_option,
+    open_records,
+    part,
+    price_table,
+    prices_option,
+    report_rejected,
+    wide_option,
+    with_settings,
+)
+from streamer.text import counted, visible
+
+if TYPE_CHECKING:
+    from streamer.folding.fold import Folding
+    from streamer.folding.score.prices import Price, PriceTable
+
+# -----------------------------------------------------------------------------
+# `streamer fold`: events in, summaries out, without a broker.
+
+
+@click.command()
+@file_argument
+@json_option
+@wide_option
+@click.option(
+    "--by",
+    metavar="[subtest|label:KEY]",
+    callback=part,
+    help="Also break down: the tiers by subtest, or each run by a label of its trials.",
+)
+@prices_option
+@as_of_option
+@with_settings
+def fold_command(
+    file: Path, as_json: bool, by: str | None, prices: Path | None, as_of: Position | None, settings: Settings
+) -> None:
+    """Fold the events in FILE (or on stdin) into summaries; no broker is needed.
+
+    FILE holds one JSON object per line, plain or gzip. Lines that cannot be folded, and runs that
+    fail, are reported on stderr with the reason; the exit code is then 1. With --json the summaries
+    are printed as they would be published, one per line.
+    """
+
+    from streamer.folding.fold import fold_records
+
+    table = price_table(prices or settings.prices_file)
+    with open_records(file) as records:
+        folding = fold_records(records, prices=table, on_rejected=report_rejected, as_of=as_of, exits=True)
+    if as_json:
+        _print_json(folding, by)
+    else:
+        # lines of a file have no times, so nothing says how long a run was silent as of one of them
+        _print_tables(folding, by, datetime.now(UTC) if as_of is None else None)
+    for failure in folding.failed:
+        say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
+    say(_counts(folding))
+    if folding.rejected or folding.failed:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _print_json(folding: Folding, by: str | None) -> None:
+    for change in folding.summaries():
+        print_json(change.value or b"null")
+    for run_id in folding.runs():
+        for body in _broken_down(folding, run_id, by):
+            print_json(canonical_json(body))
+
+
+def _print_tables(folding: Folding, by: str | None, now: datetime | None) -> None:
+    from streamer.terminal.boards import print_board, print_run
+    from streamer.views.tables import labels_table
+
+    for run_id in folding.runs():
+        summaries = [change.summary or {} for change in folding.summaries_of(run_id)]
+        if not summaries:
+            continue  # it failed, which is said below
+        parts = _broken_down(folding, run_id, by)
+        subtests = parts if by == SUBTEST else []
+        print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
+        if by != SUBTEST:
+            print_board(labels_table(parts))
+    if not folding.runs():
+        print_line("No results.")
+
+
+def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The scored trials that fell back to baseline, by task, attempt and agent:model."""
+    if not any((summary.get("formulacode") or {}).get("fallbacks") for summary in summaries):
+        return []
+    scored = folding.pipeline.run(run_id).take_changes(news=False).scored
+    trials = [orjson.loads(change.value) for change in scored if change.value]
+    fell_back = [trial for trial in trials if (trial["formulacode"] or {}).get("fallback_to_baseline")]
+    return sorted(fell_back, key=lambda t: (t["shard"], t["task_id"], t["attempt"], t["agent_model"]))
+
+
+def _broken_down(folding: Folding, run_id: str, by: str | None) -> list[dict[str, Any]]:
+    from streamer.folding.breakdowns import UnknownLabel, by_label, by_subtest
+
+    if by is None:
+        return []
+    state = folding.pipeline.run(run_id).state
+    if by == SUBTEST:
+        return by_subtest(state)
+    try:
+        return by_label(state, by.partition(":")[2])
+    except UnknownLabel as error:
+        say(f"streamer: {error}")
+        return []
+
+
+def _line_of(failure: Failure) -> str:
+    return "" if failure.record is None else f" (line {failure.record.offset + 1})"
+
+
+def _counts(folding: Folding) -> str:
+    counts = folding.counts
+    return (
+        f"{counted(counts.records, 'event')}: {counts.counted} counted, "
+        f"{counted(counts.duplicates, 'duplicate')}, "
+        f"{counts.superseded} superseded on arrival, {counts.ignored} ignored, {folding.rejected} rejected, "
+        f"{counted(counts.unknown_fields, 'unknown field')}"
+        + (f", {counted(counts.missing_times, 'time')} outside 2000 to 2200" if counts.missing_times else "")
+    )
+
+
+# -----------------------------------------------------------------------------
+# `streamer shuffle`: a random order of tasks that a harness can be given.
+
+
+HARBOR, TERMINAL_BENCH, INSPECT = "harbor", "terminal-bench", "inspect"
+
+NOT_FOR_TERMINAL_BENCH = (
+    "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get. So there is "
+    "no form of a list for them. Leave the order as it is, or run the tasks with another harness"
+)
+SEED_BYTES = 4
+"""Inspect takes an integer as seed."""
+
+
+@click.command()
+@click.argument("source", metavar="[TASKS]", required=False)
+@click.option("--seed", required=True, help="Any text that was not picked by its result, as the run's name.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, MAX_PLANNED_ATTEMPTS),
+    default=1,
+    show_default=True,
+    help="Rounds: every task once, then every task again, each round shuffled.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan for `streamer tail --plan FILE`.")
+@click.option(
+    "--for",
+    "harness",
+    type=click.Choice([HARBOR, TERMINAL_BENCH, INSPECT]),
+    help="Print it as this harness takes it.",
+)
+@with_settings
+def shuffle_command(
+    source: str | None, seed: str, attempts: int, as_json: bool, harness: str | None, settings: Settings
+) -> None:
+    """Print TASKS in a random order, one a line; the same seed gives the same order.
+
+    TASKS is a file with one task a line, a directory with one directory a task, or - for standard input.
+
+    Give the list to the harness before the first trial starts, and declare it:
+
+    \b
+      streamer tail RUN_DIR --order-kind shuffled     the harness's files have the order (Harbor)
+      streamer tail RUN_DIR --plan PLAN.json          PLAN.json is what --json prints
+      publisher.run_started(run_id=..., **plan)       from Python
+
+    --for harbor prints a job configuration: harbor run -c JOB.json. Its tasks are paths of a directory, or
+    names ORG/NAME. --for inspect prints the option with which Inspect shuffles by itself, and needs no TASKS.
+    Terminal-Bench and fc-eval sort tasks by themselves, so they cannot be given an order.
+    """
+    if harness is not None and as_json:
+        raise click.UsageError("--json and --for exclude each other; the plan is the same for every harness")
+    if harness == TERMINAL_BENCH:
+        raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
+    if harness == INSPECT:
+        print_line(f"--sample-shuffle {_number(seed)}")
+        return
+    if source is None:
+        raise click.UsageError("TASKS is missing: a file, a directory, or - for standard input")
+    trials = shuffled_rounds(_tasks(source), attempts, seed)
+    if harness == HARBOR:
+        print_json(orjson.dumps({"tasks": [_harbor_task(source, task) for task, _ in trials]}))
+    elif as_json:
+        print_json(orjson.dumps(_plan(trials, attempts)))
+    else:
+        for task, _ in trials:
+            print_line(task)
+
+
+def _tasks(source: str) -> list[str]:
+    """The names of the tasks.
+
+    Raises:
+        click.UsageError: there are none, or one comes twice.
+    """
+    if source != "-" and Path(source).is_dir():
+        names = [entry.name for entry in Path(source).iterdir() if entry.is_dir()]
+        tasks = [name for name in names if not name.startswith(".")]
+    else:
+        with click.open_file(source, encoding="utf-8") as lines:
+            tasks = list(filter(None, map(str.strip, lines)))
+    if not tasks:
+        raise click.UsageError(f"{source} names no task; write one task a line")
+    twice = [task for task, count in Counter(tasks).items() if count > 1]
+    if twice:
+        raise click.UsageError(
+            f"{source} names {twice[0]!r} more than once. Name each task once; --attempts N repeats them"
+        )
+    return tasks
+
+
+def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
+    """The fields of `run_started` that the list decides."""
+    tasks = [task for task, attempt in trials if attempt == 1]
+    order = tasks if attempts == 1 else trials
+    return {"tasks": tasks, "attempts": attempts, "order": order, "order_kind": "shuffled"}
+
+
+def _harbor_task(source: str, task: str) -> dict[str, str]:
+    """A task as harbor's job configuration names it (`TaskConfig`)."""
+    if source != "-" and Path(source).is_dir():
+        return {"path": str(Path(source) / task)}
+    if task.count("/") == 1:
+        return {"name": task}
+    raise click.UsageError(
+        f"harbor cannot find {task!r}: name the directory that holds the tasks, or tasks as ORG/NAME"
+    )
+
+
+def _number(seed: str) -> int:
+    """The seed as a number from 1 on; Inspect takes 0 for no shuffle at all."""
+    return int.from_bytes(sha256(seed.encode()).digest()[:SEED_BYTES]) + 1
+
+
+# -----------------------------------------------------------------------------
+# `streamer schema`: what crosses a wire, as JSON Schema and AsyncAPI.
+
+
+@click.command()
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory to write to."
+)
+@with_settings
+def schema_command(out: Path, settings: Settings) -> None:
+    """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
+
+    from streamer.schemas.export import documents
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        path = out / name
+        path.write_text(text, encoding="utf-8")
+        print_line(str(path))
+
+
+# -----------------------------------------------------------------------------
+# `streamer prices`: what tokens cost, and who says so.
+
+
+TOKENS = 1_000_000
+"""Prices are shown in USD per this many tokens."""
+
+PriceRow = dict[str, Any]
+
+
+@click.command()
+@click.argument("model", required=False)
+@json_option
+@prices_option
+@with_settings
+def prices_command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
+    """Say which price applies to MODEL, in USD per 1 million tokens, and from where it comes.
+
+    Searched in this order: your table (--prices, or the setting prices_file), the built-in one (the
+    specification's prices, then fc-eval's), the list of the library genai-prices, as packaged. Without
+    MODEL, your table and the built-in one are listed. The exit code is 1 if no table has a price: such a
+    model has no cost, never $0.
+    """
+    file = prices or settings.prices_file
+    table = price_table(file)
+    if model is None:
+        _list(table, file, as_json)
+        return
+    row = _price_row(table, model)
+    if as_json:
+        print_json(canonical_json(row))
+    elif row["known"]:
+        _print_price(row, file)
+    if not row["known"]:
+        say(_unknown(table, model))
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _price_row(table: PriceTable, model: str) -> PriceRow:
+    price = table.price(model)
+    return {
+        "model": model,
+        "pricing_name": model_for_pricing(model),
+        "reporting_name": model_for_reporting(model),
+        "known": price is not None,
+        "origin": table.origin(model),
+        "source": None if price is None else price.source,
+        "usd_per_1m_tokens": None if price is None else _rates(price),
+    }
+
+
+def _rates(price: Price) -> dict[str, float | None]:
+    """USD per 1 million tokens; None: unknown, and charged as `input`."""
+    return {
+        "input": _per_million(price.input),
+        "output": _per_million(price.output),
+        "cache_read": _per_million(price.cache_read),
+        "cache_write": _per_million(price.cache_write),
+    }
+
+
+def _per_million(rate: Fraction | None) -> float | None:
+    return None if rate is None else float(rate * TOKENS)
+
+
+def _print_price(row: PriceRow, file: Path | None) -> None:
+    print_line(f"{row['model']}: {_origin(row['origin'], file)}; source: {row['source']}")
+    for name, rate in row["usd_per_1m_tokens"].items():
+        print_line(f"  {name.replace('_', ' '):<12} {_dollars(rate)}")
+    print_line(f"  {'looked up as':<12} {row['pricing_name']}")
+    print_line(f"  {'reported as':<12} {row['reporting_name']}")
+
+
+def _origin(origin: str, file: Path | None) -> str:
+    return {
+        "user": f"your table {file}",
+        "built-in": "built-in table",
+        "genai-prices": "library genai-prices, as packaged",
+    }[origin]
+
+
+def _dollars(rate: float | None) -> str:
+    """A rate with all its digits.
+
+    >>> _dollars(1.25), _dollars(0.0375), _dollars(None)
+    ('$1.25 per 1M tokens', '$0.0375 per 1M tokens', 'unknown; charged as input')
+    """
+    return "unknown; charged as input" if rate is None else f"${_digits(rate)} per 1M tokens"
+
+
+def _digits(rate: float) -> str:
+    return f"{rate:.2f}" if round(rate, 2) == rate else f"{rate:.12f}".rstrip("0")
+
+
+def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
+    rows = [
+        {**_price_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()
+    ]
+    if as_json:
+        for row in rows:
+            print_json(canonical_json(row))
+        return
+    columns = ("model", "also called", "source", "input", "output", "cache read", "cache write")
+    print_table("Prices in USD per 1M tokens", columns, map(_cells, rows), left=range(3))
+    where = f"your table {file}, then the built-in one" if file else "the built-in table"
+    print_line(f"From {where}; every other model is looked up in genai-prices: streamer prices MODEL")
+
+
+def _cells(row: PriceRow) -> list[str | None]:
+    rates = row["usd_per_1m_tokens"].values()
+    shown = [None if rate is None else _digits(rate) for rate in rates]
+    return [row["model"], ", ".join(row["aliases"]), row["source"], *shown]
+
+
+def _unknown(table: PriceTable, model: str) -> str:
+    name = model_for_pricing(model)
+    known = [known for entry in table.entries() for known in entry.names]
+    close = get_close_matches(name, known, n=3)
+    hint = f" Names like it: {', '.join(close)}." if close else ""
+    return (
+        f"no table has a price for {model!r} (looked up as {name!r}).{hint} Its cost stays "
+        f'unknown; to give it one, put [models."{name}"] with input and output, in USD '
+        "per 1 million tokens, into a TOML file and pass that with --prices"
+    )

@@ -1,0 +1,350 @@
+"""`streamer up`: everything on this machine, without installing anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from streamer.settings import Settings
+from streamer.terminal import print_line, say
+from streamer.terminal.options import FiniteRange, budget_option, with_settings
+
+if TYPE_CHECKING:
+    from streamer.operate.local import WebAccess
+    from streamer.operate.notices import Rules
+
+
+# -----------------------------------------------------------------------------
+# Options about notices, which `notify`, `up` and `live` share.
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+URLS = "STREAMER_NOTIFY"
+"""Variable that holds URLs, separated by blanks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The values of the options.
+
+    Attributes:
+        urls: of notification services; secrets, so that they are never printed.
+        rules: what is worth a notice.
+        minutes: `--stalled-after` as it was given.
+    """
+
+    urls: Sequence[str]
+    rules: Rules
+    minutes: float | None
+
+    def __repr__(self) -> str:
+        return f"Asked({len(self.urls)} URLs, {self.rules})"
+
+    def arguments(self) -> list[str]:
+        """The options again, except the URLs, for another process."""
+        given = {
+            "--budget": self.rules.budget_usd,
+            "--stalled-after": self.minutes,
+            "--rejection-rate": self.rules.rejections_per_minute,
+            "--target": self.rules.target,
+        }
+        return [part for name, value in given.items() if value is not None for part in (name, repr(value))]
+
+
+def notify_options(command: Command) -> Command:
+    """Give the command --notify and what is worth a notice, as `asked`; None without --notify."""
+
+    @click.option(
+        "--notify",
+        "urls",
+        multiple=True,
+        metavar="URL",
+        envvar=URLS,
+        help=f"Tell this service, a URL as apprise reads it; repeatable. Better in {URLS}: others see the "
+        "command line.",
+    )
+    @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Tell when a run costs more.")
+    @click.option(
+        "--stalled-after",
+        type=FiniteRange(min=0, min_open=True),
+        metavar="MINUTES",
+        help="Tell when a run that has not ended has had no result for so long.",
+    )
+    @click.option(
+        "--rejection-rate",
+        type=FiniteRange(min=0),
+        metavar="N",
+        help="Tell when more than N records are rejected within a minute.",
+    )
+    @click.option(
+        "--target",
+        type=FiniteRange(min=0, max=1),
+        metavar="SHARE",
+        help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
+    )
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any,
+        urls: tuple[str, ...],
+        budget: float | None,
+        stalled_after: float | None,
+        rejection_rate: float | None,
+        target: float | None,
+        **kwargs: Any,
+    ) -> Any:
+        if not urls and {budget, stalled_after, rejection_rate, target} != {None}:
+            raise click.UsageError(
+                f"--budget, --stalled-after, --rejection-rate and --target need --notify URL, or {URLS}"
+            )
+        if not urls:
+            return command(*args, asked=None, **kwargs)
+        from streamer.operate.notices import Rules
+
+        silence = None if stalled_after is None else timedelta(minutes=stalled_after)
+        rules = Rules(budget, silence, rejection_rate, target)
+        return command(*args, asked=Asked(urls, rules, stalled_after), **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def check_urls(asked: Asked) -> None:
+    """A URL that no service has, or that apprise is not there, is wrong use."""
+    from streamer.operate.notify import BadNotifyUrl, NotifyMissing, Service
+
+    for number, url in enumerate(asked.urls, start=1):
+        try:
+            Service(url, number, say=lambda line: None).close(0)
+        except (BadNotifyUrl, NotifyMissing) as error:
+            raise click.UsageError(str(error)) from None
+
+
+# -----------------------------------------------------------------------------
+# `streamer up`: everything on this machine, without installing anything else.
+
+
+PROGRAM = "from streamer.terminal import main; main()"
+READY_SECONDS, STOP_SECONDS = 90.0, 30.0
+"""A command that starts a stack of its own waits for its start, and for its end."""
+
+port_type = click.IntRange(1, 65535)
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the events are kept; default: yours.",
+)
+@click.option("--ephemeral", is_flag=True, help="Keep nothing.")
+@click.option("--port", type=port_type, help="Port of the broker; a free one if not given.")
+@click.option("--redis-port", type=port_type, help="Port of Redis; likewise.")
+@click.option("--web/--no-web", default=True, show_default=True, help="Also the page with the boards.")
+@click.option("--web-port", type=port_type, help="Port of the page; 8720 if not given, or a free one.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address of the page; others need --token."
+)
+@click.option(
+    "--token",
+    envvar="STREAMER_WEB_TOKEN",
+    help="Other machines must know it to open the page. Better in STREAMER_WEB_TOKEN.",
+)
+@notify_options
+@with_settings
+def up_command(
+    data: Path | None,
+    ephemeral: bool,
+    port: int | None,
+    redis_port: int | None,
+    web: bool,
+    web_port: int | None,
+    host: str,
+    token: str | None,
+    asked: Asked | None,
+    settings: Settings,
+) -> None:
+    """Run broker, Redis, a worker and a page on this machine until Ctrl-C; other commands find them."""
+    if data and ephemeral:
+        raise click.UsageError("--data keeps the events, --ephemeral keeps none: give one of them")
+    if not web and host != "127.0.0.1":
+        raise click.UsageError("--host is the address of the page, and --no-web leaves the page out")
+    print_line("Starting broker, Redis and worker (some seconds) ...")
+    sys.stdout.flush()
+    from streamer.operate.local import Extra, run_up  # after the line: loading them takes a moment
+    from streamer.web import available_port
+
+    chosen = (web_port or available_port()) if web else None
+    extra = None
+    if asked:
+        check_urls(asked)
+        argv = [sys.executable, "-c", PROGRAM, "notify", "--all", *asked.arguments()]
+        extra = Extra("notices", argv, {URLS: " ".join(asked.urls)})
+    code = run_up(
+        settings.model_copy(update={"adopt_configuration": True}),  # nobody else would
+        data_dir=data,
+        ephemeral=ephemeral,
+        echo=print_line,
+        port=port,
+        redis_port=redis_port,
+        web_port=chosen,
+        web=_access(host, chosen, token) if chosen else None,
+        extra=extra,
+    )
+    raise click.exceptions.Exit(code)
+
+
+def _access(host: str, port: int, token: str | None) -> WebAccess:
+    """Who may open the page, and what to say about it; a host that needs a token has one."""
+    from streamer.operate.local import WebAccess
+    from streamer.web import announcement, check_tokens
+
+    check_tokens(host, token, None)
+    return WebAccess(host, token, announcement(host, port, token, on_terminal=sys.stdout.isatty()))
+
+
+# -----------------------------------------------------------------------------
+# `streamer serve`: live boards in a browser, and a JSON API.
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need --token."
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="8720 if not given, or a free one.")
+@click.option(
+    "--token",
+    envvar="STREAMER_WEB_TOKEN",
+    help="Whoever looks must know it. Better in STREAMER_WEB_TOKEN: others see a command line.",
+)
+@click.option(
+    "--publish-token",
+    envvar="STREAMER_WEB_PUBLISH_TOKEN",
+    help="Programs that POST events must know it. Without any token only this machine may publish.",
+)
+@click.option("--host-name", "host_names", multiple=True, help="Further name that the server is called by.")
+@click.option(
+    "--connections-per-address",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    help="Connections that one address may have. A proxy is one address.",
+)
+@click.option(
+    "--artifacts",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory of a run, or above some: the page shows logs and trajectories in it. Repeatable.",
+)
+@with_settings
+def serve_command(
+    host: str,
+    port: int | None,
+    token: str | None,
+    publish_token: str | None,
+    host_names: tuple[str, ...],
+    connections_per_address: int,
+    artifacts: tuple[Path, ...],
+    settings: Settings,
+) -> None:
+    """Show live boards in a browser, with a JSON API (/api/openapi.json), until Ctrl-C.
+
+    The API also takes events: POST /api/events.
+    """
+    from streamer.web.app import run_server
+
+    run_server(
+        settings,
+        host=host,
+        port=port,
+        token=token,
+        publish_token=publish_token,
+        host_names=host_names,
+        connections_per_address=connections_per_address,
+        artifacts=artifacts,
+        echo=print_line,
+    )
+
+
+# -----------------------------------------------------------------------------
+# `streamer watch`: live boards in a terminal.
+
+
+@click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@budget_option
+@with_settings
+def watch_command(run_id: str | None, budget: float | None, settings: Settings) -> None:
+    """Show live boards in this terminal: all runs, or RUN, which need not exist yet; `?` tells the keys.
+
+    State comes from Redis as it changes; newest trials and rejections from the broker. It only reads.
+    """
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise click.UsageError(
+            "watch needs a terminal, and its input or output is a pipe or a file. For those there are "
+            "`streamer subscribe run`, which follows summaries line by line, and `streamer query run RUN`"
+        )
+    from streamer.storage.redis import check_protocol
+    from streamer.terminal.watch import run_watch
+
+    asyncio.run(check_protocol(settings.redis, settings.redis_options()))
+    run_watch(settings, run_id, budget_usd=budget)
+
+
+# -----------------------------------------------------------------------------
+# `streamer notify`: tells services of notification what is worth telling, once each.
+
+
+@click.command()
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
+@notify_options
+@with_settings
+def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, settings: Settings) -> None:
+    """Send notices of some runs, or of all, until Ctrl-C.
+
+    There are notices of the start, the end with the board, every change of a grade, and an agent that can no
+    longer be overtaken. More notices come with --budget, --stalled-after, --rejection-rate and --target. Each
+    is sent once, also over restarts.
+    """
+    if asked is None:
+        raise click.UsageError(f"where to? Give --notify URL, or {URLS}")
+    if bool(run_ids) == every:
+        raise click.UsageError("name the runs to watch, or say --all")
+    check_urls(asked)
+    asyncio.run(_send_notices(settings, asked, frozenset(run_ids)))
+
+
+async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
+    from streamer.operate.notify import Watch
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    wanted = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
+    services = len(asked.urls)
+    say(f"telling {services} service{'s' * (services != 1)}; Ctrl-C ends it")
+    await Watch(settings, asked.urls, asked.rules, say, wanted).run(stop)
+
+
+# -----------------------------------------------------------------------------
+# `streamer worker`: run a worker until it is stopped.
+
+
+@click.command()
+@with_settings
+def worker_command(settings: Settings) -> None:
+    """Run a worker until SIGTERM or Ctrl-C: it folds events and publishes summaries to Kafka and Redis.
+
+    Start several to spread the runs over processes or machines.
+    """
+    from streamer.worker.agents import run_worker
+
+    raise click.exceptions.Exit(run_worker(settings))

@@ -1,0 +1,341 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import math
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+import orjson
+from pydantic import ValidationError
+
+from streamer.schemas.base import MAX_RECORD_BYTES
+from streamer.schemas.summaries import RunSummary
+from streamer.schemas.wire import BadPosition, Position, Record, Rejected, records_of_lines
+from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
+from streamer.terminal import WIDE_OPTION, say
+
+if TYPE_CHECKING:
+    from streamer.folding.score.prices import PriceTable
+
+# -----------------------------------------------------------------------------
+# Options that commands share.
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SERVER = re.compile(r"[^\s,]+:[0-9]{1,5}")
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print only JSON on stdout, one object per line."
+)
+"""Gives the command `as_json: bool`."""
+
+
+class _PositionType(click.ParamType):
+    """OFFSET or TIME, as `Position.of` reads them."""
+
+    name = "position"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Position | None:
+        """The position; what is wrong with it is a usage error."""
+        if value is None or isinstance(value, Position):
+            return value
+        try:
+            return Position.of(str(value))
+        except BadPosition as error:
+            self.fail(str(error), param, ctx)
+
+
+def position_option(name: str, help: str) -> Callable[[Command], Command]:
+    """An option that gives the command a `Position`, or None."""
+    return click.option(name, type=_PositionType(), metavar="OFFSET|TIME", help=help)
+
+
+as_of_option = position_option(
+    "--as-of",
+    "Count only events up to this offset (`state_version`; of a file the line's number from 0) or time.",
+)
+"""Gives the command `as_of: Position | None`."""
+
+as_of_time_option = position_option(
+    "--as-of",
+    "Count only events up to this time; folds the whole log again. OFFSET is of one run, so not of all.",
+)
+"""The same for a command that is about several runs; it refuses an offset."""
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. `FloatRange` takes NaN for any range, and infinity for one without an end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for NaN and the infinities."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
+        return number
+
+
+budget_option = click.option(
+    "--budget",
+    type=FiniteRange(min=0),
+    metavar="USD",
+    help="Say whether the run will cost more than this, as a forecast.",
+)
+"""Gives the command `budget: float | None`."""
+
+
+def wait_option(seconds: float, text: str) -> Callable[[Command], Command]:
+    """Gives the command `wait: float`, in seconds."""
+    return click.option(
+        "--wait", type=FiniteRange(min=0), default=seconds, show_default=True, metavar="SECONDS", help=text
+    )
+
+
+def _remember_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
+    context.meta[WIDE_OPTION] = wide
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_wide,
+    help="Print all columns, however narrow the terminal is.",
+)
+"""Makes `print_board` print all columns."""
+
+
+def label_of(text: str) -> tuple[str, str]:
+    """Key and value of a --label KEY=VALUE; a usage error for anything else."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"--label {text!r} is not of the form KEY=VALUE")
+    return key, value
+
+
+def with_settings(command: Command) -> Command:
+    """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied."""
+
+    @click.option("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers, comma-separated.")
+    @click.option("--redis", metavar="URL", help="Redis URL, redis:// or rediss://.")
+    @click.option("--namespace", metavar="NAME", help="Prefix of topics, group and keys.")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any, bootstrap: str | None, redis: str | None, namespace: str | None, **kwargs: Any
+    ) -> Any:
+        given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
+        settings = read_settings({name: value for name, value in given.items() if value is not None})
+        click.get_current_context().find_root().obj = settings
+        return command(*args, settings=settings, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def read_settings(given: dict[str, Any]) -> Settings:
+    """Settings with the given ones on top; what is wrong with them is a usage error."""
+    try:
+        settings = Settings(**given)
+    except ValidationError as error:
+        raise click.UsageError(what_is_wrong(error)) from error
+    except BadConfigurationFile as error:
+        raise click.UsageError(str(error)) from error
+    for server in settings.bootstrap.split(","):
+        if not _SERVER.fullmatch(server.strip()):
+            raise click.UsageError(
+                f"setting bootstrap: {server!r} is no server; write HOST:PORT,HOST:PORT,..."
+            )
+    return settings
+
+
+# -----------------------------------------------------------------------------
+# What Redis says of a run of which the log holds nothing.
+
+
+def known_run(settings: Settings, run_id: str) -> RunSummary | None:
+    """The run as it stands in Redis; None: no Redis answers.
+
+    Raises:
+        UnknownRun: Redis has no such run. The error names runs that are called alike.
+    """
+    from streamer.client.queries import RedisUnavailable
+    from streamer.client.readers import StateReader
+
+    with suppress(RedisUnavailable), StateReader(settings) as reader:
+        return reader.run(run_id)
+    return None
+
+
+def scored_of(settings: Settings, run_id: str) -> list[bytes]:
+    """The scored trials of a run as published; [] of a run that has none yet.
+
+    Raises:
+        UnknownRun: as `known_run`.
+        NotInLog: the run has scored trials, or no Redis answers, and the log holds none of them.
+    """
+    from streamer.client.feeds import NotInLog, scored_trials  # only this needs a Kafka client
+
+    try:
+        return scored_trials(settings, run_id)
+    except NotInLog:
+        run = known_run(settings, run_id)
+        if run is None or run.progress.done:
+            raise
+        return []
+
+
+# -----------------------------------------------------------------------------
+# The records of a file or of stdin: NDJSON, plain or gzip, whatever it is called.
+
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A file with a longer line holds no events, of which each has 1 MiB at most; so much is held at once."""
+
+_GZIP = b"\x1f\x8b"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+file_argument = click.argument(
+    "file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+)
+"""Gives the command `file: Path`; `-`, the default, is stdin."""
+
+from_option = click.option(
+    "--from",
+    "events",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Fold the events of FILE, in place of asking any server; - is stdin.",
+)
+"""Gives the command `events: Path | None`."""
+
+
+@contextmanager
+def open_records(file: Path) -> Iterator[Iterator[Record]]:
+    """The records of a file, see `records_of_lines`, read as they are asked for; `-` is stdin.
+
+    Raises:
+        click.UsageError: the file is UTF-16.
+        click.ClickException: it is gzip and damaged, or has a line of more than 64 MiB.
+    """
+    if str(file) == "-" and sys.stdin.isatty():
+        say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
+    opened = click.open_file(str(file), "rb")
+    # A buffer around a buffered pipe would wait until it is full: lines are wanted as they come.
+    peekable = hasattr(opened, "peek")
+    with cast("BufferedReader", opened) if peekable else BufferedReader(cast("RawIOBase", opened)) as stream:
+        start = stream.peek(2)[:2]
+        if start in _UTF_16:
+            raise click.UsageError(
+                f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
+            )
+        lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
+        yield records_of_lines(lines, str(file))
+
+
+def report_rejected(rejected: Rejected) -> None:
+    """Say on stderr which line could not be folded, and why."""
+    rejection = orjson.loads(rejected.value)
+    say(f"line {rejection['source_offset'] + 1}: {rejection['code']}: {rejection['message']}")
+
+
+def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=stream) as unpacked:
+            yield from _lines(file, unpacked)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise click.ClickException(f"{file} is damaged gzip: {error}") from error
+
+
+def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    """The lines. No line is read beyond its limit, since a gzip file may unpack to any size."""
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise click.ClickException(
+                f"{file}: line {number} has more than {MAX_LINE_BYTES:,} bytes; events are lines of at most "
+                f"{MAX_RECORD_BYTES:,}. Nothing from there on was read."
+            )
+        yield line
+
+
+# -----------------------------------------------------------------------------
+# The price table that a command folds or reports with.
+
+
+prices_option = click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML price table of yours.",
+)
+"""Gives the command `prices: Path | None`."""
+
+
+def price_table(file: Path | None) -> PriceTable:
+    """The price table of a file, or the default one; a file that is no price table is a usage error."""
+    from streamer.folding.score import prices
+
+    try:
+        return prices.price_table(file)
+    except prices.PriceTableError as error:
+        raise click.UsageError(str(error)) from error
+
+
+# -----------------------------------------------------------------------------
+# `--by label:KEY`: break a run down by a label of its trials.
+
+
+_PREFIX = "label:"
+SUBTEST = "subtest"
+
+
+def label_key(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """KEY of `label:KEY`; anything else is a usage error."""
+    if value is None:
+        return None
+    if not value.startswith(_PREFIX) or value == _PREFIX:
+        raise click.BadParameter(f"{value!r} is not label:KEY, as label:language")
+    return value.removeprefix(_PREFIX)
+
+
+def part(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """`subtest`, or `label:KEY` as it is; anything else is a usage error."""
+    if value is not None and value != SUBTEST:
+        try:
+            label_key(context, parameter, value)
+        except click.BadParameter:
+            raise click.BadParameter(f"{value!r} is neither {SUBTEST} nor label:KEY") from None
+    return value
+
+
+label_option = click.option(
+    "--by",
+    "label",
+    metavar="label:KEY",
+    callback=label_key,
+    help="Break down by a label of the trials; folds the run's log again.",
+)
+
+
+def labels_of(
+    settings: Settings, run_id: str, label: str, as_of: Position | None = None
+) -> list[dict[str, Any]]:
+    """The groups of a run by label; a usage error where no trial has it."""
+    from streamer.client.folded import labelled
+    from streamer.folding.breakdowns import UnknownLabel  # only this folds
+
+    try:
+        return labelled(settings, run_id, label, price_table(settings.prices_file), as_of)
+    except UnknownLabel as error:
+        raise click.UsageError(str(error)) from None

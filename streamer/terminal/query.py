@@ -1,0 +1,447 @@
+"""`streamer query`: current state from Redis; single trials and subtests from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from streamer.client.queries import MOST_BOARD_RUNS, ComparedRun, RunSnapshot, UnknownMetric
+from streamer.client.readers import StateReader
+from streamer.schemas.base import Message
+from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC, can_have_board
+from streamer.schemas.summaries import RunSummary, with_state
+from streamer.schemas.wire import Position, canonical_json, json_number
+from streamer.settings import Settings
+from streamer.terminal import print_json, print_line, say, write
+from streamer.terminal.boards import print_board, print_payload, print_run
+from streamer.terminal.options import (
+    as_of_option,
+    as_of_time_option,
+    budget_option,
+    json_option,
+    label_of,
+    label_option,
+    labels_of,
+    position_option,
+    scored_of,
+    wide_option,
+    with_settings,
+)
+from streamer.text import shown, visible
+from streamer.views.compare import comparison_tables
+from streamer.views.leaderboard import (
+    BenchmarkBoard,
+    boards_of,
+    leaderboard_document,
+    leaderboard_tables,
+    with_words,
+)
+from streamer.views.outlook import Estimate, Outlook, budget_words, outlook_of, places_of, usd_words
+from streamer.views.tables import (
+    agents_table,
+    labels_table,
+    leaders_table,
+    runs_table,
+    subtests_table,
+    tiers_tables,
+    trials_table,
+)
+from streamer.web.pages import one_file
+
+if TYPE_CHECKING:
+    from streamer.client.folded import FoldedRun, PastRuns
+
+
+# -----------------------------------------------------------------------------
+# The budget of a run on the command line: the forecast of its cost beside it.
+
+
+def budget_outlook(found: RunSnapshot, now: datetime, budget_usd: float | None) -> Outlook:
+    """The outlook of a run with the budget asked for.
+
+    Args:
+        found: the run.
+        now: the time of asking.
+        budget_usd: USD; None: no budget.
+    """
+    return outlook_of(found.run, found.agents, found.in_flight, None, now, budget_usd)
+
+
+def budget_forecast(outlook: Outlook) -> str:
+    """What the run will cost and what becomes of its budget, in words; what is not known is left out."""
+    total, words = outlook.total_usd, []
+    if total is not None and total.low < total.high:
+        words.append(usd_words(Estimate(total.low, total.likely, total.high)))
+    if outlook.budget is not None:
+        words.append(budget_words(outlook.budget, outlook.at))
+    return "; ".join(words)
+
+
+# -----------------------------------------------------------------------------
+# `streamer query leaderboard`: agents of each benchmark, their runs pooled; or every run for itself.
+
+
+@click.command()
+@click.option(
+    "--metric",
+    metavar="METRIC",
+    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME. Default: the run's primary metric.",
+)
+@click.option("--run", "run_id", metavar="RUN", help="Only this run; across all runs otherwise.")
+@click.option("--benchmark", help="Only runs of this benchmark.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
+@click.option("--all-benchmarks", "together", is_flag=True, help="One board of all benchmarks, mixed.")
+@click.option("--by-run", is_flag=True, help="A row for each run, nothing pooled and no intervals.")
+@click.option("--limit", type=click.IntRange(min=1), help="So many rows of each board at most.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the boards as one HTML file."
+)
+@position_option(
+    "--as-of",
+    "Count only events up to this time, or with --run up to this offset; folds the log again.",
+)
+@json_option
+@wide_option
+@with_settings
+def leaderboard(
+    metric: str | None,
+    run_id: str | None,
+    benchmark: str | None,
+    labels: tuple[str, ...],
+    together: bool,
+    by_run: bool,
+    limit: int | None,
+    html: Path | None,
+    as_of: Position | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Agents by a metric, best first: a board for each benchmark, its finished runs pooled.
+
+    Pass rates have an interval, and each agent the places that it may truly have. Unfinished and tiny runs
+    stand below, marked. Baselines are left out.
+    """
+    wanted = dict(map(label_of, labels))
+    if by_run and (html or together):
+        raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
+    if metric is not None and not can_have_board(metric):
+        raise click.UsageError(str(UnknownMetric(metric)))
+    with _leaderboard_of(settings, as_of, run_id) as (reader, now):
+        metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
+        if by_run:
+            _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
+            return
+        runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=wanted)
+    if len(runs) == MOST_BOARD_RUNS:
+        say(f"the latest {MOST_BOARD_RUNS} runs are pooled; narrow them with --benchmark or --label")
+    boards = boards_of(runs, metric, now, together=together or run_id is not None)
+    if html is not None:
+        write(one_file(leaderboard_document(boards, _facts(run_id, benchmark, labels, as_of), limit)), html)
+    elif as_json:
+        for board in with_words(boards):
+            print_json(canonical_json(_limited(board, limit).model_dump(mode="json")))
+    else:
+        print_board(*leaderboard_tables(boards, limit), empty=f"No agent is on the board of {shown(metric)}.")
+
+
+@contextmanager
+def _leaderboard_of(
+    settings: Settings, as_of: Position | None, run_id: str | None
+) -> Iterator[tuple[StateReader | PastRuns, datetime]]:
+    """The runs in Redis, or in the log as of a position; and the time at which states are determined."""
+    if as_of is None:
+        with StateReader(settings) as reader:
+            yield reader, datetime.now(UTC)
+        return
+    from streamer.terminal.replay import runs_as_of  # only this folds
+
+    past = runs_as_of(settings, as_of, run_id)
+    yield past, past.moment
+
+
+def _print_by_run(
+    reader: StateReader | PastRuns,
+    metric: str,
+    run_id: str | None,
+    benchmark: str | None,
+    labels: Mapping[str, str],
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    rows = reader.leaderboard(metric, run=run_id, benchmark=benchmark, labels=labels, limit=limit)
+    if not as_json:
+        print_board(leaders_table(metric, rows), empty=f"No agent is on the board of {shown(metric)}.")
+        return
+    for row in rows:
+        print_json(canonical_json(asdict(row) | {"metric": metric, "value": json_number(row.value)}))
+
+
+def _limited(board: BenchmarkBoard, limit: int | None) -> BenchmarkBoard:
+    """At most so many rows, the ranked ones first."""
+    if limit is None:
+        return board
+    left = max(0, limit - len(board.rows))
+    return board.model_copy(update={"rows": board.rows[:limit], "below": board.below[:left]})
+
+
+def _facts(
+    run_id: str | None, benchmark: str | None, labels: tuple[str, ...], as_of: Position | None
+) -> list[str]:
+    past = None if as_of is None else f"as of {as_of}"
+    return [fact for fact in (run_id, benchmark, *labels, past) if fact]
+
+
+# -----------------------------------------------------------------------------
+# `streamer query`: current state from Redis; single trials and subtests from the log.
+
+
+Summary = dict[str, Any]
+
+run_argument = click.argument("run_id", metavar="RUN")
+
+
+@click.group()
+def query_command() -> None:
+    """Ask for current state: runs, agents, tiers, trials, leaderboards."""
+
+
+@query_command.command()
+@as_of_time_option
+@json_option
+@wide_option
+@with_settings
+def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
+    """All runs, the latest first."""
+    now = datetime.now(UTC)
+    if as_of is not None:
+        past = _runs_as_of(settings, as_of)
+        found, now = past.runs(), past.moment
+    else:
+        with StateReader(settings) as reader:
+            found = reader.runs()
+    if as_json:
+        _print_json(with_state(run, now) for run in found)
+    else:
+        print_board(runs_table(_dumped(found), now), empty="No runs yet.")
+
+
+@query_command.command()
+@run_argument
+@label_option
+@budget_option
+@as_of_option
+@json_option
+@wide_option
+@with_settings
+def run(
+    run_id: str,
+    label: str | None,
+    budget: float | None,
+    as_of: Position | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """One run: its summary; as tables also its agents and tiers.
+
+    With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
+    """
+    if label is not None and budget is not None:
+        raise click.UsageError("--budget is about the whole run: leave --by out")
+    if label is not None:
+        groups = labels_of(settings, run_id, label, as_of)
+        _print_json(groups) if as_json else print_board(labels_table(groups))
+        return
+    if as_json and budget is None:
+        summary, now = _summary(settings, run_id, as_of)
+        _print_json([with_state(summary, now)])
+    elif as_json:
+        found, now = _snapshot(settings, run_id, as_of)
+        summary = found.run
+        told = budget_outlook(found, now, budget).budget
+        _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
+    else:
+        found, compared, now = _run_now_or_then(settings, run_id, as_of)
+        summary = found.run
+        rows = _dumped([summary, *found.agents, *found.tiers])
+        print_run(rows, now, places=places_of(compared.comparison))
+        if budget is not None:
+            print_line(budget_forecast(budget_outlook(found, now, budget)))
+    if summary.degraded:
+        say(
+            f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
+            "numbers, newer events are not counted. `streamer runs repair` folds it again"
+        )
+
+
+@query_command.command()
+@run_argument
+@as_of_option
+@json_option
+@wide_option
+@with_settings
+def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
+    """The agents of a run."""
+    found, compared, _ = _run_now_or_then(settings, run_id, as_of)
+    if as_json:
+        _print_json(_published(found.agents))
+    else:
+        places = places_of(compared.comparison)
+        print_board(agents_table(_dumped(found.agents), found.run.primary_metric, places))
+
+
+@query_command.command()
+@run_argument
+@click.option("--by", type=click.Choice(["subtest"]), help="Break the tiers down; folds the run's log again.")
+@as_of_option
+@json_option
+@wide_option
+@with_settings
+def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
+    """The tiers of a run: pooled, and each agent:model within them."""
+    if as_of is not None:
+        found = _snapshot(settings, run_id, as_of)[0].tiers
+    else:
+        with StateReader(settings) as reader:
+            found = reader.tiers(run_id, within=True)
+    broken_down = _by_subtest(settings, run_id, as_of) if by else []
+    if as_json:
+        _print_json(_published(found) + broken_down)
+        return
+    print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
+
+
+@query_command.command()
+@run_argument
+@as_of_option
+@json_option
+@wide_option
+@with_settings
+def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
+    """The agents of a run compared: where each may truly stand, and every two of them."""
+    if as_of is not None:
+        found = _folded(settings, run_id, as_of).comparison()
+    else:
+        with StateReader(settings) as reader:
+            found = reader.comparison(run_id)
+    if as_json:
+        _print_json([] if found.comparison is None else _published([found.comparison]))
+        return
+    print_board(*comparison_tables(found), empty="This run has fewer than two agents to compare.")
+
+
+@query_command.command()
+@run_argument
+@click.option("--task", help="Only this task.")
+@click.option("--tier", help="Only this tier.")
+@click.option("--agent", help="Only this agent, or agent:model.")
+@as_of_option
+@json_option
+@wide_option
+@with_settings
+def trials(
+    run_id: str,
+    task: str | None,
+    tier: str | None,
+    agent: str | None,
+    as_of: Position | None,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """The scored trials of a run, from the topic `scored-trials`.
+
+    With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
+    """
+    found = []
+    values = (
+        scored_of(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
+    )
+    for value in values:
+        trial = orjson.loads(value)
+        if (
+            task in (None, trial["task_id"])
+            and tier in (None, trial["tier"])
+            and agent in (None, trial["agent"], trial["agent_model"])
+        ):
+            found.append(trial)
+            if as_json:
+                print_json(value)
+    if as_json:
+        return
+    print_board(trials_table(found), empty="No such trials.")
+    for trial in found if task else ():
+        print_payload(trial)
+
+
+query_command.add_command(leaderboard)
+
+
+def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
+    """The run's own summary; else as :func:`_snapshot`."""
+    if as_of is not None:
+        past, moment = _snapshot(settings, run_id, as_of)
+        return past.run, moment
+    with StateReader(settings) as reader:
+        return reader.run(run_id), datetime.now(UTC)
+
+
+def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSnapshot, datetime]:
+    """The run from Redis, or from the log as of a position; and the time at which its state is determined."""
+    now = datetime.now(UTC)
+    if as_of is not None:
+        past = _folded(settings, run_id, as_of)
+        return past.snapshot(), past.log.moment or now
+    with StateReader(settings) as reader:
+        return reader.snapshot(run_id), now
+
+
+def _run_now_or_then(
+    settings: Settings, run_id: str, as_of: Position | None
+) -> tuple[RunSnapshot, ComparedRun, datetime]:
+    """The same with the comparison of the run's agents."""
+    now = datetime.now(UTC)
+    if as_of is not None:
+        past = _folded(settings, run_id, as_of)
+        return past.snapshot(), past.comparison(), past.log.moment or now
+    with StateReader(settings) as reader:
+        return reader.snapshot(run_id), reader.comparison(run_id), now
+
+
+def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
+    from streamer.terminal.replay import run_as_of  # only this folds
+
+    return run_as_of(settings, run_id, as_of)
+
+
+def _runs_as_of(settings: Settings, as_of: Position) -> PastRuns:
+    from streamer.terminal.replay import runs_as_of  # only this folds
+
+    return runs_as_of(settings, as_of, tasks=False)
+
+
+def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:
+    from streamer.client.folded import subtests
+    from streamer.terminal.options import price_table  # only this folds
+
+    return subtests(settings, run_id, price_table(settings.prices_file), as_of)
+
+
+def _published(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON as published, without the fields that are missing in it."""
+    return [message.model_dump(mode="json", exclude_unset=True) for message in messages]
+
+
+def _dumped(messages: Iterable[Message]) -> list[Summary]:
+    """The JSON with every field of this version."""
+    return [message.model_dump(mode="json") for message in messages]
+
+
+def _print_json(objects: Iterable[Summary]) -> None:
+    for found in objects:
+        print_json(canonical_json(found))

@@ -1,0 +1,536 @@
+"""`streamer verify`: fold the log again, compare with Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from streamer.client.feeds import NotInLog
+from streamer.client.folded import FoldedRun, PastRuns, fold_run, fold_runs
+from streamer.client.queries import ReaderError, UnknownMetric
+from streamer.folding.breakdowns import UnknownLabel
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score import made_with
+from streamer.operate.verify import (
+    CannotSwitch,
+    Configurations,
+    Mismatch,
+    Switch,
+    Verdict,
+    Verification,
+    adopt,
+    read_configurations,
+)
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC
+from streamer.schemas.wire import Position, canonical_json
+from streamer.settings import Settings
+from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
+from streamer.storage.redis import RedisError
+from streamer.terminal import (
+    FOUND_WRONG,
+    UNVERIFIABLE,
+    explain,
+    print_json,
+    print_line,
+    print_table,
+    say,
+    write,
+)
+from streamer.terminal.boards import print_board
+from streamer.terminal.options import (
+    as_of_option,
+    from_option,
+    json_option,
+    known_run,
+    label_option,
+    labels_of,
+    open_records,
+    position_option,
+    price_table,
+    report_rejected,
+    wait_option,
+    wide_option,
+    with_settings,
+)
+from streamer.text import UNSEEN, counted
+from streamer.views.why import (
+    MetricMoves,
+    Question,
+    UnknownAgent,
+    metric_of,
+    moves_table,
+    totals_lines,
+    why,
+    why_in,
+)
+from streamer.web.report import FORMATS, WITHOUT_TRIALS, RunData, format_of, from_events, from_log, from_stack
+
+# -----------------------------------------------------------------------------
+# `streamer verify`: fold the log again, compare with Redis.
+
+
+DIGEST_CHARACTERS = 12
+"""Enough to see that two differ; --json has all 64."""
+
+CANNOT = (KafkaError, RedisError, ReaderError, TopicMissing, TopicUnreadable, TimeoutError)
+"""What can keep the log or Redis from being read."""
+
+SUMMARIES = "summary", "summaries"
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "every", is_flag=True, help="Verify every run in the log or in Redis.")
+@click.option(
+    "--topics",
+    is_flag=True,
+    help="Compare the topics too: summaries, byte by byte with Redis, and trials.",
+)
+@wait_option(10.0, "How long to wait for results that are in flight.")
+@json_option
+@with_settings
+def verify_command(
+    run: str | None, every: bool, topics: bool, wait: float, as_json: bool, settings: Settings
+) -> None:
+    """Fold the event topic again and compare each digest of RUN with what Redis holds.
+
+    Exit codes: 0 equal, 1 something differs, 3 cannot be verified. The last means: the log is truncated, the
+    broker or Redis is away or empty, the log does not know the run, or results are still in flight.
+    """
+    if (run is None) != every:
+        raise click.UsageError("name one RUN, or give --all")
+    verdicts = verdicts_of(settings, run, wait, topics=topics)
+    if verdicts and not as_json:
+        print_line(f"Compared by semantics_version {SEMANTICS_VERSION}.")
+    for verdict in verdicts:
+        if as_json:
+            print_json(canonical_json(asdict(verdict)))
+        else:
+            print_verdict(verdict)
+    if not verdicts:
+        say("streamer: cannot be verified: the log and Redis hold no runs")
+    raise click.exceptions.Exit(exit_code(verdicts))
+
+
+def verdicts_of(
+    settings: Settings, run: str | None, wait_seconds: float, *, topics: bool = False
+) -> list[Verdict]:
+    """Verify; what cannot be read ends the command with code 3."""
+    prices = price_table(settings.prices_file)
+    try:
+        verification = Verification(settings, prices=prices, wait_seconds=wait_seconds, topics=topics)
+        return verification.verify(run)
+    except CANNOT as error:
+        say(f"streamer: cannot be verified: {explain(error, settings)}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """One line, and a table of what differs."""
+    match verdict.outcome:
+        case "equal":
+            held = (
+                counted(verdict.summaries, *SUMMARIES)
+                if verdict.summaries
+                else "deleted, and gone from Redis"
+            )
+            print_line(f"{verdict.run_id}: equal, {held}")
+        case "differs":
+            differences = counted(len(verdict.differences), "difference")
+            print_line(f"{verdict.run_id}: {differences}, {counted(verdict.summaries, *SUMMARIES)} compared")
+        case "unverifiable":
+            print_line(f"{verdict.run_id}: cannot be verified: {verdict.reason}")
+    columns = ("where", "key", "log", "found", "fields")
+    for reason in dict.fromkeys(difference.reason for difference in verdict.differences):
+        if reason:
+            print_line(f"{verdict.run_id}: {reason}")
+    print_table(
+        "Differences",
+        columns,
+        (_difference_row(difference) for difference in verdict.differences),
+        left=range(5),
+    )
+
+
+def exit_code(verdicts: Iterable[Verdict]) -> int:
+    """1 if any run differs, else 3 if any cannot be verified, else 0; 3 for no runs."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if "differs" in outcomes:
+        return FOUND_WRONG
+    return 0 if outcomes == {"equal"} else UNVERIFIABLE
+
+
+def _difference_row(difference: Mismatch) -> list[str]:
+    log, found = (_short(digest) for digest in (difference.log, difference.found))
+    where = difference.topic or "Redis"
+    return [where, difference.key, log, found, ", ".join(difference.fields) or UNSEEN]
+
+
+def _short(digest: str | None) -> str:
+    return "absent" if digest is None else digest[:DIGEST_CHARACTERS]
+
+
+# -----------------------------------------------------------------------------
+# `streamer rebuild`: the state built again from the event log.
+
+
+@click.command()
+@click.option(
+    "--switch", is_flag=True, help="Replace the state without asking; every worker must be stopped."
+)
+@wait_option(15.0, "How long to wait for results in flight, and for workers that are leaving.")
+@json_option
+@with_settings
+def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings) -> None:
+    """Fold the whole event log again, compare with the topics and Redis, and replace what stands there.
+
+    To replace it, stop all workers first. The next worker to start folds the log from its beginning and
+    publishes under the next epoch; readers keep the old summaries until then. Runs of which the log holds
+    nothing are removed.
+
+    Exit codes: 0 equal or replaced, 1 something differs or workers are running, 3 the log is not complete or
+    cannot be read.
+    """
+    verification = Verification(
+        settings, prices=price_table(settings.prices_file), wait_seconds=wait, topics=True
+    )
+    try:
+        verdicts = verification.verify(None)
+    except CANNOT as error:
+        say(f"streamer: cannot be rebuilt: {explain(error, settings)}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+    _print_rebuilt(verdicts, as_json)
+    if verification.truncated:
+        raise click.exceptions.Exit(UNVERIFIABLE)
+    if not switch and not _wanted(verdicts):
+        raise click.exceptions.Exit(exit_code(verdicts))
+    try:
+        done = Switch(settings, wait_seconds=wait).switch(
+            verification.places, [verdict.run_id for verdict in verdicts if not verdict.in_log]
+        )
+    except CannotSwitch as error:
+        say(f"streamer: {error}")
+        raise click.exceptions.Exit(FOUND_WRONG) from error
+    runs = counted(done.runs, "run")
+    say(
+        f"epoch {done.epoch} begins: {done.pages:,} state pages, {done.unknown:,} records that the log does "
+        f"not know and {runs} removed. Start the workers: they fold the log again and publish"
+    )
+
+
+def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
+    for verdict in verdicts:
+        if as_json:
+            print_json(canonical_json(asdict(verdict)))
+        elif verdict.outcome != "equal":
+            print_verdict(verdict)
+    equal = sum(verdict.outcome == "equal" for verdict in verdicts)
+    if not as_json:
+        print_line(f"{equal:,} of {len(verdicts):,} runs are as the log says")
+
+
+def _wanted(verdicts: list[Verdict]) -> bool:
+    """Ask, where something differs and a person is there to answer."""
+    differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
+    return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)
+
+
+# -----------------------------------------------------------------------------
+# `--as-of`: runs folded again up to an earlier position, and what to say of them.
+
+
+def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
+    """The run as of a position of the log; see `fold_run`. Says so where the log is truncated."""
+    found = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
+    say_if_truncated(found.log.begins_at)
+    return found
+
+
+def runs_as_of(
+    settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
+) -> PastRuns:
+    """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
+    found = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
+    for whose, begins_at in found.truncated.items():
+        say_if_truncated(begins_at, whose)
+    for failure in found.failed:
+        say(f"left out: {CannotBeFolded(failure)}")
+    return found
+
+
+def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
+    """Say that a log has lost its beginning, if it has.
+
+    Args:
+        begins_at: offset at which it begins.
+        whose: `this run`, or what the log is of.
+    """
+    if begins_at:
+        say(
+            f"the log of {whose} begins at offset {begins_at:,}, because earlier events were "
+            "deleted. If events that count were among them, they are missing"
+        )
+
+
+# -----------------------------------------------------------------------------
+# `streamer report`: a run as a file to keep, to attach or to compute with.
+
+
+@click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option(
+    "--format", "chosen", type=click.Choice(list(FORMATS)), help="As --out ends, or md, if not given."
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
+)
+@from_option
+@label_option
+@click.option(
+    "--trials/--no-trials", default=True, show_default=True, help="List single trials (html, json)."
+)
+@as_of_option
+@with_settings
+def report_command(
+    run_id: str | None,
+    chosen: str | None,
+    out: Path | None,
+    events: Path | None,
+    label: str | None,
+    trials: bool,
+    as_of: Position | None,
+    settings: Settings,
+) -> None:
+    """Write a report of RUN as Markdown, HTML, CSV, Parquet or JSON.
+
+    Summaries come from Redis; single trials, which csv and parquet are made of and html and json list,
+    from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run. With --as-of
+    the command folds the events of FILE, or the events of RUN in the log.
+    """
+    form = chosen or (format_of(out) if out else None) or "md"
+    if chosen is None and out is not None and out.suffix and format_of(out) is None:
+        raise click.UsageError(
+            f"{out.suffix} is no format of a report: end --out in {', '.join(FORMATS)}, or give --format"
+        )
+    if form == "parquet" and out is None and sys.stdout.isatty():
+        raise click.UsageError("Parquet is binary: give a file with --out")
+    if not trials and form in ("csv", "parquet"):
+        raise click.UsageError(f"{form} is made of trials: leave --no-trials out")
+    if events is None and run_id is None:
+        raise click.UsageError("say which RUN, or name a file of events with --from")
+    data, rejected = _data(
+        run_id, events, as_of, label, settings, trials=trials and form not in WITHOUT_TRIALS
+    )
+    _say_if_moving(data)
+    write(FORMATS[form](data), out)
+    if rejected:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _data(
+    run_id: str | None,
+    events: Path | None,
+    as_of: Position | None,
+    label: str | None,
+    settings: Settings,
+    *,
+    trials: bool,
+) -> tuple[RunData, int]:
+    """What is reported, and how many lines of the file could not be folded."""
+    now = datetime.now(UTC)
+    try:
+        if events is not None:
+            # lines of a file have no times: the state as of one of them is not that of now
+            return _folded(events, run_id, now if as_of is None else None, settings, label, as_of)
+        assert run_id is not None
+        if as_of is not None:
+            data, begins_at = from_log(settings, run_id, now, price_table(settings.prices_file), label, as_of)
+            say_if_truncated(begins_at)
+            return data if trials else replace(data, trials=None), 0
+    except UnknownLabel as error:
+        raise click.UsageError(str(error)) from None
+    data = from_stack(settings, run_id, now, trials=trials)
+    return data if label is None else replace(data, by_label=labels_of(settings, run_id, label)), 0
+
+
+def _folded(
+    events: Path,
+    run_id: str | None,
+    now: datetime | None,
+    settings: Settings,
+    label: str | None,
+    as_of: Position | None,
+) -> tuple[RunData, int]:
+    prices = price_table(settings.prices_file)
+    with open_records(events) as records:
+        data, rejected = from_events(records, run_id, now, prices, label, as_of)
+    for one in rejected:
+        report_rejected(one)
+    return data, len(rejected)
+
+
+def _say_if_moving(data: RunData) -> None:
+    """Redis and the log are read one after the other: of a run that goes on they may differ by a moment."""
+    counted = data.run["progress"]["done"]
+    if data.trials is not None and len(data.trials) != counted:
+        say(
+            f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
+            "coming in while this was read. Ask again once the run has finished"
+        )
+
+
+# -----------------------------------------------------------------------------
+# `streamer config`: which prices, profiles and formulas the workers publish with.
+
+
+@click.group()
+def config_command() -> None:
+    """One configuration for all workers: their prices, grading profiles and formulas.
+
+    Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers
+    with another one than the group's wait.
+    """
+
+
+@config_command.command("show")
+@json_option
+@with_settings
+def show_configuration(as_json: bool, settings: Settings) -> None:
+    """Show which configuration is current, which the workers have, and which this command has."""
+    found, own = read_configurations(settings), made_with(price_table(settings.prices_file))
+    if as_json:
+        print_json(canonical_json({"current": found.current, "this_command": own, "workers": found.workers}))
+        return
+    rows = [("current", found.current), ("this command", own)]
+    rows += [(f"worker {worker}", has) for worker, has in sorted(found.workers.items())]
+    print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
+
+
+@config_command.command("adopt")
+@click.argument("fingerprint", required=False)
+@with_settings
+def adopt_(fingerprint: str | None, settings: Settings) -> None:
+    """Make a configuration current: this command's own (its version and prices file), or FINGERPRINT.
+
+    Workers that have it begin, and publish every run again by it. Workers that have another one end;
+    started again, they wait.
+    """
+    found, own = read_configurations(settings), made_with(price_table(settings.prices_file))
+    wanted = fingerprint or own
+    known = {own, *found.workers.values()}
+    if wanted not in known:
+        raise click.UsageError(
+            f"neither this command nor a live worker has the configuration {wanted!r}; "
+            f"they have {', '.join(sorted(known))}"
+        )
+    if wanted == found.current:
+        say(f"{wanted} is current already")
+        return
+    asyncio.run(adopt(settings, wanted))
+    say(f"{wanted} is current now; {_who(found, wanted)}")
+
+
+def _who(found: Configurations, wanted: str) -> str:
+    ready = sum(has == wanted for has in found.workers.values())
+    ending = len(found.workers) - ready
+    return f"{ready} live workers have it, {ending} have another one and end"
+
+
+# -----------------------------------------------------------------------------
+# `streamer why`: which trials moved a number of a run, and by how much.
+
+
+SHOWN = 20
+
+
+@click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--agent", help="Only this agent, or agent:model; all but baselines if not given.")
+@click.option(
+    "--metric",
+    default=PRIMARY_METRIC,
+    show_default=True,
+    help=f"One of {', '.join(BOARD_METRICS)}, or metrics/NAME.",
+)
+@position_option("--since", "Only what moved it after this offset or time.")
+@as_of_option
+@from_option
+@click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="Rows to list.")
+@json_option
+@wide_option
+@with_settings
+def why_command(
+    run_id: str | None,
+    agent: str | None,
+    metric: str,
+    since: Position | None,
+    as_of: Position | None,
+    events: Path | None,
+    limit: int,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Say which events moved a number of RUN's agents, by how much, newest first.
+
+    The run's log is folded again, event by event. Each row has the number before and after one event, and
+    below stands what all of them add up to. The last number is the published one, or with --as-of the one
+    then. With --from, RUN may be left out if the file holds one run.
+    """
+    rejected = 0
+    try:
+        question = Question(metric_of(metric), agent, since, limit)
+        if events is not None:
+            found, rejected = _of_file(events, run_id, question, as_of, settings)
+        elif run_id is None:
+            raise click.UsageError("say which RUN, or name a file of events with --from")
+        else:
+            found = _of_log(run_id, question, as_of, settings)
+    except (UnknownAgent, UnknownMetric) as error:
+        raise click.UsageError(str(error)) from None
+    say_if_truncated(found.log_begins_at)
+    if as_json:
+        print_json(canonical_json(found.model_dump(mode="json")))
+    else:
+        _print(found)
+    if rejected:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _of_log(run_id: str, question: Question, as_of: Position | None, settings: Settings) -> MetricMoves:
+    try:
+        return MetricMoves.of(why(settings, run_id, price_table(settings.prices_file), question, as_of))
+    except NotInLog:
+        if as_of is None:  # an earlier position is answered without Redis
+            known_run(settings, run_id)
+        raise
+
+
+def _of_file(
+    events: Path, run_id: str | None, question: Question, as_of: Position | None, settings: Settings
+) -> tuple[MetricMoves, int]:
+    """The answer, and how many lines could not be folded."""
+    prices = price_table(settings.prices_file)
+    with open_records(events) as records:
+        found, rejected = why_in(records, run_id, prices, question, as_of)
+    for one in rejected:
+        report_rejected(one)
+    return MetricMoves.of(found), len(rejected)
+
+
+def _print(found: MetricMoves) -> None:
+    print_board(moves_table(found))
+    left = sum(total.moves for total in found.totals) - len(found.moves)
+    if left:
+        print_line(f"and {left:,} more (--limit)")
+        print_line()
+    for line in totals_lines(found):
+        print_line(line)
+    if not found.totals:
+        print_line("No agent has results yet.")

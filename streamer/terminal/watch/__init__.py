@@ -1,0 +1,844 @@
+"""Live boards in a terminal: the runs, and one run.
+
+Read-only. State comes from Redis as it changes, newest trials and rejections from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Protocol
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from streamer.client.queries import ReaderError, RunSnapshot, UnknownRun, WorkerStatus
+from streamer.client.readers import AsyncStateReader, StateUpdate
+from streamer.schemas.events import PRIMARY_METRIC
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, state_of
+from streamer.settings import Settings
+from streamer.storage.redis import address
+from streamer.terminal.boards import Sort, board_columns, first_sort, heading, rejection_columns
+from streamer.terminal.watch.following import (
+    OneRun,
+    Rejections,
+    Runs,
+    Tell,
+    feel_pulse,
+    follow_outlook,
+    follow_state,
+    noting,
+)
+from streamer.terminal.watch.table import (
+    BoardTable,
+    budget_line,
+    cost_line,
+    end_line,
+    outcome_line,
+    progress_line,
+    title_of,
+)
+from streamer.text import counted, visible
+from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, with_named
+from streamer.views.models import AgentNow, RunNow, TrialRow
+from streamer.views.outlook import Outlook, eta_of
+from streamer.views.tables import event_time_note
+
+# -----------------------------------------------------------------------------
+# The meaning of keys and columns.
+
+
+TEXT = """\
+Enter  open the run under the cursor   Esc  back, or show everything again
+s      sort by the next column         r    turn the order around
+/      filter                          Tab  next table; arrow keys scroll it
+?      this page                       q    quit
+
+State  complete: all planned trials are in; finished: the harness ended it;
+       running; silent for 10 minutes: stalled, or unfinished without a plan
+*      grade: planned trials are missing; pass@k: some tasks lack attempts
+?      grade: trials wait for their judge
+–      not known; columns that nobody knows, or that do not fit, are left out
+
+pass rate  share of successes (tests, else verdict)
+accuracy   share of trials that the harness calls resolved
+all trials accuracy of a run of several agents; pass@k is by agent only then
+w/o infra  accuracy without infrastructure failures, and how many those are
+composite  median of the mean of pass rate and judge's score
+rests on   what gives the grade: composite, or without a judge pass rate
+cost/pass  known cost per pass in USD; inf: no pass
+speedup    FormulaCode's mean over trials; advantage: over the human solution
+uplift     what the grade rests on over the baseline tier's, minus 1
+left, per hour, in all: the pace since the start, in event time, carried on
+
+In scripts: streamer query run RUN --json, streamer subscribe run
+"""
+
+
+class HelpScreen(ModalScreen[None]):
+    """Over the screen that asked for it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,enter", "dismiss", "Back", key_display="Esc")
+    ]
+
+    def compose(self) -> ComposeResult:
+        """One text."""
+        with VerticalScroll(id="help"):
+            yield Static(TEXT, markup=False)
+
+
+# -----------------------------------------------------------------------------
+# What the screens use of the application that shows them, so that no screen imports the application.
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A command that shows the screens while it works.
+
+    Attributes:
+        is_over: True once the work is over; the screens end then.
+        messages: the lines for the user since the last call.
+        shows: whether a run, by its id, belongs to the work.
+        opens: the run whose screen is opened as soon as this names one.
+        line: stands below the title of every screen; "": nothing does.
+    """
+
+    is_over: Callable[[], bool]
+    messages: Callable[[], Sequence[str]]
+    shows: Callable[[str], bool]
+    opens: Callable[[], str | None]
+    line: Callable[[], str] = str
+
+
+class WatchContext(Protocol):
+    """One `watch`: where it reads, what time it is, and what all its screens show.
+
+    Attributes:
+        settings: where Redis and the broker are.
+        reader: reads Redis.
+        now: gives the time of the person who watches.
+        rejections: rejected events of all runs.
+        problems: what is wrong for all screens at the moment, by where.
+        budget_usd: what a run should not cost more than, USD; None: no budget.
+    """
+
+    settings: Settings
+    reader: AsyncStateReader
+    now: Callable[[], datetime]
+    rejections: Rejections
+    problems: dict[str, str]
+    budget_usd: float | None
+
+    @property
+    def where(self) -> str:
+        """Address and namespace of the runs, without any password."""
+
+    def shows(self, run_id: str) -> bool:
+        """True if the list of runs shows this one."""
+
+    def crew(self) -> list[str]:
+        """How many workers run, as a list of no or one text."""
+
+    def session_line(self) -> str:
+        """What the command that shows the screens says all the time; "" if it says nothing."""
+
+    def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
+        """Run it until it is cancelled; a mistake of ours in it is passed to `tell`."""
+
+
+# -----------------------------------------------------------------------------
+# The base of both screens: following while they are seen, drawing at a human pace, sorting, filtering.
+
+
+PACE_SECONDS = 0.2
+"""What comes within such a span is drawn at once."""
+
+AGES_SECONDS = 5.0
+"""How often ages are drawn again while nothing comes. It needs no request."""
+
+
+class LiveScreen(Screen[None]):
+    """A screen that follows something for as long as it is on top.
+
+    Args:
+        watching: the application.
+
+    Attributes:
+        problems: what is wrong at the moment, by where.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort", "Sort"),
+        Binding("r", "reverse", "Reverse"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("question_mark", "help", "Help", key_display="?"),
+    ]
+    SORTED = "#main"
+    """The table that `s` and `r` are about."""
+
+    def __init__(self, watching: WatchContext) -> None:
+        super().__init__()
+        self.watching = watching
+        self.problems: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._drawing = False
+
+    @property
+    def now(self) -> datetime:
+        """The viewer's time."""
+        return self.watching.now()
+
+    def draw(self) -> None:
+        """Show how it stands."""
+        raise NotImplementedError
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """The work that runs while this screen is on top."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Show something at once."""
+        self.query_one("#filter", Input).display = False
+        self.set_interval(AGES_SECONDS, self.changed)
+        self.draw()
+
+    def on_screen_resume(self) -> None:
+        """On top (again)."""
+        self.call_after_refresh(self._begin)
+        self.changed()
+
+    def on_screen_suspend(self) -> None:
+        """Covered, or gone."""
+        for task in self._tasks:
+            task.cancel()
+
+    def on_resize(self) -> None:
+        """Lines above the tables depend on the width."""
+        self.changed()
+
+    def told(self, where: str) -> Tell:
+        """Notes what is wrong there."""
+        return noting(self.problems, where, self.changed)
+
+    def changed(self) -> None:
+        """Draw soon."""
+        if not self._drawing and self.is_attached:
+            self._drawing = True
+            self.set_timer(PACE_SECONDS, self._draw_now)
+
+    def _begin(self) -> None:
+        if self.is_current:
+            self._tasks = [self.watching.spawn(work, self.told("here")) for work in self.works()]
+
+    def _draw_now(self) -> None:
+        self._drawing = False
+        if self.is_current:
+            with self.app.batch_update():
+                self.draw()
+
+    def put(self, selector: str, text: str, style: str = "") -> None:
+        """Text of a line; an empty one takes no room. What agents wrote must have been made visible."""
+        line = self.query_one(selector, Static)
+        line.update(Text(text, style))
+        line.display = bool(text)
+
+    def put_problems(self) -> None:
+        """The present problem, if any; then what stands below it may be old, and goes grey."""
+        self.put("#session", visible(self.watching.session_line()))
+        found = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
+        self.put("#problem", visible(" ".join(found)) if found else "", "bold red")
+        self.set_class(bool(found), "-stale")
+
+    def wanted(self, *texts: str | None) -> bool:
+        """Whether one of the texts has what is filtered for."""
+        sought = self.query_one("#filter", Input).value.casefold()
+        return any(sought in text.casefold() for text in texts if text)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.query_one(self.SORTED, BoardTable).sort_next()
+
+    def action_reverse(self) -> None:
+        """Turn the order around."""
+        self.query_one(self.SORTED, BoardTable).reverse()
+
+    def action_filter(self) -> None:
+        """Let the user write what to filter for."""
+        field = self.query_one("#filter", Input)
+        field.display = True
+        field.focus()
+
+    def action_help(self) -> None:
+        """Say what there is."""
+        self.app.push_screen(HelpScreen())
+
+    def close_filter(self) -> bool:
+        """Show everything again; False if nothing was filtered."""
+        field = self.query_one("#filter", Input)
+        if not field.display:
+            return False
+        field.value = ""
+        field.display = False
+        self.query_one(self.SORTED, BoardTable).focus()
+        self.changed()
+        return True
+
+    def on_input_changed(self) -> None:
+        """Filter as it is written."""
+        self.changed()
+
+    def on_input_submitted(self) -> None:
+        """Back to the table; the filter stays."""
+        self.query_one(self.SORTED, BoardTable).focus()
+
+
+# -----------------------------------------------------------------------------
+# One run: progress, agents, tiers, newest trials, rejections.
+
+
+MOST_REJECTIONS = 50
+HIGH = 30
+"""Rows from which on there is a line about the first two agents."""
+
+MOST_RUNNING = 5
+"""Running trials that have room, the longest first."""
+
+
+class RunScreen(LiveScreen):
+    """One run.
+
+    Args:
+        watching: the application.
+        run_id: which; it need not exist yet.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
+    SORTED = "#agents"
+
+    def __init__(self, watching: WatchContext, run_id: str) -> None:
+        super().__init__(watching)
+        self.run_id = run_id
+        self.model = OneRun()
+        self._unknown = ""
+        self._trials: list[TrialRow] | None = None
+        self._log_problem: str | None = None
+        self._sorted = False
+
+    def compose(self) -> ComposeResult:
+        """From the run as a whole to single trials."""
+        yield Static(id="title", markup=False)
+        yield Static(id="session", markup=False)
+        yield Static(id="problem", markup=False)
+        yield Static(id="missing", markup=False)
+        yield Static(id="clock", markup=False)
+        yield Static(id="progress", markup=False)
+        yield Static(id="outcome", markup=False)
+        yield Static(id="end", markup=False)
+        yield Static(id="cost", markup=False)
+        yield Static(id="budget", markup=False)
+        yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
+        yield Static(id="said", markup=False)
+        yield BoardTable("running")
+        with Container(id="middle"):
+            yield BoardTable("tiers")
+            yield BoardTable("trials")
+        yield BoardTable("rejections")
+        yield Input(id="filter", placeholder="filter agents and trials", compact=True)
+        yield Footer(show_command_palette=False)
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """Follow the run in Redis and in the log."""
+        reader = self.watching.reader
+        return [
+            self._ask(),
+            follow_state(reader, self.run_id, self._take, self.told("state")),
+            follow_outlook(reader, self.run_id, self.watching.now, self._take_outlook),
+            self._follow_log(),
+        ]
+
+    def draw(self) -> None:
+        """Show how the run stands."""
+        run = self.model.run
+        if run is None:
+            self._draw_missing()
+        else:
+            self._draw_run(run)
+        places = self.model.outlook.places if self.model.outlook else {}
+        wanted = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
+        wanted.sort(key=lambda agent: agent.agent_model)
+        agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in wanted]
+        self._sort_first(agents)
+        self.query_one("#agents", BoardTable).show_rows(
+            board_columns(with_named(AGENTS, agents), self.now, heading(AGENTS, len(agents))),
+            agents,
+            lambda agent: agent.agent_model,
+            lambda agent: agent.baseline,
+        )
+        tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
+        self.query_one("#tiers").display = bool(tiers)
+        columns = board_columns(with_named(TIERS, tiers), self.now, heading(TIERS, len(tiers)))
+        self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)
+        self._draw_outlook()
+        self._draw_trials()
+        self._draw_rejections()
+        self.put_problems()
+
+    def action_back(self) -> None:
+        """Show everything again, or go back to the list of runs."""
+        if not self.close_filter():
+            self.app.pop_screen()
+
+    def _draw_run(self, run: RunSummary) -> None:
+        pace = eta_of(run, self.model.since, list(self.model.agents.values()), self.model.in_flight)
+        self.put("#title", title_of(run, state_of(run, self.now)))
+        self.put("#missing", "")
+        self.put("#clock", event_time_note(run.last_event_at, self.now) or "")
+        width = self.size.width - 2
+        self.put("#progress", progress_line(run, pace, width))
+        self.put("#outcome", outcome_line(run, width))
+        self.put("#end", end_line(run, pace))
+        self.put("#cost", cost_line(run, pace))
+        self.put("#budget", budget_line(run, pace, self.watching.budget_usd))
+
+    def _draw_missing(self) -> None:
+        if self.model.deleted:
+            said = "The run was deleted. Waiting, in case it comes again."
+        elif self._unknown:
+            said = f"{visible(self._unknown)} Waiting for it."
+        else:
+            said = "Looking for the run."
+        self.put("#title", visible(self.run_id))
+        self.put("#missing", said)
+        self.put("#clock", "")
+        self.put("#progress", "")
+        self.put("#end", "")
+        self.put("#outcome", "")
+        self.put("#cost", "")
+        self.put("#budget", "")
+
+    def _draw_outlook(self) -> None:
+        """The first two agents compared, and the running trials."""
+        outlook = self.model.outlook
+        has_room = outlook is not None and self.size.height >= HIGH
+        self.put("#said", visible("; ".join(outlook.first_two)) if outlook and has_room else "")
+        running = outlook.running[:MOST_RUNNING] if outlook else []
+        table = self.query_one("#running", BoardTable)
+        table.set_class(not running, "-none")
+        columns = board_columns(RUNNING, self.now, heading(RUNNING, outlook.in_flight if outlook else 0))
+        table.show_rows(
+            columns, running, lambda one: str((one.agent_model, one.task, one.attempt, one.tier, one.subtest))
+        )
+
+    def _draw_trials(self) -> None:
+        trials = [t for t in self._trials or () if self.wanted(t.task_id, t.agent_model, t.failure_mode)]
+        head = "newest trials"
+        if self._log_problem:
+            head = f"newest trials: {visible(self._log_problem)}"
+        elif self._trials is None:
+            head = "newest trials: reading the log"
+        self.query_one("#trials", BoardTable).show_rows(
+            board_columns(TRIALS, self.now, head), trials, lambda trial: trial.id
+        )
+
+    def _draw_rejections(self) -> None:
+        rejections = self.watching.rejections
+        found = rejections.newest(self.run_id)[:MOST_REJECTIONS]
+        head = f"rejections ({rejections.counts[self.run_id]:,})"
+        if rejections.problem:
+            head = f"rejections: {visible(rejections.problem)}"
+        columns = rejection_columns(head, rejections.counts[None], self.now)
+        self.query_one("#rejections", BoardTable).show_rows(
+            columns, found, lambda rejected: str(id(rejected))
+        )
+
+    def _sort_first(self, agents: Sequence[AgentModelSummary]) -> None:
+        """Sort by what the plan says, from the first moment that there is one."""
+        table = self.query_one("#agents", BoardTable)
+        if not self._sorted and table.sorting == Sort(PRIMARY_METRIC, True) and agents and self.model.run:
+            table.sorting = first_sort(self.model.run.primary_metric, agents)
+
+    def action_sort(self) -> None:
+        """From now on the user says how it is sorted."""
+        self._sorted = True
+        super().action_sort()
+
+    async def _ask(self) -> None:
+        """Say so if there is no such run."""
+        try:
+            await self.watching.reader.run(self.run_id)
+        except UnknownRun as error:
+            self._unknown = str(error)
+            self.changed()
+        except ReaderError:
+            return  # told by those who follow
+
+    async def _follow_log(self) -> None:
+        from streamer.terminal.watch.following import follow_newest
+
+        await follow_newest(self.watching.settings, self.run_id, self._take_trials, self._tell_log)
+
+    def _take(self, update: StateUpdate) -> None:
+        self.model.take(update)
+        self.changed()
+
+    def _take_outlook(self, found: RunSnapshot, outlook: Outlook) -> None:
+        self.model.in_flight, self.model.outlook = found.in_flight, outlook
+        self.changed()
+
+    def _take_trials(self, trials: list[TrialRow]) -> None:
+        self._trials = trials
+        self.changed()
+
+    def _tell_log(self, problem: str | None) -> None:
+        self._log_problem = problem
+        self.changed()
+
+
+# -----------------------------------------------------------------------------
+# The first screen: all runs.
+
+
+MOST_RUNS = 500
+"""So many runs are listed; a filter finds the others."""
+
+
+class RunsTable(BoardTable):
+    """Its rows can be opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
+
+class RunsScreen(LiveScreen):
+    """The runs, the one with the latest event first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
+
+    def __init__(self, watching: WatchContext) -> None:
+        super().__init__(watching)
+        self.model = Runs()
+        self._filled = False
+
+    def compose(self) -> ComposeResult:
+        """Title, runs, and what was rejected."""
+        yield Static(id="title", markup=False)
+        yield Static(id="session", markup=False)
+        yield Static(id="problem", markup=False)
+        yield RunsTable("main", sort=Sort("last", True), opens=True)
+        yield Static(id="note", markup=False)
+        yield Input(id="filter", placeholder="filter runs by name or benchmark", compact=True)
+        yield Footer(show_command_palette=False)
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """Follow all runs."""
+        return [self._fill(), follow_state(self.watching.reader, None, self._take, self.told("state"))]
+
+    def draw(self) -> None:
+        """Show how the runs stand."""
+        now = self.now
+        runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
+        wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
+        wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
+        lines = [RunNow.of(run, now) for run in wanted[:MOST_RUNS]]
+        self.query_one("#main", BoardTable).show_rows(board_columns(RUNS, now), lines, lambda run: run.run_id)
+        self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
+        self.put("#note", self._note(len(wanted)))
+        self.put_problems()
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the run."""
+        if event.row_key.value is not None:
+            self.app.push_screen(RunScreen(self.watching, event.row_key.value))
+
+    def action_back(self) -> None:
+        """Show everything again."""
+        self.close_filter()
+
+    async def _fill(self) -> None:
+        """The runs alone are read faster than all that belongs to them."""
+        try:
+            self.model.fill(await self.watching.reader.runs())
+        except ReaderError:
+            return  # told by those who follow
+        self._filled = True
+        self.changed()
+
+    def _take(self, update: StateUpdate) -> None:
+        self.model.take(update)
+        if update.kind == "run":
+            self.changed()
+
+    def _count(self, count: int) -> str:
+        if not count:
+            return "no runs yet: waiting" if self._filled else "looking for runs"
+        return counted(count, "run")
+
+    def _note(self, wanted: int) -> str:
+        parts = []
+        if wanted > MOST_RUNS:
+            parts.append(f"{wanted - MOST_RUNS:,} older runs are not listed: / finds them")
+        rejections = self.watching.rejections
+        if rejections.problem:
+            parts.append(f"rejections unknown: {rejections.problem}")
+        elif count := rejections.counts.total():
+            parts.append(f"{count:,} rejection{'s' * (count != 1)} in the log (streamer rejections list)")
+        return visible(" · ".join(parts)) if parts else ""
+
+
+# -----------------------------------------------------------------------------
+# How the screens look: sizes, colours, what gives way in a small terminal.
+
+
+CSS = """\
+Screen { layout: vertical; }
+#title { text-style: bold; }
+#title, #session, #problem, #missing, #clock, #progress, #outcome, #end, #cost, #budget, #said, #note {
+    height: auto; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+}
+#problem, #missing { text-wrap: wrap; max-height: 6; }
+#progress { color: $success; }
+#session { color: $accent; }
+#note, #said { color: $text-muted; }
+#filter { dock: bottom; margin-bottom: 1; }
+
+BoardTable { padding: 0 0 0 1; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
+BoardTable > .datatable--header { text-style: bold underline; background: $background; color: $foreground; }
+BoardTable:focus > .datatable--header { background: $background; }
+BoardTable > .datatable--cursor { text-style: none; }
+BoardTable:focus > .datatable--cursor { text-style: bold; }
+.-plain BoardTable:focus > .datatable--cursor { text-style: bold reverse; }
+
+.-stale BoardTable, .-stale #progress, .-stale #outcome, .-stale #end, .-stale #cost, .-stale #budget {
+    text-opacity: 55%;
+}
+
+#main { height: 1fr; }
+#agents { height: auto; max-height: 40%; }
+#running { display: none; height: auto; max-height: 7; }
+.-high #running { display: block; }
+.-high #running.-none { display: none; }
+#middle { height: 1fr; }
+#tiers { height: auto; max-height: 70%; }
+#trials { height: 1fr; min-height: 2; }
+#rejections { height: auto; max-height: 2; }
+.-high #rejections { max-height: 8; }
+.-high BoardTable { margin-top: 1; }
+.-wide #middle { layout: horizontal; }
+.-wide #tiers { width: 2fr; max-height: 100%; }
+.-wide #trials { width: 3fr; height: 100%; }
+
+HelpScreen { align: center middle; background: $background; }
+#help {
+    width: 100%; max-width: 82; height: auto; max-height: 100%; padding: 0 1; scrollbar-size-vertical: 1;
+}
+"""
+
+
+# -----------------------------------------------------------------------------
+# The application: what both screens share, and how it looks.
+
+
+Clock = Callable[[], datetime]
+
+SESSION_SECONDS = 0.2
+"""How often the session is looked at."""
+
+NOTE_SECONDS = 10.0
+"""How long a message of the session stays on the screen."""
+
+
+def utc_now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+class WatchApp(App[None]):
+    """Boards in a terminal.
+
+    Args:
+        settings: where Redis and the broker are.
+        run_id: the run to open at once; None: the list of runs.
+        now: the time.
+        session: the command that works meanwhile; None: there is only a viewer.
+        budget_usd: what a run should not cost more than, USD; None: no budget.
+
+    Attributes:
+        interrupted: it ended by Ctrl-C.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-wide")]  # noqa: RUF012 - as in textual
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]  # noqa: RUF012
+    CSS = CSS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "interrupt", "Quit", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        settings: Settings,
+        run_id: str | None = None,
+        now: Clock = utc_now,
+        session: Session | None = None,
+        budget_usd: float | None = None,
+    ) -> None:
+        if not os.environ.get("NO_COLOR", "x"):
+            del os.environ["NO_COLOR"]  # an empty one means nothing (no-color.org)
+        plain = "NO_COLOR" in os.environ
+        super().__init__(ansi_color=plain or None)
+        self.settings = settings
+        self.reader = AsyncStateReader(settings)
+        self.now = now
+        self.budget_usd = budget_usd
+        self.rejections = Rejections()
+        self.problems: dict[str, str] = {}
+        self.failure: Exception | None = None
+        self.interrupted = False
+        self._run_id = run_id
+        self._session = session
+        self._line = ""
+        self._heartbeats: list[WorkerStatus] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.set_class(plain, "-plain")
+
+    @property
+    def where(self) -> str:
+        """The deployment whose runs these are; never the URL, which may hold a password."""
+        parts = ["streamer", address(self.settings.redis)]
+        return visible(" · ".join([*parts, self.settings.namespace] if self.settings.namespace else parts))
+
+    def shows(self, run_id: str) -> bool:
+        """True if the list of runs shows this one: all runs, or the session's own."""
+        return self._session is None or self._session.shows(run_id)
+
+    def session_line(self) -> str:
+        """What the session says all the time."""
+        return self._line
+
+    def action_interrupt(self) -> None:
+        """End, as Ctrl-C ends other commands."""
+        self.interrupted = True
+        self.exit()
+
+    def crew(self) -> list[str]:
+        """How many workers there are."""
+        if self._heartbeats is None:
+            return []
+        live = sum(not worker.stale(self.now()) for worker in self._heartbeats)
+        return [counted(live, "worker") if live else "no worker is running"]
+
+    def on_mount(self) -> None:
+        """Begin."""
+        if not self.is_headless:  # so that the terminal is left as it was found
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.action_interrupt)
+        self.push_screen(RunsScreen(self))
+        if self._run_id is not None:
+            self.push_screen(RunScreen(self, self._run_id))
+        self.spawn(feel_pulse(self.reader, self._take_workers, self._told("redis")), self._told("here"))
+        self.call_after_refresh(self._begin_log)
+        if self._session is not None:
+            self.set_interval(SESSION_SECONDS, self._follow_session)
+
+    async def on_unmount(self) -> None:
+        """Let go of everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.reader.close()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """End; the caller says why. Textual would print local variables, with passwords maybe."""
+        if self.is_headless:
+            super()._handle_exception(error)
+            return
+        self.failure = self.failure or error
+        self.exit(return_code=1)
+
+    def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
+        """Let it run until it is cancelled; a mistake of ours in it is reported and ends it alone."""
+        task = asyncio.create_task(_kept(work, tell))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _follow_session(self) -> None:
+        """End with the session; show what it says, and its run as soon as there is one."""
+        assert self._session is not None
+        if self._session.is_over():
+            self.exit()
+            return
+        for line in self._session.messages():
+            self.notify(visible(line), markup=False, timeout=NOTE_SECONDS)
+        if (line := self._session.line()) != self._line:
+            self._line = line
+            self._changed()
+        if self._run_id is None and (opened := self._session.opens()) is not None:
+            self._run_id = opened
+            self.push_screen(RunScreen(self, opened))
+
+    def _begin_log(self) -> None:
+        self.spawn(self._follow_log(), self._told("here"))
+
+    async def _follow_log(self) -> None:
+        from streamer.terminal.watch.following import follow_rejections
+
+        await follow_rejections(self.settings, self.rejections, self._tell_rejections)
+
+    def _take_workers(self, workers: list[WorkerStatus]) -> None:
+        self._heartbeats = workers
+        self._changed()
+
+    def _told(self, where: str) -> Tell:
+        return noting(self.problems, where, self._changed)
+
+    def _tell_rejections(self, problem: str | None) -> None:
+        self.rejections.problem = problem
+        self._changed()
+
+    def _changed(self) -> None:
+        if self.is_running and self.screen_stack and isinstance(self.screen, LiveScreen):
+            self.screen.changed()
+
+
+async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
+    try:
+        await work
+    except Exception as error:
+        logging.getLogger("streamer.watch").exception("The view cannot go on with this")
+        tell(f"internal error, {type(error).__name__}: {error}. Please report it")
+
+
+def run_watch(
+    settings: Settings,
+    run_id: str | None,
+    session: Session | None = None,
+    budget_usd: float | None = None,
+) -> bool:
+    """Show it until the user quits, or the session is over; True if Ctrl-C ended it.
+
+    Raises:
+        BadRedisUrl: the settings do not say where Redis is.
+        Exception: a mistake of ours; the terminal is as it was before.
+    """
+    logging.getLogger("streamer").addHandler(logging.NullHandler())  # a line of a log would tear the screen
+    app = WatchApp(settings, run_id, session=session, budget_usd=budget_usd)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        app.run()
+    finally:  # the event loop of the application has put the defaults in their place
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if app.failure is not None:
+        raise app.failure
+    return app.interrupted

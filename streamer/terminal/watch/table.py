@@ -1,0 +1,275 @@
+"""A table that chooses its columns by its width, and redraws only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.text import Text
+from textual import events
+from textual.widgets import DataTable
+
+from streamer.schemas.summaries import RunSummary, State, plan_words, state_and_status
+from streamer.terminal.boards import (
+    MARKS,
+    BoardColumn,
+    Fitted,
+    Sort,
+    fit,
+    gap_of,
+    name_of,
+    next_sort,
+    ordered,
+)
+from streamer.text import counted, dollars, padded, percent, text_width, visible
+from streamer.views.columns import accuracy, accuracy_name
+from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
+from streamer.views.tables import bar, finite, largest_k, of_planned, share_of_pass
+
+# -----------------------------------------------------------------------------
+# A table that chooses its columns by its width, and redraws only what changed.
+
+
+SCROLLBAR = 1
+"""Columns left free for the scrollbar, so that nothing moves when it appears."""
+
+
+MOVES = {"up", "down", "pageup", "pagedown", "home", "end", "ctrl+home", "ctrl+end"}
+"""Keys that move the cursor."""
+
+
+class BoardTable(DataTable[Text]):
+    """Rows of one kind.
+
+    Args:
+        id: of the widget.
+        sort: how it is sorted at first; None: as the rows come.
+        opens: a row can be chosen.
+    """
+
+    def __init__(self, id: str, *, sort: Sort | None = None, opens: bool = False) -> None:
+        super().__init__(
+            id=id,
+            cell_padding=0,
+            cursor_type="row",
+            show_cursor=opens,
+            show_row_labels=False,
+            cursor_foreground_priority="css",
+        )
+        self.sorting = sort
+        self._columns: Sequence[BoardColumn[Any]] = ()
+        self._held: Sequence[Any] = ()
+        self._key: Callable[[Any], str] = str
+        self._last: Callable[[Any], bool] | None = None
+        self._heads: list[tuple[Fitted, str]] = []
+        self._keys: list[str] = []
+        self._texts: list[list[tuple[str, str]]] = []
+        self._moved = False
+
+    def show_rows(
+        self,
+        columns: Sequence[BoardColumn[Any]],
+        rows: Sequence[Any],
+        key: Callable[[Any], str],
+        last: Callable[[Any], bool] | None = None,
+    ) -> None:
+        """Show these rows; `key` names a row for good, `last`: those that come last however it is sorted."""
+        self._columns, self._held, self._key, self._last = columns, rows, key, last
+        self._redraw()
+
+    def sort_next(self) -> None:
+        """Sort by the next column."""
+        if self.sorting is not None:
+            self.sorting = next_sort(self._columns_with_something(), self.sorting)
+            self._redraw()
+
+    def reverse(self) -> None:
+        """Turn the order around."""
+        if self.sorting is not None:
+            self.sorting = Sort(self.sorting.key, not self.sorting.descending)
+            self._redraw()
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; by the same one again: turn the order around."""
+        if self.sorting is None:
+            return
+        if key == self.sorting.key:
+            self.reverse()
+        elif column := next((c for c in self._columns if c.key == key and c.value), None):
+            self.sorting = Sort(key, column.descending)
+            self._redraw()
+
+    @property
+    def chosen(self) -> str | None:
+        """Key of the row under the cursor."""
+        return self._keys[self.cursor_row] if self._keys and self.cursor_row < len(self._keys) else None
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the columns again."""
+        self._redraw()
+
+    def on_key(self, event: events.Key) -> None:
+        """From now on the cursor stays on its row."""
+        self._moved = self._moved or event.key in MOVES
+
+    def on_click(self) -> None:
+        """Likewise."""
+        self._moved = True
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """A click on a head sorts."""
+        event.stop()
+        self.sort_by(str(event.column_key.value))
+
+    def _columns_with_something(self) -> list[BoardColumn[Any]]:
+        """Columns that say something in some row."""
+        if not self._held:
+            return [column for column in self._columns if column.rank == 0]
+        return [
+            column
+            for column in self._columns
+            if column.rank == 0 or any(column.text(row) != column.empty for row in self._held)
+        ]
+
+    def _redraw(self) -> None:
+        width = self.size.width - SCROLLBAR
+        if width <= 0 or not self._columns:
+            return
+        columns = self._columns_with_something()
+        rows = list(self._held)
+        if self.sorting is not None:
+            rows = ordered(rows, columns, self.sorting, self._last)
+        cells = {column.key: [column.text(row) for row in rows] for column in columns}
+        heads = {column.key: self._head(column) for column in columns}
+        widest = {key: max(map(text_width, [heads[key], *texts])) for key, texts in cells.items()}
+        sorted_by = frozenset([self.sorting.key] if self.sorting else [])
+        fitted = fit(columns, widest, width, sorted_by)
+        by_key = {column.key: column for column in columns}
+        texts = [
+            [(cells[one.key][index], style(by_key[one.key], row)) for one in fitted]
+            for index, row in enumerate(rows)
+        ]
+        self._put([(one, heads[one.key]) for one in fitted], list(map(self._key, rows)), texts, by_key)
+
+    def _head(self, column: BoardColumn[Any]) -> str:
+        if self.sorting is None or column.key != self.sorting.key:
+            return column.head
+        return column.head + MARKS[self.sorting.descending]
+
+    def _put(
+        self,
+        heads: list[tuple[Fitted, str]],
+        keys: list[str],
+        texts: list[list[tuple[str, str]]],
+        columns: dict[str, BoardColumn[Any]],
+    ) -> None:
+        gap = gap_of(self.size.width - SCROLLBAR)
+        chosen, offset = self.chosen, self.scroll_y
+
+        def cell(index: int, text: str, style: str) -> Text:
+            one = heads[index][0]
+            column, space = columns[one.key], " " * gap if index else ""
+            cut = padded(text, one.width, right=not column.left, prose=column.prose)
+            return Text(space + cut, style, no_wrap=True)
+
+        if heads != self._heads:
+            self.clear(columns=True)
+            self._keys, self._texts = [], []
+            for index, (one, head) in enumerate(heads):
+                self.add_column(cell(index, head, ""), width=one.width + (gap if index else 0), key=one.key)
+            # Without rows nothing else would give the head its line.
+            self.call_after_refresh(self.refresh, layout=True)
+        if keys != self._keys:
+            self.clear()
+            for key, row in zip(keys, texts, strict=True):
+                self.add_row(*(cell(index, *found) for index, found in enumerate(row)), key=key)
+            self._keys = keys
+            self._go_back(chosen, offset)
+        else:
+            for number, (before, row) in enumerate(zip(self._texts, texts, strict=True)):
+                for index, found in enumerate(row):
+                    if before[index] != found:
+                        self.update_cell(keys[number], heads[index][0].key, cell(index, *found))
+        self._heads, self._texts = heads, texts
+
+    def _go_back(self, chosen: str | None, offset: float) -> None:
+        """The cursor stays on its row once the user has moved it, at the top before; the view stays."""
+        if self.show_cursor and self._moved and chosen in self._keys:
+            self.move_cursor(row=self._keys.index(chosen), animate=False)
+        elif offset:
+            self.call_after_refresh(self.scroll_to, y=offset, animate=False, immediate=True)
+
+
+def style(column: BoardColumn[Any], row: Any) -> str:
+    """Style of a row's text in a column."""
+    return column.style(row) if column.style else ""
+
+
+# -----------------------------------------------------------------------------
+# The lines above the tables: a run's name, progress, numbers and cost. Pure.
+
+
+BAR_LEAST, BAR_MOST = 10, 60
+
+
+def title_of(run: RunSummary, state: State) -> str:
+    """The run, its state, and its harness's word for the end."""
+    about = (run.harness, run.benchmark, run.benchmark_version)
+    standing = state_and_status(state, run.status)
+    name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
+    return " · ".join([name, *(visible(part) for part in about if part), visible(standing)])
+
+
+def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
+    """A bar and the counts; without a plan the counts alone, and why."""
+    done, planned = run.progress.done, run.progress.planned
+    count = f"{of_planned(done, planned)} trial{'s' * ((planned or done) != 1)}"
+    count += f", {run.in_flight:,} running" if run.in_flight and run.status is None else ""
+    if pace.share is None:
+        return ", ".join(filter(None, [count if run.in_flight else f"{count} in", plan_words(run)]))
+    text = f"{percent(pace.share)}  {count}"
+    return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
+
+
+def end_line(run: RunSummary, pace: Eta) -> str:
+    """When the run will end, as a forecast; "" where that is not known, or nothing is awaited."""
+    if run.last_event_at is None or pace.seconds_left is None or not pace.seconds_left.high:
+        return ""
+    return end_words(run.last_event_at, pace.seconds_left)
+
+
+def outcome_line(run: RunSummary, width: int) -> str:
+    """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
+    parts = [f"{accuracy_name(run)} {accuracy(run)}"]
+    if run.pass_at_k is None:
+        parts.append("pass@k by agent only")
+    elif "1" in run.pass_at_k:
+        parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
+    if most := largest_k(run.pass_at_k):
+        parts.append(f"pass@{most} {share_of_pass(run.pass_at_k, most)}")
+    parts.append(f"{run.resolved:,} of {run.trials:,} resolved")
+    if run.no_verdict:
+        parts.append(f"{run.no_verdict:,} no verdict")
+    parts.append(counted(run.tasks, "task"))
+    while len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
+    return " · ".join(parts)
+
+
+def budget_line(run: RunSummary, pace: Eta, budget_usd: float | None) -> str:
+    """What becomes of the budget; "" without one."""
+    if budget_usd is None:
+        return ""
+    return budget_words(budget_of(budget_usd, finite(run.total_cost), pace), run.last_event_at)
+
+
+def cost_line(run: RunSummary, pace: Eta) -> str:
+    """Cost so far, burn rate and projected total."""
+    if run.total_cost is None:
+        return "cost unknown"
+    parts = [f"cost {dollars(run.total_cost)}"]
+    if pace.usd_per_hour is not None:
+        parts.append(f"{dollars(pace.usd_per_hour)} per hour")
+    if pace.projected_usd is not None and pace.projected_usd.high > pace.projected_usd.low:
+        parts.append(usd_words(pace.projected_usd))
+    return " · ".join(parts)

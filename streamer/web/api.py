@@ -1,0 +1,768 @@
+"""The answers to each path of the API. OPERATIONS at the end lists the paths."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from streamer.client.feeds import NotInLog, scored_trials
+from streamer.client.folded import FoldedRun, RunLog, fold_run, labelled
+from streamer.client.queries import ComparedRun, HistoryEntry
+from streamer.client.queries import RunSnapshot as StoredSnapshot
+from streamer.client.readers import AsyncStateReader
+from streamer.folding.breakdowns import by_label
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score.prices import price_table
+from streamer.schemas.events import Artifact, TrialResult
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
+from streamer.schemas.wire import Position, json_number
+from streamer.settings import Settings
+from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
+from streamer.views.compare import ComparedSide, compare_sides, pair_standings, side_of
+from streamer.views.gate import needs_order, ordered_words, with_words
+from streamer.views.leaderboard import BenchmarkBoard, history_points
+from streamer.views.models import (
+    Comparison,
+    FailedTrial,
+    FailureGroup,
+    HistoryPoint,
+    Matrix,
+    RunNow,
+    TrialRow,
+    failure_groups,
+    matrix_of,
+)
+from streamer.views.outlook import Outlook, outlook_of
+from streamer.views.why import MetricMoves, Question, metric_of, why
+from streamer.web import log
+from streamer.web.artifacts import ArtifactView, CannotBeOpened, KnownRun, RunDirectories, recording, view_of
+from streamer.web.intake import EventIntake
+from streamer.web.live import Hub
+from streamer.web.log import (
+    CurveCache,
+    EventFacts,
+    EventsClosed,
+    Folds,
+    HeldTrial,
+    Leaderboards,
+    LogTruncated,
+    RunCurves,
+    RunsAsOf,
+    TooManyTrials,
+    TrialEvents,
+    TrialLog,
+    facts_of,
+    page_of,
+    run_curves,
+)
+from streamer.web.models import (
+    Answer,
+    AsOfQuery,
+    BadQuery,
+    ComparedAgents,
+    CompareQuery,
+    Health,
+    HistoryQuery,
+    LabelGroup,
+    LeaderboardQuery,
+    LeaderboardRow,
+    LeaderboardsQuery,
+    ListedTrial,
+    MatrixQuery,
+    NoQuery,
+    NoSuchTrial,
+    Operation,
+    OutlookQuery,
+    RunSnapshot,
+    RunsQuery,
+    TiersQuery,
+    TrialArtifact,
+    TrialEvent,
+    TrialPage,
+    TrialsQuery,
+    WhyQuery,
+)
+from streamer.web.pages import one_file
+from streamer.web.report import as_csv, as_parquet
+
+# -----------------------------------------------------------------------------
+# What the answers draw on: readers, streams, the way to the broker.
+
+
+HISTORY_SECONDS = 2.0
+"""A run's history that was read so recently is not read again."""
+
+MAX_HISTORIES = 16
+
+
+class Web:
+    """Everything that answers draw on, and the way to the broker; one per process.
+
+    Attributes:
+        settings: where Redis and the broker are.
+        prices: price table of the runs that are folded here (R2).
+        folds: answers that need a whole run in memory.
+        reading: held while a file of a trial is read, since that takes the memory of the file.
+        curves: the learning curves of the runs that people look at.
+        runs_as_of: all runs as of an earlier time.
+    """
+
+    def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
+        self.settings = settings
+        self.prices = price_table(settings.prices_file)
+        self.folds = Folds()
+        self.reading = asyncio.Lock()
+        self.curves = CurveCache(settings, self.prices, self.folds)
+        self.reader = AsyncStateReader(settings)
+        self.hub = Hub(self.reader)
+        self.intake = EventIntake(settings)
+        self.runs_as_of = RunsAsOf(settings, self.prices, self.folds)
+        self.leaderboards = Leaderboards(self.reader, self.runs_as_of, time.monotonic)
+        self.trials = TrialLog(settings, time.monotonic)
+        self.events = TrialEvents(settings, time.monotonic)
+        self.directories = RunDirectories(settings, artifacts, time.monotonic)
+        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        """The history of a run, read once for all who ask at about the same time."""
+        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
+        now = time.monotonic()
+        if reading is None or now - read_at >= HISTORY_SECONDS:
+            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
+        self._histories[run_id] = read_at, reading
+        while len(self._histories) > MAX_HISTORIES:
+            del self._histories[next(iter(self._histories))]
+        return await asyncio.shield(reading)
+
+
+# -----------------------------------------------------------------------------
+# Answers that fold the log of a run again: as of an earlier position, and what moved a number.
+
+
+T = TypeVar("T")
+
+
+async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[StoredSnapshot, datetime | None]:
+    """The run as of a position, and the time of that; None: not known."""
+    return await answer_as_of(web, "snapshot", run_id, as_of, _folded_snapshot)
+
+
+async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
+    """The agents of the run compared, as of a position."""
+    return await answer_as_of(web, "comparison", run_id, as_of, FoldedRun.comparison)
+
+
+async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
+    """Which events of the run moved a number."""
+    question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
+    as_of = _position(query.as_of)
+    version = (await web.reader.run(run_id)).state_version
+    work = partial(why, web.settings, run_id, web.prices, question, as_of)
+    return MetricMoves.of(await web.folds.answer(("why", run_id, version, query.model_dump_json()), work))
+
+
+async def answer_as_of(
+    web: Web, question: Hashable, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]
+) -> T:
+    """What a run folded as of a position says.
+
+    Args:
+        web: the server's resources.
+        question: what is asked, besides the run and the position.
+        run_id: the run.
+        as_of: the position, as a user writes it.
+        answer: called in a thread with the run.
+
+    Raises:
+        UnknownRun, RedisUnavailable: see `StateReader`.
+        BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
+        LogTruncated: the run's log has lost its beginning.
+        TooManyFolds: too many questions wait already.
+    """
+    position = Position.of(as_of)
+    version = (await web.reader.run(run_id)).state_version
+
+    def folded() -> T:
+        if begins_at := RunLog(web.settings, run_id, position).begins_at:
+            raise LogTruncated(f"run {run_id!r}", begins_at)
+        return answer(fold_run(web.settings, run_id, web.prices, position))
+
+    return await web.folds.answer(("as of", question, run_id, version, position), folded)
+
+
+async def in_order(web: Web, found: Comparison) -> Comparison:
+    """A comparison of two runs, and what the order of their trials allows to say; see `ordered_words`.
+
+    The same comparison where the log does not hold all events of both, or this server may not read them.
+    """
+    if not needs_order(found):
+        return found
+    runs, agents = (found.a.run, found.b.run), (found.a.agent_model, found.b.agent_model)
+    versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
+
+    def folded() -> list[str]:
+        a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
+        truncated = a.log.begins_at or b.log.begins_at
+        return [] if truncated else ordered_words(a.run.state, b.run.state, *agents)
+
+    question = "order", *runs, *agents, *versions
+    try:
+        return with_words(found, await web.folds.answer(question, folded, keep=True))
+    except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
+        return found
+
+
+def _folded_snapshot(found: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
+    return found.snapshot(), found.log.moment
+
+
+def _position(text: str | None) -> Position | None:
+    return None if text is None else Position.of(text)
+
+
+# -----------------------------------------------------------------------------
+# Answers about one run that are worked out when somebody asks: curves, outlook, breakdown by a label.
+
+
+async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
+    """The learning curves of a run."""
+    if query.as_of is not None:
+        return await answer_as_of(web, "curves", run, query.as_of, _curves)
+    summary = await web.reader.run(run)
+    return await web.curves.curves(run, (summary.epoch, summary.state_version))
+
+
+async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
+    """What a run still has before it."""
+    if query.as_of is not None:
+        question = "outlook", query.budget
+        return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
+    found = await web.reader.snapshot(run)
+    compared = await web.reader.comparison(run)
+    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC), query.budget)
+
+
+async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
+    """A run broken down by a label."""
+    if query.as_of is not None:
+        groups = await answer_as_of(
+            web, ("labels", label), run, query.as_of, lambda found: by_label(found.run.state, label)
+        )
+    else:
+        question = "labels", run, (await web.reader.run(run)).state_version, label
+        groups = await web.folds.answer(question, partial(labelled, web.settings, run, label, web.prices))
+    return [LabelGroup.model_validate(group) for group in groups]
+
+
+def _curves(found: FoldedRun) -> RunCurves:
+    return run_curves(found.run.state, found.snapshot().run.state_version)
+
+
+def _outlook(budget: float | None, found: FoldedRun) -> Outlook:
+    at, now = found.snapshot(), found.log.moment or datetime.now(UTC)
+    return outlook_of(at.run, at.agents, at.in_flight, found.comparison(), now, budget)
+
+
+# -----------------------------------------------------------------------------
+# The answers about trials: lists, why they failed, how agents do on tasks, and one trial with its files.
+
+
+async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
+    await web.reader.run(run)
+    held = await web.trials.trials(run)
+    of = await _facts(web, run, needed=query.kind is not None)
+    wanted = None
+    if query.kind is not None:
+        wanted = {trial_id for trial_id, trial in held.items() if _kind(of(trial)) == query.kind}
+    page = page_of([trial.row for trial in held.values()], query, wanted)
+    listed = [_with_facts(row, of(held[row.id])) for row in page.trials]
+    return page.model_copy(update={"trials": listed})
+
+
+async def _facts(web: Web, run: str, *, needed: bool) -> Callable[[HeldTrial], EventFacts | None]:
+    """What the log says of a trial; nothing where it has results for too many, withdrawn ones among them.
+
+    Args:
+        needed: raise EventsClosed where the server may not read events; otherwise nothing is said then.
+    """
+    facts: Mapping[str, EventFacts] = {}
+    try:
+        facts = await web.events.facts(run)
+    except TooManyTrials:
+        pass
+    except EventsClosed:
+        if needed:
+            raise
+    return lambda trial: facts_of(facts, trial)
+
+
+def _with_facts(row: ListedTrial, facts: EventFacts | None) -> ListedTrial:
+    if facts is None:
+        return row
+    reason = None if row.success else facts.reason
+    return row.model_copy(
+        update={"trial_name": facts.trial_name, "finished_at": facts.finished_at, "reason": reason}
+    )
+
+
+def _kind(facts: EventFacts | None) -> str:
+    return "" if facts is None else facts.kind
+
+
+async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
+    await web.reader.run(run)
+    held = await web.trials.trials(run)
+    of = await _facts(web, run, needed=True)
+    failed = []
+    for trial in held.values():
+        if not trial.row.success:
+            said = of(trial)
+            example = None if said is None else said.reason
+            failed.append(FailedTrial(trial.row.agent_model, trial.row.failure_mode, _kind(said), example))
+    return failure_groups(failed)
+
+
+async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
+    if query.as_of is not None:
+        question = "matrix", query.metric, query.sort
+        return await answer_as_of(web, question, run, query.as_of, partial(_matrix_as_of, query))
+    snapshot = await web.reader.snapshot(run)
+    held = await web.trials.trials(run)
+    rows = [trial.row for trial in held.values()]
+    return await asyncio.to_thread(matrix_of, rows, snapshot.in_flight, query.metric, query.sort)
+
+
+def _matrix_as_of(query: MatrixQuery, found: FoldedRun) -> Matrix:
+    trials = enumerate(map(orjson.loads, found.scored_trials()))
+    rows = [TrialRow.of(str(number), trial) for number, trial in trials]
+    return matrix_of(rows, found.snapshot().in_flight, query.metric, query.sort)
+
+
+async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
+    found = await web.trials.payload(run, trial)
+    if found is None:
+        raise NoSuchTrial(run, trial)
+    return found
+
+
+async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
+    event = await _event_of(web, run, trial)
+    given, closed = event.artifacts or [], None
+    try:
+        if any(file.path is not None for file in given):
+            await asyncio.to_thread(web.directories.of, run, event.shard)
+    except CannotBeOpened as error:
+        closed = str(error)
+    files = [_described(number, file, closed) for number, file in enumerate(given)]
+    return TrialEvent(
+        trial_id=event.trial_id,
+        trial_name=event.trial_name,
+        started_at=event.started_at,
+        finished_at=event.finished_at,
+        labels=event.labels or {},
+        message=event.message,
+        artifacts=files,
+    )
+
+
+async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
+    held = (await web.trials.trials(run)).get(trial)
+    event = None if held is None else await web.events.event(run, held)
+    if event is None:
+        raise NoSuchTrial(run, trial)
+    return event
+
+
+def _described(number: int, file: Artifact, closed: str | None) -> TrialArtifact:
+    return TrialArtifact(
+        number=number,
+        name=file.name,
+        path=file.path,
+        url=file.url,
+        media_type=file.media_type,
+        closed=None if file.url is not None else closed,
+    )
+
+
+async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: str) -> ArtifactView:
+    place = await _place(web, run, trial, artifact)
+    async with web.reading:
+        return await asyncio.to_thread(lambda: view_of(place.checked(), place.path, place.name))
+
+
+async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
+    """The recording of a terminal that a trial left.
+
+    Raises:
+        NoSuchTrial: the run has no such trial.
+        CannotBeOpened: it is no recording, or no directory of the run is known.
+    """
+    place = await _place(web, run, trial, artifact)
+    async with web.reading:
+        return await asyncio.to_thread(lambda: recording(place.checked(), place.path))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a file of a trial lies, as its event says."""
+
+    run: KnownRun
+    event: TrialResult
+    path: str
+    name: str
+
+    def checked(self) -> Path:
+        """The directory that the path is relative to. It takes files' time; see `KnownRun.check`."""
+        self.run.check(self.event, self.path)
+        return self.run.home
+
+
+async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
+    event = await _event_of(web, run, trial)
+    files = {str(number): file for number, file in enumerate(event.artifacts or [])}
+    file = files.get(artifact)
+    if file is None or file.path is None:
+        raise CannotBeOpened(f"This trial has no file {artifact!r}; .../event lists those that it has")
+    known = await asyncio.to_thread(web.directories.of, run, event.shard)
+    return _Place(known, event, file.path, file.name)
+
+
+TRIAL_OPERATIONS = (
+    Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
+    Operation(
+        "/api/runs/{run}/failures",
+        "The trials that did not succeed, grouped by failure mode and message, the largest group first.",
+        NoQuery,
+        FailureGroup,
+        True,
+        _failures,
+    ),
+    Operation(
+        "/api/runs/{run}/matrix",
+        "Each agent on each task: outcomes, a metric, and what is running.",
+        MatrixQuery,
+        Matrix,
+        False,
+        _matrix,
+    ),
+    Operation(
+        "/api/runs/{run}/trials/{trial}",
+        "One scored trial with its payload, as published.",
+        NoQuery,
+        ScoredTrial,
+        False,
+        _trial,
+    ),
+    Operation(
+        "/api/runs/{run}/trials/{trial}/event",
+        "What the harness said of a trial besides its numbers: message, times, files.",
+        NoQuery,
+        TrialEvent,
+        False,
+        _event,
+    ),
+    Operation(
+        "/api/runs/{run}/trials/{trial}/artifacts/{artifact}",
+        "One file of a trial, by its number, read as steps, a log or a diff.",
+        NoQuery,
+        ArtifactView,
+        False,
+        _artifact,
+    ),
+)
+
+
+# -----------------------------------------------------------------------------
+# The answers to each path of the API. OPERATIONS at the end lists the paths.
+
+
+async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
+    if query.as_of is not None:
+        past = await web.runs_as_of.at(query.as_of)
+        return [RunNow.of(run, past.moment) for run in past.runs()]
+    found = await web.reader.runs()
+    now = datetime.now(UTC)
+    return [RunNow.of(run, now) for run in found]
+
+
+async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
+    now = datetime.now(UTC)
+    if query.as_of is not None:
+        found, moment = await snapshot_as_of(web, run, query.as_of)
+        return RunNow.of(found.run, moment or now)
+    return RunNow.of(await web.reader.run(run), now)
+
+
+async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
+    if query.as_of is not None:
+        found, _ = await snapshot_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.snapshot(run)
+    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
+
+
+async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
+    return await moves_of(web, run, query)
+
+
+async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
+    if query.as_of is not None:
+        found = await comparison_as_of(web, run, query.as_of)
+    else:
+        found = await web.reader.comparison(run)
+    return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
+
+
+async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
+    if query.as_of is not None:
+        return (await snapshot_as_of(web, run, query.as_of))[0].agents
+    return await web.reader.agents(run)
+
+
+async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
+    if query.as_of is not None:
+        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
+        return [tier for tier in tiers if query.within or tier.agent_model is None]
+    return await web.reader.tiers(run, within=query.within)
+
+
+async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
+    return history_points(await web.history(run), query.kind, query.points)
+
+
+async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
+    labels = dict(map(_label, query.label))
+    narrowed: dict[str, Any] = {
+        "run": query.run,
+        "benchmark": query.benchmark,
+        "labels": labels,
+        "limit": query.limit,
+    }
+    if query.as_of is not None:
+        past = await web.runs_as_of.at(query.as_of, query.run)
+        rows = past.leaderboard(query.metric, **narrowed)
+    else:
+        rows = await web.reader.leaderboard(query.metric, **narrowed)
+    return [
+        LeaderboardRow(**asdict(row) | {"metric": query.metric, "value": json_number(row.value)})
+        for row in rows
+    ]
+
+
+async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
+    return await web.leaderboards.boards(query, dict(map(_label, query.label)))
+
+
+async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
+    """The leaderboards as one HTML file."""
+    document = await web.leaderboards.document(query, dict(map(_label, query.label)))
+    return one_file(document)
+
+
+async def _compare(web: Web, query: CompareQuery) -> Comparison:
+    a = await _side(web, query.a, query.a_agent)
+    b = await _side(web, query.b, query.b_agent)
+    return await in_order(web, compare_sides(a, b, query.offset, query.limit))
+
+
+async def _health(web: Web, query: NoQuery) -> Health:
+    return await web.hub.health()
+
+
+async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
+    agents = await web.reader.agents(run_id)
+    held = (await web.trials.trials(run_id)).values()
+    rows = side_of([trial.row for trial in held], agents, agent_model)
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise BadQuery(f"label={text!r}: write KEY=VALUE")
+    return key, value
+
+
+OPERATIONS = (
+    Operation("/api/runs", "All runs, the latest first.", RunsQuery, RunNow, True, _runs),
+    Operation("/api/runs/{run}", "One run.", AsOfQuery, RunNow, False, _run),
+    Operation(
+        "/api/runs/{run}/snapshot",
+        "One run with its agent:models, tiers and trials in flight, all from one moment.",
+        AsOfQuery,
+        RunSnapshot,
+        False,
+        _snapshot,
+    ),
+    Operation(
+        "/api/runs/{run}/agents",
+        "The agent:models of a run, baselines too, by label.",
+        AsOfQuery,
+        AgentModelSummary,
+        True,
+        _agents,
+    ),
+    Operation(
+        "/api/runs/{run}/comparison",
+        "The agents of a run compared: the rank of each, and what may be said of every two.",
+        AsOfQuery,
+        ComparedAgents,
+        False,
+        _comparison,
+    ),
+    Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
+    Operation(
+        "/api/runs/{run}/why",
+        "What moved a number of the run's agents; folds the log of the run again.",
+        WhyQuery,
+        MetricMoves,
+        False,
+        _why,
+    ),
+    Operation(
+        "/api/runs/{run}/labels/{label}",
+        "The trials of a run by the values of one of their labels; folds the log of the run again.",
+        AsOfQuery,
+        LabelGroup,
+        True,
+        labels,
+    ),
+    Operation(
+        "/api/runs/{run}/history",
+        "Headline numbers over time, oldest first.",
+        HistoryQuery,
+        HistoryPoint,
+        True,
+        _history,
+    ),
+    Operation(
+        "/api/runs/{run}/curves",
+        "The learning curves of a run, by the trials' own times; folds the log of the run again.",
+        AsOfQuery,
+        RunCurves,
+        False,
+        curves_of,
+    ),
+    Operation(
+        "/api/runs/{run}/outlook",
+        "What a run still has before it: forecasts, running trials, places, a budget.",
+        OutlookQuery,
+        Outlook,
+        False,
+        outlook,
+    ),
+    *TRIAL_OPERATIONS,
+    Operation(
+        "/api/leaderboard",
+        "Agent:models by a metric, best first; no baselines, provisional ones last.",
+        LeaderboardQuery,
+        LeaderboardRow,
+        True,
+        _leaderboard,
+    ),
+    Operation(
+        "/api/leaderboards",
+        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards,
+    ),
+    Operation(
+        "/api/leaderboards.html",
+        "The same leaderboards as one HTML file that needs nothing else.",
+        LeaderboardsQuery,
+        BenchmarkBoard,
+        True,
+        _leaderboards_file,
+        media="text/html",
+    ),
+    Operation(
+        "/api/compare",
+        "Two runs, or two agents, on the tasks that both have done.",
+        CompareQuery,
+        Comparison,
+        False,
+        _compare,
+    ),
+    Operation("/api/health", "Whether this server follows Redis.", NoQuery, Health, False, _health),
+)
+
+
+def values_of(answer: Answer) -> Any:
+    """An answer as a JSON value."""
+    if isinstance(answer, BaseModel):
+        return answer.model_dump(mode="json", by_alias=True)
+    return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]
+
+
+# -----------------------------------------------------------------------------
+# The trials of a run as a file: CSV or Parquet, the same bytes as `streamer report` writes.
+
+
+Writer = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any] | None], bytes]
+
+WRITERS: dict[str, tuple[Writer, str]] = {
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+    "parquet": (as_parquet, "application/vnd.apache.parquet"),
+}
+"""Ending of the file's name to its writer and media type."""
+
+DOWNLOADS = {f"/api/runs/{{run}}/trials.{ending}": ending for ending in WRITERS}
+"""Paths that answer with a file."""
+
+
+async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Response:
+    """All scored trials of a run as a file.
+
+    Raises:
+        UnknownRun, RedisUnavailable: see `StateReader`.
+        NotInLog, TopicMissing, TopicUnreadable, KafkaError: see `scored_trials`.
+        TooManyTrials: the run has more than this server holds.
+        TooManyFolds: too many questions wait already.
+        ParquetMissing: pyarrow is not installed.
+        others: as `answer_as_of`, where the trials of an earlier time are asked for.
+    """
+    run = await web.reader.run(run_id)
+    if run.progress.done > log.MAX_TRIALS:
+        raise log.TooManyTrials(run_id)
+    write, media_type = WRITERS[ending]
+    if query.as_of is not None:
+        past = partial(_written_as_of, write)
+        content = await answer_as_of(web, ("download", ending), run_id, query.as_of, past)
+    else:
+        question = "download", run_id, run.state_version, ending
+        work = partial(_written, web.settings, run_id, _planned(run), write)
+        content = await web.folds.answer(question, work)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].lstrip(".") or "run"
+    headers = {
+        "content-disposition": f'attachment; filename="{name}-trials.{ending}"',
+        "cache-control": "no-store",
+    }
+    return Response(content, media_type=media_type, headers=headers)
+
+
+def _planned(run: RunSummary) -> dict[str, Any]:
+    """How to read the run's named metrics, as its plan says."""
+    planned: dict[str, Any] = run.model_dump(mode="json")["metrics"]
+    return planned
+
+
+def _written_as_of(write: Writer, found: FoldedRun) -> bytes:
+    trials = [orjson.loads(value) for value in found.scored_trials()]
+    return write(trials, _planned(found.snapshot().run))
+
+
+def _written(settings: Settings, run_id: str, planned: Mapping[str, Any] | None, write: Writer) -> bytes:
+    return write([orjson.loads(value) for value in scored_trials(settings, run_id)], planned)

@@ -1,0 +1,376 @@
+"""`POST /api/events`: events from programs that speak HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from io import BytesIO
+
+import msgspec
+from starlette.requests import Request
+
+from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
+from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, shown
+from streamer.settings import Settings
+from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
+from streamer.web.models import PublishedEvents, Refused, RejectedEvent
+
+# -----------------------------------------------------------------------------
+# The body of `POST /api/events` -> records for the event topic, and what the worker will reject of them.
+#
+# An invalid event is published as it came, as `streamer publish --raw` does it. So the worker rejects it,
+# with its bytes, and the rejection topic has one writer. The answer is found by the function that the worker
+# uses.
+
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_EVENTS = 100_000
+"""Events in one body: so many objects stand in memory at once."""
+
+MAX_EVENT_BYTES = MAX_KEPT_BYTES
+"""A longer line could not be rejected with its bytes. The limit of a valid event is lower."""
+
+SHOWN_REJECTIONS = 100
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
+"""A text, or a mark that nests or separates, in valid JSON."""
+
+
+class BodyKind(StrEnum):
+    """The media types of a body."""
+
+    LINES = "application/x-ndjson"
+    JSON = "application/json"
+
+
+class UnreadableBody(Refused):
+    """The body as a whole is not what its media type says."""
+
+    status = 400
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"The body cannot be read: {found}. Nothing was published. Send a JSON array of events (or one "
+            f"event) as {BodyKind.JSON}, or one event per line as {BodyKind.LINES}"
+        )
+
+
+class BodyTooLarge(Refused):
+    """The body, or one event in it, is larger than allowed."""
+
+    status = 413
+
+    def __init__(self, found: str, allowed: str) -> None:
+        super().__init__(f"{found}; {allowed} are allowed. Nothing was published. Send smaller bodies")
+
+
+@dataclass(frozen=True, slots=True)
+class EventsRead:
+    """What a body holds.
+
+    Attributes:
+        records: all its events in their order, invalid ones too.
+        answer: what the client learns once the broker has them.
+    """
+
+    records: list[Outgoing]
+    answer: PublishedEvents
+
+
+def read_events(kind: BodyKind, body: bytes) -> EventsRead:
+    r"""The events in a body.
+
+    Raises:
+        UnreadableBody: it is not JSON, or neither an array nor an object.
+        BodyTooLarge: it has too many events, or an event is too large to be rejected with its bytes.
+
+    >>> read = read_events(BodyKind.LINES, b'{"type": "run_finished", "run_id": "r"}\n{"type": "x"}\n')
+    >>> [record.key for record in read.records], read.answer.accepted, read.answer.rejections[0].number
+    ([b'r', None], 1, 2)
+    """
+    from streamer.folding.fold import event_in  # only this needs what folding needs
+
+    records: list[Outgoing] = []
+    rejections: list[RejectedEvent] = []
+    rejected = 0
+    for number, value in _numbered(kind, body):
+        if len(records) == MAX_EVENTS:
+            raise BodyTooLarge(f"The body has more than {MAX_EVENTS:,} events", f"{MAX_EVENTS:,}")
+        if len(value) > MAX_EVENT_BYTES:
+            raise BodyTooLarge(f"Event {number:,} has {len(value):,} bytes", f"{MAX_EVENT_BYTES:,} bytes")
+        event, _ = event_in(value)
+        if isinstance(event, Reason):
+            rejected += 1
+            if rejected <= SHOWN_REJECTIONS:
+                rejections.append(RejectedEvent(number=number, code=event.code, message=event.message))
+        records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
+    return EventsRead(
+        records,
+        PublishedEvents(accepted=len(records) - rejected, rejected=rejected, rejections=rejections),
+    )
+
+
+def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
+    """Each event as it was written, with its number from 1: of the line, or of the element."""
+    if kind is BodyKind.LINES:
+        return ((record.offset + 1, record.value or b"") for record in records_of_lines(BytesIO(body)))
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)  # is it JSON? This makes no objects
+    except (msgspec.DecodeError, RecursionError) as error:
+        found = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UnreadableBody(found) from None
+    body = body.strip()
+    if body.startswith(b"{"):
+        return [(1, body)]
+    if body.startswith(b"["):
+        return enumerate(_elements(body), 1)
+    raise UnreadableBody(f"it is {shown(body)}")
+
+
+def _elements(array: bytes) -> Iterator[bytes]:
+    """The elements of an array that is valid JSON, as they were written.
+
+    A JSON reader would make all objects of the array at once: 16 MiB of `0,` take 700 MB.
+
+    >>> list(_elements(b'[ {"a": [1, "]"]}, 2 ]')), list(_elements(b"[ ]"))
+    ([b'{"a": [1, "]"]}', b'2'], [])
+    """
+    depth, start = 0, 1
+    for token in _TOKEN.finditer(array):
+        mark = token[0]
+        if mark in (b"[", b"{"):
+            depth += 1
+        elif mark in (b"]", b"}"):
+            depth -= 1
+        if depth == 0 or (depth == 1 and mark == b","):
+            if value := array[start : token.start()].strip():
+                yield value
+            start = token.end()
+
+
+# -----------------------------------------------------------------------------
+# Brings the events of `POST /api/events` to the broker, and takes only as many as memory has room for.
+
+
+MAX_HELD_BYTES = 4 * MAX_BODY_BYTES
+"""Bodies that are read or wait for the broker, all together."""
+
+MAX_BATCHES = 8
+"""Batches on their way to the broker at once, some 8 MiB: few enough that each arrives in its time."""
+
+CONNECT_SECONDS = 10.0
+
+
+class TooBusy(Refused):
+    """Other bodies fill the memory."""
+
+    status = 429
+    again = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{MAX_HELD_BYTES // 2**20} MiB of events wait for the broker already. Nothing of this body was "
+            "published. Send it again later"
+        )
+
+
+class NotPublished(Refused):
+    """The broker did not acknowledge all events."""
+
+    status = 503
+    again = True
+
+    def __init__(self, bootstrap: str, error: Exception) -> None:
+        said = " ".join(str(error).split()) or type(error).__name__
+        super().__init__(
+            f"The broker at {bootstrap} did not acknowledge all events: {said.rstrip('.')}. Send the same "
+            "body again: duplicates do not count"
+        )
+
+
+class RefusedForSize(Refused):
+    """The broker's limit is lower than ours."""
+
+    status = 413
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(
+            f"The broker at {bootstrap} refuses an event for its size, and others may be published. Send "
+            "smaller events, or raise max.message.bytes of the event topic"
+        )
+
+
+class EventIntake:
+    """One per process. It connects at the first body, and again after a failure.
+
+    Args:
+        settings: where the broker is.
+
+    Attributes:
+        held_bytes: size of the bodies that are read or wait for the broker.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.held_bytes = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._on_the_way = asyncio.Semaphore(MAX_BATCHES)
+        self._connecting: asyncio.Task[BrokerConnection] | None = None
+
+    @contextmanager
+    def room_for(self, size: int) -> Iterator[None]:
+        """Room for a body of so many bytes, until its request is answered; TooBusy if there is none."""
+        if self.held_bytes + size > MAX_HELD_BYTES:
+            raise TooBusy
+        self.held_bytes += size
+        try:
+            yield
+        finally:
+            self.held_bytes -= size
+
+    async def read(self, kind: BodyKind, body: bytes) -> EventsRead:
+        """`read_events` in a thread, one body after the other, so that viewers are served meanwhile."""
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(read_events, kind, body)
+
+    async def publish(self, records: Sequence[Outgoing]) -> None:
+        """Publish these in their order; on return the broker has acknowledged all of them.
+
+        Raises:
+            NotPublished: it did not acknowledge some; any of them may have arrived nevertheless.
+            RefusedForSize: it never takes a record of such a size.
+        """
+        try:
+            link = await self._connected()
+        except Exception as error:
+            raise NotPublished(self._settings.bootstrap, error) from error
+        for batch in _batches(records):
+            async with self._on_the_way:
+                failure = await link.deliver(batch, PATIENCE_SECONDS)
+            if too_large(failure):
+                raise RefusedForSize(self._settings.bootstrap)
+            if failure is not None:
+                await self._forget(link)
+                raise NotPublished(self._settings.bootstrap, failure)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()  # an attempt that is under way
+            await asyncio.wait([connecting])
+            if (link := _link_of(connecting)) is not None:
+                await link.drop()
+
+    async def _connected(self) -> BrokerConnection:
+        """The connection that all requests share, or the attempt at one that is under way."""
+        connecting = self._connecting
+        if connecting is None:
+            connecting = self._connecting = asyncio.create_task(self._connect())
+        try:
+            return await asyncio.shield(connecting)
+        except Exception:
+            if self._connecting is connecting:
+                self._connecting = None
+            raise
+
+    async def _connect(self) -> BrokerConnection:
+        link = BrokerConnection(self._settings)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await link.connect()
+        except BaseException:
+            await link.drop()
+            raise
+        return link
+
+    async def _forget(self, link: BrokerConnection) -> None:
+        """Use this connection no more: see `streamer.client.publisher.Delivery`."""
+        if self._connecting is not None and _link_of(self._connecting) is link:
+            self._connecting = None
+            await link.drop()
+
+
+def _link_of(connecting: asyncio.Task[BrokerConnection]) -> BrokerConnection | None:
+    """What an attempt has led to; None: it goes on, or failed."""
+    failed = not connecting.done() or connecting.cancelled() or connecting.exception() is not None
+    return None if failed else connecting.result()
+
+
+def _batches(records: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
+    """The records in their order, some at a time: each batch has its own time to be acknowledged."""
+    batch: list[Outgoing] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.value)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+# -----------------------------------------------------------------------------
+# `POST /api/events`: events from programs that speak HTTP.
+
+
+_ALLOWED = f"{MAX_BODY_BYTES:,} bytes"
+
+
+class OtherMediaType(Refused):
+    """A body that is not JSON by its own account.
+
+    The rule also protects from pages of other sites: without asking first, a browser sends only other types.
+    """
+
+    status = 415
+
+    def __init__(self, header: str, given: str) -> None:
+        super().__init__(
+            f"{header} is {ascii(given)[:200]}. Send {BodyKind.LINES} or {BodyKind.JSON}, in UTF-8, without "
+            "Content-Encoding"
+        )
+
+
+async def publish_events(intake: EventIntake, request: Request) -> PublishedEvents:
+    """Publish the events in the body of a request; returns once the broker has acknowledged them.
+
+    Raises:
+        Refused: no event was published, unless the message says otherwise.
+    """
+    kind = _kind(request)
+    declared = request.headers.get("content-length")
+    size = MAX_BODY_BYTES if declared is None else int(declared)
+    if size > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"The body has {size:,} bytes", _ALLOWED)
+    with intake.room_for(size):
+        read = await intake.read(kind, await _body(request))
+        await intake.publish(read.records)
+    return read.answer
+
+
+def _kind(request: Request) -> BodyKind:
+    given = request.headers.get("content-type", "")
+    media_type, *parameters = (part.strip().lower() for part in given.split(";"))
+    utf8 = {"charset=utf-8", 'charset="utf-8"'}
+    if media_type not in set(BodyKind) or not utf8.issuperset(filter(None, parameters)):
+        raise OtherMediaType("Content-Type", given)
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() != "identity":
+        raise OtherMediaType("Content-Encoding", encoding)
+    return BodyKind(media_type)
+
+
+async def _body(request: Request) -> bytes:
+    """All of it; BodyTooLarge as soon as it is."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise BodyTooLarge("The body is larger than allowed", _ALLOWED)
+    return bytes(body)

@@ -1,0 +1,332 @@
+"""One Redis subscription for all viewers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sse_starlette import ServerSentEvent
+
+from streamer.client.queries import ReaderError
+from streamer.client.readers import AnyState, AsyncStateReader, StateUpdate
+from streamer.schemas.summaries import RunSummary, TierSummary, state_of
+from streamer.schemas.wire import Version, canonical_json, is_older
+from streamer.views.leaderboard import group_of
+from streamer.views.models import RunNow
+from streamer.web.models import Health, Refused
+
+# -----------------------------------------------------------------------------
+# The state that all viewers of one run share: its summaries as they stand, each written as an event.
+#
+# A viewer gets, at its own pace, the changes since its last update: of each summary the latest state, not
+# each in between. So a slow viewer costs nothing but its position, and ends with the same state as a fast
+# one.
+
+
+GroupKey = tuple[str, str, str, str]
+"""Run id, type, tier or "", agent:model or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    revision: int
+    version: Version
+    digest: str | None
+    frame: bytes
+
+
+def _wall_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+class Room:
+    """Summaries by key, in the order in which they changed; a deleted one stays, as the news of that.
+
+    Args:
+        clock: the time at which the states of runs are determined.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = _wall_clock) -> None:
+        self._clock = clock
+        self._runs: dict[GroupKey, RunNow] = {}
+        self._incarnation = secrets.token_hex(6)
+        self._entries: dict[GroupKey, _Latest] = {}
+        self._revision = 0
+        self._changed = asyncio.Event()
+        self._from_stream: set[GroupKey] | None = set()
+        self.viewers = 0
+
+    @property
+    def filled(self) -> bool:
+        """True once it knows what Redis holds."""
+        return self._from_stream is None
+
+    def fill(self, summaries: Iterable[AnyState]) -> None:
+        """Take what Redis held a moment ago; an update that came meanwhile stands (a deletion too)."""
+        told, self._from_stream = self._from_stream or set(), None
+        for summary in summaries:
+            if key_of(summary) not in told:
+                self.put(summary)
+
+    def put(self, summary: AnyState) -> None:
+        """A summary as it stands now; what is older than what is here, or the same, changes nothing."""
+        key = key_of(summary)
+        version = (summary.epoch, summary.state_version)
+        before = self._entries.get(key)
+        known = before is not None and before.digest is not None
+        if before is not None and known and is_older(version, before.version):
+            return
+        if before is not None and (version, summary.digest) == (before.version, before.digest):
+            return
+        if isinstance(summary, RunSummary):
+            summary = self._runs[key] = RunNow.of(summary, self._clock())
+        self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
+
+    def tell_states(self) -> None:
+        """Tell the runs again whose state has become another one by the passing of time alone."""
+        now = self._clock()
+        for key, run in self._runs.items():
+            if (state := state_of(run, now)) != run.state:
+                self._runs[key] = run = run.model_copy(update={"state": state})
+                version = (run.epoch, run.state_version)
+                self._tell(key, run.type, version, run.digest, run.model_dump(mode="json"))
+
+    def remove(self, key: GroupKey) -> None:
+        """A summary is gone."""
+        run_id, kind, tier, agent_model = key
+        self._runs.pop(key, None)
+        gone = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
+        self._tell(key, "deleted", (0, -1), None, gone)
+
+    def position(self, event_id: str | None) -> int | None:
+        """Where a viewer stands whose last event has this id; None: it must start again."""
+        incarnation, _, revision = (event_id or "").partition("-")
+        if incarnation != self._incarnation or not revision.isascii() or not revision.isdigit():
+            return None
+        return int(revision) if int(revision) <= self._revision else None
+
+    def since(self, position: int) -> tuple[list[bytes], int]:
+        """Everything that changed after a position, oldest change first, and the position after that."""
+        frames = []
+        for entry in reversed(self._entries.values()):
+            if entry.revision <= position:
+                break
+            frames.append(entry.frame)
+        return frames[::-1], self._revision
+
+    async def wait(self, position: int) -> None:
+        """Return when there is something after the position, or when woken for nothing."""
+        if self._revision <= position:
+            await self._changed.wait()
+
+    def wake(self) -> None:
+        """Let every viewer look around."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _tell(self, key: GroupKey, event: str, version: Version, digest: str | None, data: object) -> None:
+        if self._from_stream is not None:
+            self._from_stream.add(key)
+        self._revision += 1
+        self._entries.pop(key, None)
+        frame = event_bytes(event, data, f"{self._incarnation}-{self._revision}")
+        self._entries[key] = _Latest(self._revision, version, digest, frame)
+        self.wake()
+
+
+def key_of(summary: AnyState) -> GroupKey:
+    """The run or group of the summary."""
+    tier = summary.tier if isinstance(summary, TierSummary) else None
+    agent_model = None if isinstance(summary, RunSummary) else summary.agent_model
+    return summary.run_id, summary.type, tier or "", agent_model or ""
+
+
+def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
+    r"""One server-sent event.
+
+    >>> event_bytes("deleted", {"a": 1}, "x-1")
+    b'id: x-1\nevent: deleted\ndata: {"a":1}\n\n'
+    """
+    return ServerSentEvent(canonical_json(data).decode(), event=event, id=event_id, sep="\n").encode()
+
+
+# -----------------------------------------------------------------------------
+# One Redis subscription for all viewers of this process.
+
+
+log = logging.getLogger("streamer.web")
+
+MAX_VIEWERS = 1000
+MAX_IDLE_ROOMS = 32
+"""So many runs without viewers are kept, so that those who come back get only what changed."""
+
+RETRY_SECONDS = 2.0
+PACE_SECONDS = 0.25
+"""A viewer gets at most four updates a second."""
+
+STATES_SECONDS = 5.0
+"""How often runs are looked through for those that have fallen silent. It needs no request."""
+
+RETRY = ServerSentEvent(retry=1000, sep="\n").encode()
+"""A browser that loses its stream comes back after a second."""
+
+TOLD = event_bytes("told", {})
+"""Now the viewer knows everything: time to draw."""
+
+
+class TooManyViewers(Refused):
+    """The process has no room for one more."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__(f"{MAX_VIEWERS} viewers follow already: close some pages, or start a second server")
+
+
+class Hub:
+    """Follows Redis once, and lets any number of viewers know.
+
+    Args:
+        reader: answers questions about runs and follows their updates.
+    """
+
+    def __init__(self, reader: AsyncStateReader) -> None:
+        self._reader = reader
+        self._rooms: dict[str | None, Room] = {}
+        self._filling: dict[str | None, asyncio.Task[None]] = {}
+        self._closing = False
+        self._problem: str | None = None
+        self._subscriptions = 0
+        self._viewers = 0
+
+    async def health(self) -> Health:
+        """How it stands; asks Redis for a sign of life."""
+        problem = self._problem
+        try:
+            await self._reader.workers()
+        except ReaderError as error:
+            problem = str(error)
+        return Health(
+            following=problem is None,
+            viewers=self._viewers,
+            rooms=len(self._rooms),
+            subscriptions=self._subscriptions,
+            problem=problem,
+        )
+
+    async def follow(self) -> None:
+        """Follow Redis until cancelled; an outage is sat out. Each one is logged once, not at each try."""
+        logged: str | None = None
+        while True:
+            self._subscriptions = 1
+            try:
+                self._problem = None
+                async with aclosing(self._reader.updates()) as updates:  # type: ignore[type-var]
+                    async for update in updates:
+                        logged = None
+                        self._apply(update)
+            except ReaderError as error:
+                self._problem = str(error)
+                if logged != self._problem:
+                    log.warning("%s", error)
+                logged = self._problem
+            except Exception as error:  # a mistake of ours must not end the boards for good
+                log.exception("Following Redis failed")
+                self._problem = f"{type(error).__name__} in the server; its log says more"
+            finally:
+                self._subscriptions = 0
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def watch_states(self) -> None:
+        """Tell the viewers of runs that have stalled or are left unfinished, until cancelled."""
+        while True:
+            await asyncio.sleep(STATES_SECONDS)
+            for room in self._rooms.values():
+                room.tell_states()
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closing = True
+        for room in self._rooms.values():
+            room.wake()
+
+    async def enter(self, run_id: str | None) -> Room:
+        """The room of a run (None: of the list of runs), filled. Must be left again with :meth:`leave`.
+
+        Raises:
+            TooManyViewers: come back later.
+            UnknownRun, RedisUnavailable: from reading what stands in Redis.
+        """
+        if self._viewers >= MAX_VIEWERS:
+            raise TooManyViewers
+        room = self._rooms.get(run_id) or Room()
+        self._rooms.pop(run_id, None)
+        self._rooms[run_id] = room  # the last one in the order of eviction
+        room.viewers += 1
+        self._viewers += 1
+        try:
+            if not room.filled and run_id not in self._filling:
+                self._filling[run_id] = asyncio.create_task(self._fill(run_id, room))
+            if filling := self._filling.get(run_id):
+                await asyncio.shield(filling)
+        except BaseException:
+            self.leave(run_id, room)
+            if not room.filled and self._rooms.get(run_id) is room and not room.viewers:
+                del self._rooms[run_id]
+            raise
+        return room
+
+    def leave(self, run_id: str | None, room: Room) -> None:
+        """A viewer goes; rooms without viewers are kept for a while."""
+        room.viewers -= 1
+        self._viewers -= 1
+        idle = [name for name, other in self._rooms.items() if not other.viewers and name is not None]
+        for name in idle[: max(0, len(idle) - MAX_IDLE_ROOMS)]:
+            del self._rooms[name]
+
+    async def stream(self, room: Room, last_event_id: str | None) -> AsyncIterator[bytes]:
+        """Server-sent events for one viewer: what it missed, or everything, then what changes."""
+        yield RETRY
+        position = room.position(last_event_id)
+        if position is None:
+            yield event_bytes("snapshot", {})
+            position = 0
+        while not self._closing:
+            frames, position = room.since(position)
+            for frame in frames:
+                yield frame
+            yield TOLD
+            await room.wait(position)
+            await asyncio.sleep(PACE_SECONDS)
+
+    async def _fill(self, run_id: str | None, room: Room) -> None:
+        try:
+            found: list[AnyState] = []
+            if run_id is None:
+                found += await self._reader.runs()
+            else:
+                snapshot = await self._reader.snapshot(run_id)
+                found += [snapshot.run, *snapshot.agents, *snapshot.tiers]
+            room.fill(found)
+        finally:
+            del self._filling[run_id]
+
+    def _apply(self, update: StateUpdate) -> None:
+        names = (update.run_id, None) if update.kind == "run" else (update.run_id,)
+        for name in names:
+            if room := self._rooms.get(name):
+                if update.summary is None:
+                    room.remove(_key(update))
+                else:
+                    room.put(update.summary)
+
+
+def _key(update: StateUpdate) -> GroupKey:
+    """The run or group of an update, from the suffix of its key."""
+    tier, agent_model = group_of(update.kind, update.group)
+    return update.run_id, f"{update.kind}_summary", tier or "", agent_model or ""

@@ -1,0 +1,725 @@
+"""What a topic says of the runs that people look at: read once, then only what came since."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from sys import intern
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from pydantic import Field
+
+from streamer.client.feeds import ScoredTrialReader
+from streamer.client.folded import PastRuns, fold_run, fold_runs
+from streamer.client.queries import UnknownMetric
+from streamer.client.readers import AsyncStateReader
+from streamer.folding.breakdowns import POINTS, curves
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import SlotRank, fingerprint, microseconds, slot_in_run, slot_key
+from streamer.folding.state import RunState
+from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.events import TrialResult, can_have_board
+from streamer.schemas.summaries import ShareRange
+from streamer.schemas.wire import Position, decode, may_name
+from streamer.settings import Settings
+from streamer.storage.kafka import Names, TopicAuthorizationFailedError, TopicMissing
+from streamer.storage.log import LogRecord, read_batches
+from streamer.views.leaderboard import BenchmarkBoard, boards_of, leaderboard_document, with_words
+from streamer.views.models import HistoryPoint, Label, TrialRow, described, kind_of, stated_mode, telling_line
+from streamer.views.tables import Document
+from streamer.web.models import LeaderboardsQuery, ListedTrial, Refused, TrialPage, TrialsQuery
+
+# -----------------------------------------------------------------------------
+# What a topic says of the runs that people look at: read once, then only what came since.
+
+
+MAX_TRIALS = 200_000
+"""So many trials are held in all; about 1 KiB each."""
+
+FRESH_LOG_SECONDS = 2.0
+"""A log that was read so recently is not read again."""
+
+AT_ONCE = 200
+"""Records that are taken before other requests have a turn."""
+
+
+class TooManyTrials(Refused):
+    """A run is too large for this view."""
+
+    status = 503
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"Run {run_id!r} has results for more than {MAX_TRIALS:,} trials, more than this server holds. "
+            "`streamer query trials` prints them all"
+        )
+
+
+class Reading(Protocol):
+    """The records of one run, as far as they are kept."""
+
+    @property
+    def held(self) -> Collection[object]:
+        """One for each trial."""
+        ...
+
+    def take(self, record: LogRecord) -> None:
+        """One record of the topic's partition; it may be about another run."""
+        ...
+
+
+R = TypeVar("R", bound=Reading)
+
+
+@dataclass(slots=True)
+class _Run(Generic[R]):
+    reading: R
+    lock: asyncio.Lock
+    next_offset: int = 0
+    read_at: float = float("-inf")
+
+
+class CachedRunLog(Generic[R]):
+    """Reads one topic for each run that is asked for, and forgets the runs whose last request is oldest.
+
+    Args:
+        settings: where the broker is.
+        topic: its full name.
+        start: makes an empty reading of a run, by its id.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, settings: Settings, topic: str, start: Callable[[str], R], clock: Callable[[], float]
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._start = start
+        self._clock = clock
+        self._runs: dict[str, _Run[R]] = {}
+
+    @property
+    def runs(self) -> Collection[str]:
+        """The runs that are held."""
+        return self._runs.keys()
+
+    async def of(self, run_id: str) -> R:
+        """What the topic says of a run; not to be changed.
+
+        Raises:
+            TooManyTrials: the run has more than MAX_TRIALS.
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+        """
+        run = self._runs.pop(run_id, None) or _Run(self._start(run_id), asyncio.Lock())
+        self._runs[run_id] = run  # the last one in the order of eviction
+        async with run.lock:
+            if self._clock() - run.read_at >= FRESH_LOG_SECONDS:
+                await self._read_on(run_id, run)
+                run.read_at = self._clock()
+        return run.reading
+
+    def read_again(self, run_id: str) -> None:
+        """The reading of a run is out of date: the next question reads on."""
+        if run_id in self._runs:
+            self._runs[run_id].read_at = float("-inf")
+
+    async def record_at(self, run_id: str, offset: int) -> LogRecord | None:
+        """The record at an offset of the run's partition; None: it is not there any more."""
+        batches = read_batches(self._settings, self._topic, run_id=run_id, start=offset)
+        try:
+            found = (record for record in await anext(batches, []) if record.offset == offset)
+            return next(found, None)
+        finally:
+            await batches.aclose()  # type: ignore[attr-defined]
+
+    async def _read_on(self, run_id: str, run: _Run[R]) -> None:
+        try:
+            async for batch in read_batches(
+                self._settings, self._topic, run_id=run_id, start=run.next_offset
+            ):
+                for start in range(0, len(batch), AT_ONCE):
+                    for record in batch[start : start + AT_ONCE]:
+                        run.reading.take(record)
+                        run.next_offset = record.offset + 1
+                    self._make_room(run_id, run)
+                    await asyncio.sleep(0)
+        except TooManyTrials:
+            self._runs.pop(run_id, None)
+            raise
+
+    def _make_room(self, run_id: str, run: _Run[R]) -> None:
+        """Forget the runs that were not asked for the longest."""
+        if len(run.reading.held) > MAX_TRIALS:
+            raise TooManyTrials(run_id)
+        while sum(len(other.reading.held) for other in self._runs.values()) > MAX_TRIALS:
+            del self._runs[next(name for name in self._runs if name != run_id)]
+
+
+# -----------------------------------------------------------------------------
+# Answers that need a whole run in memory: worked out one at a time, and few may wait.
+
+
+T = TypeVar("T")
+
+MAX_KEPT = 64
+"""Small answers that are kept, the ones asked for last."""
+
+MAX_WAITING = 8
+"""Questions that wait while one is worked out."""
+
+
+class TooManyFolds(Refused):
+    """Too many questions wait already."""
+
+    status = 503
+    again = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"One run is read from its log at a time, and {MAX_WAITING} other questions wait for that "
+            "already. Ask again later"
+        )
+
+
+class LogTruncated(Refused):
+    """A log has lost its beginning, so nothing can be folded as of an earlier position.
+
+    Args:
+        whose: what the log is of: `run 'r'`, or `partition 3`.
+        begins_at: offset at which it begins now.
+    """
+
+    status = 409
+
+    def __init__(self, whose: str, begins_at: int) -> None:
+        super().__init__(
+            f"The log of {whose} begins at offset {begins_at}, because earlier events were deleted. Events "
+            "that count may be among them: leave as_of out, or ask `streamer query` with --as-of"
+        )
+
+
+class Folds:
+    """One per process: questions are worked out in the order in which they came, each in a thread."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    async def answer(self, question: Hashable, work: Callable[[], T], *, keep: bool = False) -> T:
+        """What `work` returns; an equal question that is under way is not worked out twice.
+
+        Args:
+            question: whatever the answer depends on, with the kind of it and the run.
+            work: reads the log and folds; called in a thread.
+            keep: keep the answer, which is small, for later equal questions; at most :data:`MAX_KEPT`.
+
+        Raises:
+            TooManyFolds: :data:`MAX_WAITING` others wait.
+        """
+        if question in self._kept:
+            kept: T = self._kept.pop(question)
+            self._keep(question, kept)
+            return kept
+        task: asyncio.Task[T] | None = self._under_way.get(question)
+        if task is None:
+            if len(self._under_way) > MAX_WAITING:
+                raise TooManyFolds
+            task = self._under_way[question] = asyncio.create_task(self._worked_out(work))
+            task.add_done_callback(partial(self._done, question))
+        found = await asyncio.shield(task)
+        if keep:
+            self._keep(question, found)
+        return found
+
+    def _keep(self, question: Hashable, found: Any) -> None:
+        self._kept[question] = found
+        if len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    async def _worked_out(self, work: Callable[[], T]) -> T:
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(work)
+
+    def _done(self, question: Hashable, task: asyncio.Task[Any]) -> None:
+        del self._under_way[question]
+        if not task.cancelled():
+            task.exception()  # the one who asked may have gone, and then nobody else looks at it
+
+
+# -----------------------------------------------------------------------------
+# All runs as of an earlier time, for answers about several: lists of runs, and leaderboards.
+
+
+class RunsAsOf:
+    """Folds the log of all runs, or of one, when somebody asks.
+
+    Args:
+        settings: where the broker is.
+        prices: price table (R2).
+        folds: where it is folded.
+    """
+
+    def __init__(self, settings: Settings, prices: PriceTable, folds: Folds) -> None:
+        self._settings, self._prices, self._folds = settings, prices, folds
+
+    async def at(self, as_of: str, run_id: str | None = None) -> PastRuns:
+        """The runs as of a position, as a user writes it.
+
+        Args:
+            as_of: of all runs a time; of one run an offset or a time.
+            run_id: only this run; None: all.
+
+        Raises:
+            BadPosition, NothingYet, NotInLog and others: see `fold_runs`.
+            LogTruncated: a log has lost its beginning.
+            CannotBeFolded: an exception sets a run apart, and the answer would lack it.
+            TooManyFolds: too many questions wait already.
+        """
+        position = Position.of(as_of)
+
+        def folded() -> PastRuns:
+            found = fold_runs(self._settings, self._prices, position, run_id)
+            for whose, begins_at in found.truncated.items():
+                raise LogTruncated(whose, begins_at)
+            for failure in found.failed:
+                raise CannotBeFolded(failure)
+            return found
+
+        return await self._folds.answer(("runs as of", position, run_id), folded)
+
+
+# -----------------------------------------------------------------------------
+# The learning curves of the runs that people look at: worked out from the log when somebody asks.
+
+
+MAX_CURVES = 16
+"""Runs whose curves are kept."""
+
+REST = 8
+"""Curves that took a second to work out are not worked out again for so many seconds."""
+
+
+class CurvePoint(Message):
+    """What a board said once so many trials had ended. Unknown values are null."""
+
+    at: Instant | None = Field(description="When the last of them ended; null: no time is known up to there.")
+    trials: int = Field(ge=0, description="Trials that had ended.")
+    accuracy: Number | None = described(HistoryPoint, "accuracy")
+    pass_rate: Number | None = described(HistoryPoint, "pass_rate")
+    composite_score: Number | None = described(HistoryPoint, "composite_score")
+    total_cost: Number | None = described(HistoryPoint, "total_cost")
+    mean_cost: Number | None = Field(description="Mean of the known costs in USD.")
+    cost_of_pass: Number | None = described(HistoryPoint, "cost_of_pass")
+    mean_speedup: Number | None = described(HistoryPoint, "mean_speedup")
+    agent_advantage: Number | None = described(HistoryPoint, "agent_advantage")
+    metrics: dict[str, Number | None] = described(HistoryPoint, "metrics")
+    final: ShareRange | None = Field(
+        description="Interval of the final pass rate at that moment (inference 5); null: none, or not here."
+    )
+
+
+class Curve(Message):
+    """One line of the chart."""
+
+    agent_model: Label | None = Field(description="Null for a tier.")
+    tier: str | None = Field(description="Null for an agent:model over the run.")
+    points: list[CurvePoint] = Field(description="Oldest first, in the order in which the trials ended.")
+
+
+class RunCurves(Message):
+    """The learning curves of a run, by the trials' own times."""
+
+    state_version: int = Field(description="Of the run when they were worked out.")
+    curves: list[Curve] = Field(description="Of each agent:model, and of each tier pooled over agents.")
+
+
+def run_curves(run: RunState, state_version: int) -> RunCurves:
+    """The learning curves of a folded run.
+
+    Args:
+        run: its state.
+        state_version: what the answer says of it.
+    """
+    return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS)})
+
+
+class _Held(NamedTuple):
+    """The curves of a run as they were worked out for this version, and until when they are not again."""
+
+    curves: RunCurves
+    version: tuple[int, int]
+    until: float
+
+
+class CurveCache:
+    """The curves of the runs that people look at; a run is folded again when it has changed, and not at once.
+
+    Args:
+        settings: where the log is.
+        prices: price table (R2).
+        folds: where a run is folded.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        prices: PriceTable,
+        folds: Folds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._prices, self._folds, self._clock = settings, prices, folds, clock
+        self._held: dict[str, _Held] = {}
+
+    async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
+        """The curves of a run, of this version or of one that was current a moment ago.
+
+        Raises:
+            NotInLog: the event topic holds nothing of the run.
+            TooManyFolds: too many questions wait already; never where curves are held that may be given.
+            CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as `fold_run`.
+        """
+        held = self._held.get(run_id)
+        if held is None or (held.version != version and self._clock() >= held.until):
+            held = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+        self._held.pop(run_id, None)
+        self._held[run_id] = held
+        while len(self._held) > MAX_CURVES:
+            del self._held[next(iter(self._held))]
+        return held.curves
+
+    def _work_out(self, run_id: str, version: tuple[int, int]) -> _Held:
+        began = self._clock()
+        held = run_curves(fold_run(self._settings, run_id, self._prices).run.state, version[1])
+        now = self._clock()
+        return _Held(held, version, now + REST * (now - began))
+
+
+# -----------------------------------------------------------------------------
+# The leaderboards of benchmarks for the page: worked out in a thread, once for all who ask at once.
+
+
+FRESH_BOARDS_SECONDS = 4.0
+"""Boards that were read so recently are not read again."""
+
+MAX_BOARDS = 16
+
+
+class Leaderboards:
+    """Answers about boards; boards of the last seconds are kept.
+
+    Args:
+        reader: of the state in Redis.
+        past: of the state as of an earlier time.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, reader: AsyncStateReader, past: RunsAsOf, clock: Callable[[], float]) -> None:
+        self._reader, self._past, self._clock = reader, past, clock
+        self._held: dict[str, tuple[float, asyncio.Task[list[BenchmarkBoard]]]] = {}
+
+    async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
+        """A board for each benchmark.
+
+        Args:
+            query: what is asked for.
+            labels: the query's, as names and values.
+
+        Raises:
+            UnknownMetric, UnknownRun, UnknownBenchmark, RedisUnavailable: see `StateReader.board_runs`.
+            others: as `RunsAsOf.at`, where the boards of an earlier time are asked for.
+        """
+        if not can_have_board(query.metric):
+            raise UnknownMetric(query.metric)
+        key = query.model_dump_json()
+        read_at, reading = self._held.pop(key, (float("-inf"), None))
+        now = self._clock()
+        if reading is None or now - read_at >= FRESH_BOARDS_SECONDS:
+            read_at, reading = now, asyncio.create_task(self._read(query, labels))
+        self._held[key] = read_at, reading
+        while len(self._held) > MAX_BOARDS:
+            del self._held[next(iter(self._held))]
+        return await asyncio.shield(reading)
+
+    async def document(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> Document:
+        """The same boards as a document, for one HTML file."""
+        past = query.as_of and f"as of {Position.of(query.as_of)}"
+        facts = [fact for fact in (query.run, query.benchmark, *query.label, past) if fact]
+        return leaderboard_document(await self.boards(query, labels), facts)
+
+    async def _read(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
+        if query.as_of is None:
+            now = datetime.now(UTC)
+            runs = await self._reader.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
+        else:
+            past = await self._past.at(query.as_of, query.run)
+            now = past.moment
+            runs = past.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
+        together = query.all_benchmarks or query.run is not None
+        boards = await asyncio.to_thread(boards_of, runs, query.metric, now, together=together)
+        return with_words(boards)
+
+
+# -----------------------------------------------------------------------------
+# The scored trials of the runs that people look at: Redis has none, so they are read from the log.
+#
+# Of each trial only the fields of a list are kept, and where the whole of it stands. The whole is read on
+# request.
+
+
+class TrialMoved(Refused):
+    """The trial was scored again while it was being read."""
+
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__("This trial was scored again just now: ask once more")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTrial:
+    """The stored facts about a trial.
+
+    Attributes:
+        row: it in a list.
+        key: of its record.
+        offset: of its record.
+        fingerprint: of the content of the event that won the slot (R17).
+    """
+
+    row: TrialRow
+    key: bytes
+    offset: int
+    fingerprint: str
+
+    @property
+    def slot(self) -> str:
+        """Its slot within the run, as `slot_in_run` writes it."""
+        return self.key.decode().partition("|")[2]
+
+
+class _TrialsOfRun:
+    """The trials of one run, by id, the one that changed last at the end."""
+
+    def __init__(self, run_id: str) -> None:
+        self.held: dict[str, HeldTrial] = {}
+        self._reader = ScoredTrialReader(run_id)
+
+    def take(self, record: LogRecord) -> None:
+        """What changed last stands at the end."""
+        if (change := self._reader.change(record)) is None:
+            return
+        trial_id = hashlib.sha256(change.key).hexdigest()[:24]
+        self.held.pop(trial_id, None)
+        if (trial := change.trial) is not None:
+            row = TrialRow.of(trial_id, trial)
+            self.held[trial_id] = HeldTrial(row, change.key, change.offset, trial["fingerprint"])
+
+
+class TrialLog:
+    """Scored trials by run.
+
+    Args:
+        settings: where the broker is.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._log = CachedRunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
+
+    async def trials(self, run_id: str) -> dict[str, HeldTrial]:
+        """Trial id to trial, the one that changed last at the end; not to be changed.
+
+        Raises: as `RunLog.of`.
+        """
+        return (await self._log.of(run_id)).held
+
+    async def payload(self, run_id: str, trial_id: str) -> bytes | None:
+        """The scored trial as published; None: the run has no such trial.
+
+        Raises:
+            TrialMoved: it changed meanwhile; ask again.
+        """
+        held = (await self.trials(run_id)).get(trial_id)
+        if held is None:
+            return None
+        record = await self._log.record_at(run_id, held.offset)
+        if record is not None and record.key == held.key:
+            return bytes(record.value)
+        self._log.read_again(run_id)
+        raise TrialMoved
+
+
+# -----------------------------------------------------------------------------
+# What harnesses said of the trials that people look at: message, files, times; scored trials lack them.
+#
+# A scored trial names the event that won its slot by slot and fingerprint (R17). Of each slot only the event
+# that wins it is kept here, so a slot that is written often takes the room of one.
+
+
+class EventsClosed(Refused):
+    """The server's account may not read events."""
+
+    status = 501
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"The server may not read topic {topic!r}, so it knows no messages, labels and files of trials. "
+            "Let its Kafka account read that topic (docs/security.md)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """The facts that lists need about an event.
+
+    Attributes:
+        standing: what decides which event of a slot wins (R17).
+        offset: where it stands in its partition.
+        finished_at: when the trial ended; None: not said.
+        trial_name: the harness's name of the trial; None: not said.
+        reason: the line of its message that says why it failed; None without a message.
+        kind: of its message, for groups of failures; "" without one.
+    """
+
+    standing: SlotRank
+    offset: int
+    finished_at: datetime | None
+    trial_name: str | None
+    reason: str | None
+    kind: str
+
+
+def facts_of(facts: Mapping[str, EventFacts], trial: HeldTrial) -> EventFacts | None:
+    """The facts about the result of a trial; None: the log lacks them, or a newer result won."""
+    found = facts.get(trial.slot)
+    return found if found is not None and found.standing[2] == trial.fingerprint else None
+
+
+class _EventsOfRun:
+    """The results that win the slots of one run, by slot.
+
+    A retraction that withdraws the greatest standing withdraws all of its slot, so retractions are not read.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.held: dict[str, EventFacts] = {}
+        self._run_id = run_id
+
+    def take(self, record: LogRecord) -> None:
+        """Keep the facts of a result of this run."""
+        if not may_name(self._run_id, record.value):
+            return
+        event = decode(record.value)
+        if not isinstance(event, TrialResult) or event.run_id != self._run_id:
+            return
+        slot = slot_in_run(slot_key(event))
+        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
+        if (held := self.held.get(slot)) is not None and standing <= held.standing:
+            return
+        said = event.message
+        self.held[slot] = EventFacts(
+            standing,
+            record.offset,
+            event.finished_at,
+            event.trial_name,
+            telling_line(said) if said else None,
+            intern(kind_of(said)) if said else "",
+        )
+
+
+class TrialEvents:
+    """The results that harnesses published, by run.
+
+    Args:
+        settings: where the broker is.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._topic = Names(settings.namespace).trial_events
+        self._log = CachedRunLog(settings, self._topic, _EventsOfRun, clock)
+
+    async def facts(self, run_id: str) -> Mapping[str, EventFacts]:
+        """The facts about the result that wins each slot of a run, by slot.
+
+        Raises:
+            EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
+        """
+        try:
+            return (await self._log.of(run_id)).held
+        except (TopicAuthorizationFailedError, TopicMissing):
+            raise EventsClosed(self._topic) from None
+
+    async def event(self, run_id: str, trial: HeldTrial) -> TrialResult | None:
+        """The result of a trial as it was published; None: the log has it no more.
+
+        Raises:
+            TrialMoved: another result wins the slot by now; ask again.
+        """
+        facts = (await self.facts(run_id)).get(trial.slot)
+        if facts is not None and facts.standing[2] != trial.fingerprint:
+            raise TrialMoved
+        record = None if facts is None else await self._log.record_at(run_id, facts.offset)
+        event = None if record is None else decode(record.value)
+        return event if isinstance(event, TrialResult) and event.run_id == run_id else None
+
+
+# -----------------------------------------------------------------------------
+# How lists of trials are filtered, ordered and divided into pages. Pure.
+
+
+ORDERS: dict[str, Callable[[TrialRow], Any]] = {
+    "task": lambda row: (row.task_id, row.attempt),
+    "agent": lambda row: row.agent_model,
+    "tier": lambda row: row.tier,
+    "outcome": lambda row: row.outcome,
+    "composite_score": lambda row: row.composite_score,
+    "cost_usd": lambda row: row.cost_usd,
+    "duration_seconds": lambda row: row.duration_seconds,
+}
+
+
+def page_of(rows: Sequence[TrialRow], query: TrialsQuery, kind: Collection[str] | None = None) -> TrialPage:
+    """The page that the query asks for.
+
+    Args:
+        rows: all trials of the run, the one that changed last at the end.
+        query: filters, order, offset and limit.
+        kind: ids of the trials whose message is of the kind that the query asks for; None: it asks for none.
+    """
+    found = [row for row in rows if _wanted(row, query) and (kind is None or row.id in kind)]
+    if query.sort == "latest":
+        found = found if query.descending else found[::-1]
+    else:
+        order = ORDERS[query.sort]
+        known = [row for row in found if order(row) is not None]
+        known.sort(key=order, reverse=query.descending)
+        found = known + [row for row in found if order(row) is None]
+    page = found[query.offset : query.offset + query.limit]
+    trials = [ListedTrial.model_construct(**dict(row)) for row in page]
+    return TrialPage(total=len(rows), matching=len(found), offset=query.offset, trials=trials)
+
+
+def _wanted(row: TrialRow, query: TrialsQuery) -> bool:
+    failed = query.failure_mode is not None or query.kind is not None
+    return (
+        query.task in (None, row.task_id)
+        and query.tier in (None, row.tier)
+        and query.agent in (None, row.agent_model, row.agent_model.partition(":")[0])
+        and query.outcome in (None, row.outcome)
+        and not (failed and row.success)
+        and query.failure_mode in (None, stated_mode(row.failure_mode) or "")
+        and (not query.search or query.search.casefold() in _text(row).casefold())
+    )
+
+
+def _text(row: TrialRow) -> str:
+    return "\n".join((row.task_id, row.agent_model, row.failure_mode or ""))

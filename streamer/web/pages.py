@@ -1,0 +1,226 @@
+"""One HTML file that needs nothing else: the page's styles stand in it, and what it shows.
+
+Reports, comparisons and leaderboards are written with these parts. The content security policy allows exactly
+the scripts and styles in the file, by their hashes, and no connection to anywhere. What agents wrote is text,
+escaped here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import orjson
+
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import NO_PLAN, PLAN_INCOMPLETE
+from streamer.text import visible
+from streamer.views import columns as named_columns
+from streamer.views import outlook
+from streamer.views.columns import (
+    AGENTS,
+    BASES,
+    COMPARED,
+    GRADE_MARKS,
+    GRADES,
+    MARKS,
+    OUTCOMES,
+    RUNNING,
+    RUNS,
+    TIERS,
+    TRIALS,
+    Board,
+    Column,
+)
+from streamer.views.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
+from streamer.views.leaderboard import POOLED
+from streamer.views.models import NO_FAILURE
+from streamer.views.tables import EVENT_TIME, EXPLAINED, PLACES, REASONS, SO_FAR, Document, Table
+from streamer.web import STATIC
+
+# -----------------------------------------------------------------------------
+# One HTML file that needs nothing else: the page's styles stand in it, and what it shows.
+
+
+TEMPLATES = Path(__file__).with_name("templates")
+STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "css/trials.css", "vendor/uplot/uPlot.min.css")
+
+_DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
+
+
+def one_file(document: Document) -> bytes:
+    """A document as one self-contained file; its only script keeps the choice of colours."""
+    lines = "".join(f"<p>{text(line)}</p>" for line in document.lines)
+    words = f'<section class="card" aria-label="In words"><div class="body">{lines}</div></section>'
+    cards = [f"<section>{card(table)}</section>" for table in document.tables if table.rows]
+    body = "".join([words if lines else "", *cards])
+    return filled(document.title, document.facts, body, document.foot)
+
+
+def filled(
+    title: str,
+    facts: Iterable[str],
+    body: str,
+    foot: str,
+    *,
+    tiles: str = "",
+    data: str = "",
+    scripts: Sequence[str] = (),
+) -> bytes:
+    """A self-contained file with this body: head, brand, colours and policy are the same in every file.
+
+    Args:
+        title, facts, foot: texts, escaped here; `facts` stand below the title.
+        body: HTML, made of `card` and the like.
+        tiles: HTML that stands above the body.
+        data: JSON for the scripts, with `<` escaped; "": none.
+        scripts: run at the end, in this order; the policy allows them.
+    """
+    style, theme = style_sheet(), static_file("js/theme.js")
+    held = [f'<script type="application/json" id="data">{data}</script>'] if data else []
+    page = Template((TEMPLATES / "one_file.html").read_text(encoding="utf-8")).substitute(
+        policy=policy_of([*map(hash_of, (theme, *scripts))], [hash_of(style)]),
+        title=text(title),
+        style=style,
+        theme=theme,
+        heading=name(title),
+        facts="".join(f"<span>{name(fact)}</span>" for fact in facts),
+        tiles=tiles,
+        body=body,
+        foot=text(foot),
+        scripts="".join([*held, *(f"<script>{script}</script>" for script in scripts)]),
+    )
+    return page.encode()
+
+
+def card(table: Table, note: str = "") -> str:
+    """A table with its title, and the note beside it: its own, or another one."""
+    title, note = escape(table.title), note or table.note
+    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}</th>' for c in table.columns)
+    rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
+    empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
+    return (
+        f'<div class="card"><header><h2>{title}</h2><span class="note">{text(note)}</span></header>'
+        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
+        f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>{empty}</div></div>"
+    )
+
+
+def name(value: object) -> str:
+    """A name from outside, in its own direction of text."""
+    return f'<bdi class="name">{text(value)}</bdi>'
+
+
+def text(value: object) -> str:
+    r"""A value as text that is no markup.
+
+    >>> text("<b>\u202ered")
+    '&lt;b&gt;\\u202ered'
+    """
+    return escape(visible(value))
+
+
+def style_sheet() -> str:
+    """The page's styles; dark as the system says also without the script that sets a theme."""
+    sheets = [static_file(sheet) for sheet in STYLES]
+    dark = _DARK.search(sheets[0])
+    assert dark, "base.css has no dark theme"
+    automatic = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme]) {{{dark[1]}\n}} }}\n"
+    return "\n".join([*sheets, automatic, (TEMPLATES / "one_file.css").read_text(encoding="utf-8")])
+
+
+def static_file(path: str) -> str:
+    """A file of the page, by its path below `static`."""
+    return (STATIC / path).read_text(encoding="utf-8")
+
+
+def hash_of(content: str) -> str:
+    """A script or a style as the policy names it."""
+    return f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def policy_of(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A content security policy that allows these scripts and styles, by hash, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {' '.join(scripts)}; style-src {' '.join(styles)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
+    for at, (column, value) in enumerate(zip(table.columns, row, strict=True)):
+        content = name(value) if column.named else text(value)
+        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
+
+
+def _number(column: Column) -> str:
+    return "" if column.left else ' class="number"'
+
+
+# -----------------------------------------------------------------------------
+# The module `boards.js` of the page: the boards, words and rules that it draws by.
+
+
+def boards_module() -> str:
+    """JavaScript that exports BOARDS, WORDS and NAMED."""
+    parts = _for_page().items()
+    return "".join(f"export const {name.upper()} = {orjson.dumps(part).decode()};\n" for name, part in parts)
+
+
+def _for_page() -> dict[str, Any]:
+    """What the page draws, as JSON values: columns by board, words, and rules of named metrics."""
+    boards = {
+        "runs": RUNS,
+        "agents": AGENTS,
+        "tiers": TIERS,
+        "trials": TRIALS,
+        "leaders": POOLED,
+        "compared": COMPARED,
+        "comparison": COMPARED_BOARD,
+        "flips": FLIPS,
+        "running": RUNNING,
+    }
+    words = {
+        "bases": BASES,
+        "budget": outlook.WORDS,
+        "compared": METHODS,
+        "compared_open": STILL_OPEN,
+        "event_time": EVENT_TIME,
+        "explained": EXPLAINED,
+        "grades": GRADES,
+        "grade_marks": GRADE_MARKS,
+        "marks": MARKS,
+        "no_failure": NO_FAILURE,
+        "no_plan": NO_PLAN,
+        "outcomes": OUTCOMES,
+        "places": PLACES,
+        "plan_incomplete": PLAN_INCOMPLETE,
+        "reasons": REASONS,
+        "so_far": SO_FAR,
+    }
+    drawn = {name: _page_columns(board) for name, board in boards.items()}
+    return {"boards": drawn, "words": words, "named": named_columns.for_page()}
+
+
+def _page_columns(board: Board) -> list[dict[str, Any]]:
+    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
+    columns = board.shown_on("page")
+    return [
+        {key: value for key, value in asdict(column).items() if key in kept}
+        | {"title": _title(column.title)}
+        | {"left": column.left, "metric": column.name in BOARD_METRICS}
+        for column in columns
+    ]
+
+
+def _title(title: str) -> str:
+    """A title as the page begins it; a symbol such as p stays as it is."""
+    return title[:1].upper() + title[1:] if len(title) > 1 else title

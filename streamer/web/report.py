@@ -1,0 +1,745 @@
+r"""The data of a report: the current state from Redis and the log, or a file of events folded here.
+
+Scored trials as CSV, safe to open in a spreadsheet.
+
+A text that a spreadsheet would take for a formula gets one apostrophe before it. So does a text that begins
+with an apostrophe: a reader of the file takes one away and has the text as it was. All texts stand in quotes,
+so that an empty text differs from an unknown value (nothing at all).
+
+>>> cell("=cmd|' /C calc'!A0"), cell("it's"), cell(None), cell(""), cell(0.1), cell(True), cell(float("inf"))
+('"\'=cmd|\' /C calc\'!A0"', '"it\'s"', '', '""', '0.1', 'true', 'Infinity')
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from difflib import get_close_matches
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import orjson
+
+from streamer.client.feeds import scored_trials
+from streamer.client.folded import RunLog, fold_run, nothing_of, stored
+from streamer.client.queries import ComparedRun, HistoryEntry, compared_run, history_entry
+from streamer.client.readers import StateReader
+from streamer.folding.breakdowns import by_label, curves
+from streamer.folding.fold import Folded, Folding, NoSuchRun, Pipeline, fold_records
+from streamer.folding.score.prices import PriceTable, price_table
+from streamer.folding.slots import SummaryChange
+from streamer.folding.state import RunState
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, State, plan_words, state_of
+from streamer.schemas.wire import LogRecord, Position, Rejected, canonical_json, json_number, up_to
+from streamer.settings import Settings
+from streamer.statistics.pairs import GateVerdict
+from streamer.storage.entries import TASKS, Keys, entry_of
+from streamer.text import UNSEEN, dollars, percent, shown, visible
+from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
+from streamer.views.compare import side_of
+from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
+from streamer.views.leaderboard import history_points
+from streamer.views.models import TooManyCells, TrialRow, whole_matrix
+from streamer.views.outlook import eta_of, places_of
+from streamer.views.tables import (
+    Document,
+    Table,
+    TrialColumn,
+    Value,
+    about,
+    agents_table,
+    columns_of,
+    failures_table,
+    formulacode_table,
+    head_lines,
+    labels_table,
+    of_planned,
+    rows,
+    tiers_tables,
+    trials_table,
+)
+from streamer.web import STATIC
+from streamer.web.pages import boards_module, card, filled, static_file
+from streamer.web.pages import text as escaped
+
+# -----------------------------------------------------------------------------
+# The data of a report: the current state from Redis and the log, or a file of events folded here.
+
+
+Json = dict[str, Any]
+
+MAX_POINTS = 300
+"""So many points of the history are kept of each group."""
+
+EMISSIONS = 200
+"""A file is folded in so many steps, each of which is a point of the history."""
+
+KINDS = ("run_summary", "agent_model_summary", "tier_summary")
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """Everything a report shows of one run; each dict is the JSON of the model named.
+
+    Attributes:
+        run: RunSummary.
+        read_at: when the run was read; this moment decides its state, see `state_of`.
+        agents: AgentModelSummary each, baselines too, by label.
+        tiers: TierSummary each, by tier: pooled, then the agent:models within it.
+        trials: ScoredTrial each, by key; None: not asked for.
+        history: HistoryPoint each, oldest first.
+        curves: what `curves` gives; []: the trials are not asked for.
+        by_label: what `by_label` gives; []: not asked for.
+        compared: the agents compared, and the tasks.
+        folded: the run as it was folded from its events; None: the trials are not asked for, or the run's log
+            has lost its beginning.
+    """
+
+    run: Json
+    read_at: datetime | None
+    agents: list[Json]
+    tiers: list[Json]
+    trials: list[Json] | None = None
+    history: list[Json] = field(default_factory=list)
+    curves: list[Json] = field(default_factory=list)
+    by_label: list[Json] = field(default_factory=list)
+    compared: ComparedRun | None = None
+    folded: RunState | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def state(self) -> State:
+        """State of the run at `read_at`; see `streamer.schemas.summaries`."""
+        return state_of(self.run, self.read_at)
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return str(self.run["run_id"])
+
+    @property
+    def places(self) -> dict[str, str]:
+        """agent:model to the places that it may truly have; {} where there are none."""
+        return places_of(self.compared.comparison if self.compared else None)
+
+
+def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
+    """A run as it stands in Redis; its trials as they stand in the log.
+
+    Args:
+        settings: where Redis is, and for trials the broker.
+        run_id: the run.
+        now: the time at which its state is determined.
+        trials: whether they are wanted; without them the broker is not asked.
+
+    Raises:
+        UnknownRun, RedisUnavailable: see `StateReader`.
+        CannotBeFolded: an exception sets the run apart.
+        NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
+    """
+    with StateReader(settings) as reader:
+        snapshot = reader.snapshot(run_id)
+        history = reader.history(run_id)
+        compared = reader.comparison(run_id)
+    listed, drawn, folded = None, [], None
+    if trials:
+        filled = snapshot.run.progress.done > 0
+        listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
+        again = fold_run(settings, run_id, price_table(settings.prices_file))
+        drawn = curves(again.run.state) if filled else []
+        folded = None if again.log.begins_at else again.run.state
+    return RunData(
+        run=snapshot.run.model_dump(mode="json"),
+        read_at=now,
+        agents=[agent.model_dump(mode="json") for agent in snapshot.agents],
+        tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
+        trials=listed,
+        history=_points(history),
+        curves=drawn,
+        compared=compared,
+        folded=folded,
+    )
+
+
+def from_log(
+    settings: Settings,
+    run_id: str,
+    now: datetime,
+    prices: PriceTable,
+    label: str | None,
+    as_of: Position,
+) -> tuple[RunData, int]:
+    """A run as of an earlier position, folded from the event topic.
+
+    Args:
+        settings: where the broker is.
+        run_id: the run.
+        now: of asking; the run's state is determined as of the position, where its time is known.
+        prices: price table (R2).
+        label: by which label it is broken down; None: by none.
+        as_of: the position.
+
+    Returns:
+        Beside it, the offset at which the run's log begins; above 0: earlier events were deleted.
+
+    Raises:
+        NothingYet, NotInLog, BadPosition and others: see `fold_run`.
+        UnknownLabel: no trial has the label.
+    """
+    log = RunLog(settings, run_id, as_of)
+    held = list(log.records())
+    try:
+        data, _ = from_events(held, run_id, log.moment or now, prices, label, owns=run_id.__eq__)
+    except NoSuchRun:
+        raise nothing_of(settings, run_id, as_of, log.topic) from None
+    return data, log.begins_at
+
+
+def from_events(
+    records: Iterable[LogRecord],
+    run_id: str | None,
+    now: datetime | None,
+    prices: PriceTable | None = None,
+    label: str | None = None,
+    as_of: Position | None = None,
+    owns: Callable[[str], bool] | None = None,
+) -> tuple[RunData, list[Rejected]]:
+    """A run folded from events, without any server; and what could not be folded.
+
+    Args:
+        records: of a file, in any order; held in memory.
+        run_id: which run; None: the only one there is.
+        now: the time at which its state is determined; None: not known, see `state_of`.
+        prices: price table (R2), the default one if None.
+        label: by which label it is broken down; None: by none.
+        as_of: fold those at or before this position alone; None: all.
+        owns: only runs of which this is true of their id; every run if None.
+
+    Raises:
+        NoSuchRun: there is none of this id, or several without a choice.
+        UnknownLabel: no trial has the label.
+        BadPosition: see `up_to`.
+    """
+    held = list(records if as_of is None else up_to(records, as_of))
+    steps, rejected = _Steps(), list[Rejected]()
+    folding = fold_records(
+        held,
+        prices=prices,
+        owns=owns,
+        on_rejected=rejected.append,
+        step=max(1, math.ceil(len(held) / EMISSIONS)),
+        after=steps.after,
+        takes_changes=True,
+    )
+    return steps.data(folding, run_id, now, label), rejected
+
+
+class _Steps:
+    """Looks at the runs after each step of a fold, so that there is a history to show."""
+
+    def __init__(self) -> None:
+        self._history: dict[str, list[HistoryEntry]] = {}
+        self._scored: dict[str, dict[str, bytes]] = {}
+        self._steps = 0
+
+    def after(self, pipeline: Pipeline, records: Sequence[LogRecord], folded: Folded) -> None:
+        """Take what changed, as one emission."""
+        self._steps += 1
+        for run_id in folded.touched:
+            cut = pipeline.run(run_id).take_changes(news=False, comparison=False)
+            history = self._history.setdefault(run_id, [])
+            history += [self._entry(change) for change in cut.summaries]
+            scored = self._scored.setdefault(run_id, {})
+            for trial in cut.scored:
+                if trial.value is None:
+                    scored.pop(trial.key, None)
+                else:
+                    scored[trial.key] = trial.value
+
+    def data(self, folding: Folding, run_id: str | None, now: datetime | None, label: str | None) -> RunData:
+        """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
+        run_id = folding.chosen(run_id)
+        found = folding.pipeline.run(run_id)
+        changes = found.summaries()
+        summaries = [change.summary or {} for change in changes]
+        of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
+        agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
+        tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
+        trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
+        history = _points(self._history[run_id])
+        [run] = of_type["run_summary"]
+        labelled = by_label(found.state, label) if label is not None else []
+        held = stored(changes, {TASKS: found.comparisons.tasks()})
+        compared = compared_run(Keys(), run_id, held)
+        drawn = curves(found.state)
+        return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, found.state)
+
+    def _entry(self, change: SummaryChange) -> HistoryEntry:
+        fields = iter(entry_of(change, news=True).history_fields())
+        return history_entry(f"{self._steps}-0", dict(zip(fields, fields, strict=True)))
+
+
+def _points(entries: Iterable[HistoryEntry]) -> list[Json]:
+    return [point.model_dump(mode="json") for point in history_points(entries, None, MAX_POINTS)]
+
+
+# -----------------------------------------------------------------------------
+# The two sides of a comparison, from runs or from files of events.
+
+
+ID_DIGITS = 24
+
+
+class UnknownAgent(Exception):
+    """The run has no such agent:model."""
+
+    def __init__(self, run_id: str, agent_model: str, known: Iterable[str]) -> None:
+        labels = sorted(known)
+        close = get_close_matches(agent_model, labels, n=3, cutoff=0.4) or labels[:5]
+        hint = f"Did you mean {', '.join(close)}?" if close else "It has no results yet."
+        super().__init__(f"run {run_id!r} has no agent:model {agent_model!r}. {hint}")
+
+
+def rows_of(data: RunData, agent_model: str | None) -> list[TrialRow]:
+    """The trials of one side.
+
+    Args:
+        data: a run with its trials.
+        agent_model: whose; None: of all but baselines.
+
+    Raises:
+        UnknownAgent: the run has no such agent:model.
+    """
+    agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
+    labels = {agent.agent_model for agent in agents}
+    if agent_model is not None and agent_model not in labels:
+        raise UnknownAgent(data.run_id, agent_model, labels)
+    rows = [TrialRow.of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
+    return side_of(rows, agents, agent_model)
+
+
+# -----------------------------------------------------------------------------
+# A run as Markdown that GitHub shows as it is meant.
+#
+# Names from agents and harnesses stand in `<code>`, their punctuation as character references. So they are no
+# link, no markup and no cell border. GitHub looks for mentions in the decoded text outside of `<code>`: what
+# stands there has an invisible space behind each sign that would make one.
+
+
+PLAIN = frozenset(" -.:/;@,%()$")
+"""Punctuation that means nothing inside a line, unless it makes an address."""
+
+_MENTION = re.compile(r"@|&#64;|&#35;|GH(?:-|&#45;)", re.IGNORECASE)
+"""What begins a mention of a person, a team, an issue or a pull request, once escaped."""
+
+NO_MENTION = "&#8203;"
+"""A space without width."""
+
+_ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
+
+
+def as_markdown(data: RunData) -> bytes:
+    """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
+    run = data.run
+    lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
+    labels = (f"{key}={value}" for key, value in run["labels"].items())
+    facts = [run["run_id"], *about(run, data.state), *labels]
+    lines += [
+        " · ".join(map(name, facts)),
+        "",
+        *(f"- {text(line)}" for line in head_lines(run, data.read_at)),
+        "",
+    ]
+    primary = primary_of(run)
+    of_agents = [agents_table(data.agents, primary, data.places), formulacode_table(data.agents, primary)]
+    tables = [*of_agents, *tiers_tables(data.tiers)]
+    tables.append(labels_table(data.by_label))
+    for table in (*tables, failures_table(run)):
+        lines += _table(table)
+    lines.append(f"As of event time {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def document_as_markdown(document: Document) -> bytes:
+    """A document, such as a comparison, in the same way."""
+    lines = [f"## {text(document.title)}", "", " · ".join(map(name, document.facts)), ""]
+    lines += [f"- {text(line)}" for line in document.lines]
+    lines.append("")
+    for table in document.tables:
+        lines += _table(table)
+    lines += [text(document.foot)] if document.foot else []
+    return ("\n".join(lines).rstrip("\n") + "\n").encode()
+
+
+def _table(table: Table) -> list[str]:
+    if not table.rows:
+        return []
+    borders = [":--" if column.left else "--:" for column in table.columns]
+    return [
+        f"### {table.title}",
+        "",
+        _line([text(column.title) if column.outside else column.title for column in table.columns]),
+        _line(borders),
+        *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
+        *(line for note in table.note.splitlines() for line in ("", text(note))),
+        "",
+    ]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(column: Column, value: str) -> str:
+    return name(value) if column.named and value != UNSEEN else text(value)
+
+
+def name(value: object) -> str:
+    """A name from outside.
+
+    >>> name("claude-code:opus"), name("a|b<script>")
+    ('<code>claude-code:opus</code>', '<code>a&#124;b&#60;script&#62;</code>')
+    """
+    return f"<code>{_escaped(visible(value) if isinstance(value, str) else shown(value))}</code>"
+
+
+def text(value: object) -> str:
+    r"""A value as text that means nothing to Markdown and makes no mention.
+
+    >>> text("my_task *x*"), text("www.evil.example"), text(None), text("a\nb")
+    ('my_task &#42;x&#42;', 'www&#46;evil&#46;example', '–', 'a&#92;nb')
+    >>> text("ask @team"), text("GH-1")
+    ('ask &#64;&#8203;team', 'GH-&#8203;1')
+    """
+    return _MENTION.sub(rf"\g<0>{NO_MENTION}", _escaped(shown(value)))
+
+
+def _escaped(plain: str) -> str:
+    kept = frozenset(" ,%()$") if _ADDRESS.search(plain) else PLAIN
+    return "".join(
+        f"&#{ord(c)};" if c.isascii() and not c.isalnum() and not _is_plain(plain, at, kept) else c
+        for at, c in enumerate(plain)
+    )
+
+
+def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
+    """An underscore inside a word is one; at its edge it would be emphasis."""
+    if plain[at] == "_":
+        return plain[at - 1 : at].isalnum() and plain[at + 1 : at + 2].isalnum()
+    return plain[at] in kept
+
+
+# -----------------------------------------------------------------------------
+# The page's own modules as one script, so that a report draws what the page draws.
+#
+# Only what the page's modules do is understood: imports by name from a file beside it, on one line, and
+# exports of declarations. Each module becomes a function, so that names do not meet.
+
+
+OURS = Path(__file__).with_name("report_static")
+
+_IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./([\w-]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+
+
+def script(entry: Path) -> str:
+    """A module with everything that it imports, the imported ones first.
+
+    Raises:
+        ValueError: a module does what is not understood.
+    """
+    modules: dict[str, str] = {"boards": _as_function("boards", boards_module())}
+    _add(entry, modules)
+    return '"use strict";\n' + "\n".join(modules.values())
+
+
+def _add(file: Path, modules: dict[str, str]) -> None:
+    source = file.read_text(encoding="utf-8")
+    for _, imported in _IMPORT.findall(source):
+        if imported not in modules:
+            _add(_find(imported), modules)
+    modules[file.stem] = _as_function(file.stem, source)
+
+
+def _find(module: str) -> Path:
+    ours = OURS / f"{module}.js"
+    return ours if ours.exists() else STATIC / "js" / f"{module}.js"
+
+
+def _as_function(module: str, source: str) -> str:
+    exported = [match[1] for match in _EXPORT.finditer(source)]
+    body = _IMPORT.sub(lambda match: f"const {{ {match[1]} }} = {_variable(match[2])};", source)
+    body = _EXPORT.sub("", body)
+    if left := re.search(r"^(?:import|export)\b.*", body, re.MULTILINE):
+        raise ValueError(f"{module}.js: {left[0]!r} cannot be put into a report; import and export by name")
+    return f"const {_variable(module)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
+
+
+def _variable(module: str) -> str:
+    return f"module_{module.replace('-', '_')}"
+
+
+# -----------------------------------------------------------------------------
+# A run as one HTML file that needs nothing else: styles, scripts and data stand in it.
+#
+# Without JavaScript it is static tables; with it, the page's own board, tiers and charts. The content
+# security policy allows exactly the scripts and styles in the file, by their hashes, and no connection to
+# anywhere. What agents wrote is text: escaped in the tables, and JSON with `<` written as `\u003c` in the
+# data.
+
+
+MAX_TRIALS = 1000
+"""So many trials are listed; CSV and Parquet have all of them."""
+
+MAX_OPENED = 20_000
+"""Up to so many trials can be opened from the cells of the matrix; each takes about 300 bytes of the file."""
+
+
+def as_html(data: RunData) -> bytes:
+    """The run as one self-contained file."""
+    run = data.run
+    body = Template((OURS / "report.html").read_text(encoding="utf-8")).substitute(
+        agents=card(agents_table(data.agents, primary_of(run), data.places)),
+        tiers="".join(map(card, tiers_tables(data.tiers) if data.tiers else ())),
+        more="".join(_more(data)),
+    )
+    return filled(
+        run["display_name"] or run["run_id"],
+        _facts(run, data.state),
+        body,
+        f"As of event time {run['last_event_at'] or 'unknown'}. Digest {run['digest']}.",
+        tiles=f'<dl class="tiles">{"".join(_tiles(run))}</dl>',
+        data=_embedded(data),
+        scripts=[_plot(), script(OURS / "report.js")],
+    )
+
+
+def _facts(run: Json, state: State) -> list[str]:
+    labels = (f"{key}={value}" for key, value in run["labels"].items())
+    return [run["run_id"], *about(run, state), *labels]
+
+
+def _tiles(run: Json) -> Iterable[str]:
+    pace = eta_of(RunSummary.model_validate(run))
+    rate = "" if pace.usd_per_hour is None else f"{dollars(pace.usd_per_hour)} per hour"
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
+    share = plan_words(run) if pace.share is None else f"{percent(pace.share)} of the plan"
+    resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
+    yield _tile("Progress", counted, share)
+    excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
+    yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
+    yield _tile("Cost", dollars(run["total_cost"]), rate)
+    yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
+
+
+def _tile(title: str, value: str, more: str) -> str:
+    return (
+        f'<div class="tile"><dt>{escape(title)}</dt><dd>{escape(value)}</dd>'
+        f'<dd class="more">{escape(more)}</dd></div>'
+    )
+
+
+def _more(data: RunData) -> Iterable[str]:
+    """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
+    of_formulacode = formulacode_table(data.agents, primary_of(data.run))
+    for table in (labels_table(data.by_label), of_formulacode, failures_table(data.run)):
+        if table.rows:
+            yield f"<section>{card(table)}</section>"
+    lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run, data.read_at))
+    yield (
+        '<section class="card" aria-label="In words"><header><h2>In words</h2></header>'
+        f'<div class="body">{lines}</div></section>'
+    )
+    if data.trials:
+        table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
+        left = len(data.trials) - len(table.rows)
+        note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
+        yield f"<section>{card(table, note)}</section>"
+
+
+def _embedded(data: RunData) -> str:
+    """The data that the scripts draw, as JSON that cannot end its element."""
+    drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
+    drawn |= {"places": data.places}
+    if data.trials:
+        rows = [TrialRow.of("", trial) for trial in data.trials]
+        try:
+            drawn["matrix"] = whole_matrix(rows).model_dump(mode="json")
+        except TooManyCells as error:
+            drawn["no_matrix"] = str(error)
+        if len(rows) <= MAX_OPENED:
+            drawn["trials"] = [row.model_dump(mode="json", exclude_none=True) for row in rows]
+    return canonical_json(drawn).decode().replace("<", "\\u003c")
+
+
+def _plot() -> str:
+    """uPlot with its licence, as the licence asks."""
+    licence = static_file("vendor/uplot/LICENSE").strip()
+    return f"/*\n{licence}\n*/\n{static_file('vendor/uplot/uPlot.iife.min.js')}"
+
+
+# -----------------------------------------------------------------------------
+# A run as one JSON document, of the same objects as in the topics, in Redis and from `query`.
+
+
+def _comparison(data: RunData) -> dict[str, Any] | None:
+    if data.compared is None or data.compared.comparison is None:
+        return None
+    return data.compared.comparison.model_dump(mode="json")
+
+
+def as_json(data: RunData) -> bytes:
+    """The whole run as one canonical JSON object and a line end.
+
+    Its fields: `run` (run_summary), `state` (of the run, when it was read), `agents`
+    (agent_model_summary), `tiers` (tier_summary), `trials` (scored_trial; null: not asked for), `history`
+    (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`).
+    And `comparison`: a run_comparison, or null with fewer than two agents.
+    """
+    document = {
+        "run": data.run,
+        "state": data.state,
+        "agents": data.agents,
+        "tiers": data.tiers,
+        "trials": data.trials,
+        "history": data.history,
+        "by_label": data.by_label,
+        "comparison": _comparison(data),
+    }
+    return canonical_json(document) + b"\n"
+
+
+# -----------------------------------------------------------------------------
+# Scored trials as CSV, safe to open in a spreadsheet.
+
+
+FORMULA_STARTS = "=+-@\t\r\n＝＋－＠'"
+"""A text that begins with one of these gets an apostrophe before it."""
+
+
+def as_csv(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
+    """CSV (RFC 4180, UTF-8, CRLF): a line of names, then one line per scored trial; see `columns_of`."""
+    columns = columns_of(trials, planned)
+    head = ",".join(column.name for column in columns)
+    lines = [head, *(",".join(map(cell, row)) for row in rows(trials, columns))]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def cell(value: Value) -> str:
+    """One value: texts in quotes and harmless, numbers as in JSON, nothing for what is unknown."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        guarded = f"'{value}" if value.startswith(tuple(FORMULA_STARTS)) else value
+        return '"' + guarded.replace('"', '""') + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(json_number(value)) if isinstance(value, float) else str(value)
+
+
+# -----------------------------------------------------------------------------
+# Scored trials as Parquet, by pyarrow (the extra `report`).
+
+
+class ParquetMissing(Exception):
+    """pyarrow is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Parquet needs pyarrow, which the extra `report` brings: pip install 'trialstream[report]'. "
+            "CSV has the same columns and needs nothing"
+        )
+
+
+def as_parquet(trials: Sequence[Mapping[str, Any]], planned: Mapping[str, Any] | None = None) -> bytes:
+    """One row per scored trial; each field carries its description and unit as metadata. See `columns_of`.
+
+    Raises:
+        ParquetMissing: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ParquetMissing from None
+    types = {
+        "text": pa.string(),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+        "boolean": pa.bool_(),
+        "time": pa.timestamp("us", tz="UTC"),
+    }
+    columns = columns_of(trials, planned)
+    fields = [
+        pa.field(c.name, types[c.kind], metadata={"description": c.description, "unit": c.unit})
+        for c in columns
+    ]
+    arrays = [pa.array([_value(c, trial) for trial in trials], types[c.kind]) for c in columns]
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays, schema=pa.schema(fields)), out, compression="zstd")
+    return bytes(out.getvalue().to_pybytes())
+
+
+def _value(column: TrialColumn, trial: Mapping[str, Any]) -> Value | datetime:
+    value = column.of(trial)
+    return datetime.fromisoformat(value) if column.kind == "time" and isinstance(value, str) else value
+
+
+# -----------------------------------------------------------------------------
+# The formats of a report, and what each needs.
+
+
+FORMATS: dict[str, Callable[[RunData], bytes]] = {
+    "md": as_markdown,
+    "html": as_html,
+    "csv": lambda data: as_csv(data.trials or (), data.run["metrics"]),
+    "parquet": lambda data: as_parquet(data.trials or (), data.run["metrics"]),
+    "json": as_json,
+}
+"""Format to its writer; also the usual ending of a file name."""
+
+WITHOUT_TRIALS = frozenset({"md"})
+"""These never list single trials, so that no broker is needed."""
+
+
+def format_of(file: Path) -> str | None:
+    """The format that the ending of a file name says; None: none of them.
+
+    >>> format_of(Path("run.HTML")), format_of(Path("run.txt"))
+    ('html', None)
+    """
+    ending = file.suffix.lower().removeprefix(".")
+    return ending if ending in FORMATS else None
+
+
+# -----------------------------------------------------------------------------
+# The verdict of a gate as Markdown: a comment for a pull request, a summary of a CI job.
+
+
+MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED: "❔"}
+
+
+def gate_markdown(result: GateResult) -> bytes:
+    """The verdict, both sides, both answers. Names are shown as text, whatever they hold."""
+    lines = [f"### {MARKS[result.verdict]} Gate: {text(result.verdict)}", "", text(verdict_line(result)), ""]
+    lines += ["| | run | agent:model | trials | passed |", "| :-- | :-- | :-- | --: | --: |"]
+    lines += _sides(result)
+    said = (*result.words, counts(result), *not_common(result), saved_line(result))
+    lines += ["", *(f"- {text(line)}" for line in said if line)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _sides(result: GateResult) -> Iterable[str]:
+    for title, side in (("candidate", result.candidate), ("baseline", result.baseline)):
+        if side is not None:
+            trials = f"{of_planned(side.known, side.planned)} | {side.passed:,}"
+            yield f"| {title} | {_name(side.run_id)} | {_name(side.agent_model)} | {trials} |"
+
+
+def _name(value: str | None) -> str:
+    return text(None) if value is None else name(value)

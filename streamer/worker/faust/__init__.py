@@ -1,1 +1,0 @@
-"""The adapter: everything that knows Faust or patches it, and what the worker uses in its place."""

@@ -1,0 +1,264 @@
+"""The counts and measurements of a worker about itself, for Prometheus.
+
+Counters count what this process folded; records that are folded again after a crash are counted again. What
+stands at an instant comes from the housekeeping's last status.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.registry import Collector
+
+from streamer.folding.fold import Folded
+
+# -----------------------------------------------------------------------------
+# The counts and measurements of a worker about itself, for Prometheus.
+
+
+FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMoment:
+    """How the worker stood at one moment.
+
+    Attributes:
+        at: monotonic seconds.
+        heartbeat: what `Housekeeping.status` says.
+        ready: it owns partitions, has caught up with all, and no rebalance is going on.
+        redis_away: Redis takes no writes.
+        unrecovered: changelog records that a recovery still has to read; 0 outside of one.
+    """
+
+    at: float
+    heartbeat: Mapping[str, Any]
+    ready: bool
+    redis_away: bool
+    unrecovered: int = 0
+
+
+class Metrics:
+    """One per worker; used from the event loop, read from the thread that answers.
+
+    Args:
+        partitions: of the event topic.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self.registry = CollectorRegistry()
+        self.status: WorkerMoment | None = None
+        self._partitions = partitions
+        self._events = Counter(
+            "streamer_events", "Records folded, by what they did.", ["effect"], registry=self.registry
+        )
+        self._rejections = Counter("streamer_rejections", "Records rejected.", registry=self.registry)
+        self._missing_times = Counter(
+            "streamer_missing_times",
+            "Times outside 2000 to 2200, which count as missing.",
+            registry=self.registry,
+        )
+        self._forwarded = Counter(
+            "streamer_forwarded", "Records that lay in a wrong partition.", registry=self.registry
+        )
+        self._fold = Histogram(
+            "streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS, registry=self.registry
+        )
+        self._publish = Histogram(
+            "streamer_publish_seconds",
+            "Publishing what changed, to Kafka and Redis.",
+            buckets=PUBLISH_SECONDS,
+            registry=self.registry,
+        )
+        for effect in EFFECTS:
+            self._events.labels(effect)
+        ProcessCollector(registry=self.registry)
+        self.registry.register(_Gauges(self))
+
+    def folded(self, folded: Folded) -> None:
+        """Count what a fold reported."""
+        for effect in EFFECTS:
+            if count := getattr(folded, effect):
+                self._events.labels(effect).inc(count)
+        self._rejections.inc(len(folded.rejections))
+        self._missing_times.inc(folded.missing_times)
+        self._forwarded.inc(len(folded.misplaced))
+
+    def fold_took(self, seconds: float) -> None:
+        """A batch was folded in so long."""
+        self._fold.observe(seconds)
+
+    def publish_took(self, seconds: float) -> None:
+        """Summaries were published in so long."""
+        self._publish.observe(seconds)
+
+    def standing(self) -> Iterator[GaugeMetricFamily]:
+        """Gauges of the last status; none before the first."""
+        yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
+        status = self.status
+        if status is None:
+            return
+        heartbeat = status.heartbeat
+        lag = GaugeMetricFamily("streamer_partition_lag_events", "Events not folded.", labels=["partition"])
+        for number, events in heartbeat["lag"].items():
+            lag.add_metric([number], events)
+        yield lag
+        catching_up = GaugeMetricFamily(
+            "streamer_partition_catching_up", "1: recovering; nothing is published.", labels=["partition"]
+        )
+        for number in heartbeat["partitions"]:
+            catching_up.add_metric([str(number)], number in heartbeat["catching_up"])
+        yield catching_up
+        yield GaugeMetricFamily(
+            "streamer_recovery_remaining_records", "Changelog records left to read.", status.unrecovered
+        )
+        yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", heartbeat["unsent"])
+        yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", status.redis_away)
+        yield GaugeMetricFamily(
+            "streamer_log_lost_events",
+            "Offsets deleted before they were folded.",
+            heartbeat["events_lost"],
+        )
+        yield GaugeMetricFamily(
+            "streamer_offsets_moved",
+            "Partitions whose committed offset somebody else moved forward.",
+            len(heartbeat["offsets_moved"]),
+        )
+        finite = heartbeat["retention"] is not None
+        yield GaugeMetricFamily("streamer_log_retention_finite", "1: the event topic loses events.", finite)
+        yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", heartbeat["open_runs"])
+        yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", heartbeat["closed_runs"])
+        yield GaugeMetricFamily(
+            "streamer_quarantined_runs",
+            "Runs set apart; their newer events are not counted.",
+            heartbeat["quarantined_runs"],
+        )
+        yield GaugeMetricFamily(
+            "streamer_waits_for_configuration",
+            "1: its prices, profiles or formulas are not the group's.",
+            heartbeat["waits"] is not None,
+        )
+        yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", status.ready)
+        age = time.monotonic() - status.at
+        yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)
+
+
+class _Gauges(Collector):
+    """The gauges, asked for at each scrape."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As prometheus_client asks."""
+        return self._metrics.standing()
+
+
+# -----------------------------------------------------------------------------
+# `/healthz`, `/readyz` and `/metrics` of a worker, answered by a thread of its own.
+
+
+STUCK_SECONDS = 30.0
+"""A worker looks at itself twice a second. One that has not for so long hangs."""
+
+ProbeAnswer = tuple[str, str]
+
+
+class AddressUnusable(Exception):
+    """The worker cannot listen where the settings say."""
+
+    def __init__(self, address: str, error: Exception) -> None:
+        super().__init__(
+            f"cannot answer probes at {address}: {error}. End the program that has this address, or set "
+            "STREAMER_METRICS_ADDRESS to another HOST:PORT of this machine"
+        )
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Probes come every few seconds."""
+
+
+@contextmanager
+def serve_probes(metrics: Metrics, address: str | None) -> Iterator[None]:
+    """Answer while the block runs; nothing if there is no address.
+
+    Args:
+        metrics: of the worker.
+        address: HOST:PORT.
+
+    Raises:
+        AddressUnusable: the address is taken, or none of this machine.
+    """
+    if address is None:
+        yield
+        return
+    host, _, port = address.rpartition(":")
+    try:
+        server = make_server(host.strip("[]"), int(port), application(metrics), ThreadingWSGIServer, _Quiet)
+    except (OSError, OverflowError) as error:
+        raise AddressUnusable(address, error) from error
+    thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> Any:
+    """The WSGI application; 200 where all is well, 503 where not, with a sentence."""
+    answer_metrics = make_wsgi_app(metrics.registry)
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            found: Iterable[bytes] = answer_metrics(environ, start_response)
+            return found
+        told = {"/healthz": healthy, "/readyz": ready}.get(path)
+        if told is None:
+            status, text = "404 Not Found", "Ask for /healthz, /readyz or /metrics"
+        else:
+            status, text = told(metrics, clock())
+        body = f"{text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
+
+    return answer
+
+
+def healthy(metrics: Metrics, now: float) -> ProbeAnswer:
+    """Whether the worker runs at all; one that does not is to be started again."""
+    status = metrics.status
+    if status is not None and now - status.at > STUCK_SECONDS:
+        return "503 Service Unavailable", f"stuck: has not looked at itself for {now - status.at:.0f} s"
+    return "200 OK", "alive"
+
+
+def ready(metrics: Metrics, now: float) -> ProbeAnswer:
+    """Whether what it publishes is current: it owns partitions and has caught up with all of them."""
+    status = metrics.status
+    if status is None or not status.ready or now - status.at > STUCK_SECONDS:
+        return "503 Service Unavailable", f"not ready: {_why_not_ready(status)}"
+    if runs := status.heartbeat["quarantined_runs"]:
+        return "200 OK", f"ready, but {runs} runs are in quarantine: `streamer status` names them"
+    return "200 OK", "ready"
+
+
+def _why_not_ready(status: WorkerMoment | None) -> str:
+    heartbeat = status.heartbeat if status else {"partitions": [], "catching_up": [], "waits": None}
+    owned, behind = heartbeat["partitions"], heartbeat["catching_up"]
+    return heartbeat["waits"] or f"owns partitions {owned}, catches up with {behind}"

@@ -1,0 +1,630 @@
+"""The memory of a worker for one partition of the event topic that it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from streamer.folding.fold import Folded, Pipeline
+from streamer.folding.score import made_with
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import (
+    RUN,
+    GroupId,
+    InFlightChange,
+    RunUpdate,
+    ScoredChange,
+    SummaryChange,
+    SummaryKind,
+    TasksChange,
+)
+from streamer.schemas.base import run_of_key
+from streamer.schemas.wire import Rejected
+from streamer.storage.kafka import Names
+from streamer.storage.log import Quarantine
+from streamer.worker.producer import ProducerRecord, clock
+from streamer.worker.tables import Tables
+from streamer.worker.transport import FetchedBatch
+
+# -----------------------------------------------------------------------------
+# Runs of a partition that wait for publication, and the batches that are done once they are published.
+
+
+REST_SECONDS = 1.0
+"""How often summaries are published because of starts alone, and how often a run's agents are compared."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """Some batches, and what has to be published before they are done.
+
+    Attributes:
+        runs: those to be published, in the order in which they joined the queue.
+        batches: done when the runs are published.
+        replaced: tombstones of state pages that others replaced, sent when the runs are published.
+    """
+
+    runs: dict[str, None] = field(default_factory=dict)
+    batches: list[FetchedBatch] = field(default_factory=list)
+    replaced: list[ProducerRecord] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.runs or self.batches or self.replaced)
+
+
+class PublishQueue:
+    """The queue for publication, in two parts: the current one, and the additions since it began.
+
+    Runs in which trials have only started rest apart, and join it once a second. So do runs whose agents were
+    compared less than a second ago. No batch waits for them: the events are saved, and a recovered worker
+    publishes whatever the summaries lack.
+
+    With two parts each batch is done at some time, however many runs the batches after it touch. A run that
+    is published leaves both.
+
+    >>> queue, first, second = PublishQueue(), *(FetchedBatch("t", 0, []) for _ in range(2))
+    >>> queue.add_runs(["a", "b"])
+    >>> queue.add_batch(first)
+    >>> queue.next_runs(1)
+    ['a']
+    >>> queue.add_runs(["a", "c"])
+    >>> queue.add_batch(second)
+    >>> queue.discard(["a"]), queue.take_finished(), queue.next_runs(9)
+    (None, None, ['b'])
+    >>> queue.discard(["b"]), queue.take_finished().batches == [first], queue.next_runs(9)
+    (None, True, ['c'])
+    >>> seconds = iter([0.0, 5.0, 5.0, 5.5, 6.0])
+    >>> queue = PublishQueue(now=lambda: next(seconds))
+    >>> queue.add_started(["a"])
+    >>> queue.next_runs(9), queue.discard(["a"]), queue.add_started(["a"])
+    (['a'], None, None)
+    >>> queue.empty, bool(queue), bool(queue)
+    (False, False, True)
+    >>> seconds = iter([0.0, 5.0, 5.5, 6.0])
+    >>> queue = PublishQueue(now=lambda: next(seconds))
+    >>> queue.may_compare("a"), queue.may_compare("a"), queue.may_compare("a")
+    (True, False, True)
+    """
+
+    def __init__(self, now: Callable[[], float] = clock) -> None:
+        self._now = now
+        self._current, self._later = Pending(), Pending()
+        self._began_at = now()
+        self._resting: dict[str, None] = {}
+        self._rest_seconds = REST_SECONDS
+        self._rest_until = -inf
+        self._compared: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        """True if anything waits, even if only a batch has to be marked as done."""
+        self._wake()
+        return bool(self._current or self._later)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing waits or rests: all that follows from the events so far is published."""
+        return not (self._current or self._later or self._resting)
+
+    @property
+    def runs(self) -> set[str]:
+        """Every run that waits."""
+        return {*self._current.runs, *self._later.runs, *self._resting}
+
+    @property
+    def pending_seconds(self) -> float:
+        """Seconds since publication of the current part began; 0.0 if nothing is in it."""
+        return self._now() - self._began_at if self._current else 0.0
+
+    def add_runs(self, runs: Iterable[str]) -> None:
+        """Queue these runs for publication."""
+        for run_id in runs:
+            self._later.runs[run_id] = None
+            self._resting.pop(run_id, None)
+
+    def add_started(self, runs: Iterable[str]) -> None:
+        """Queue these runs, in which trials have started and nothing else happened: once a second."""
+        waiting = self._current.runs.keys() | self._later.runs.keys()
+        self._resting.update(dict.fromkeys(run_id for run_id in runs if run_id not in waiting))
+
+    def end_rest(self) -> None:
+        """Let no run rest from now on, and every comparison be made at once: no later chance comes."""
+        self._rest_seconds, self._rest_until = 0.0, -inf
+
+    def may_compare(self, run_id: str) -> bool:
+        """Whether the agents of a run may be compared now: once a second. If so, they count as compared."""
+        moment = self._now()
+        while self._compared and next(iter(self._compared.values())) + self._rest_seconds <= moment:
+            del self._compared[next(iter(self._compared))]
+        if run_id in self._compared:
+            return False
+        self._compared[run_id] = moment
+        return True
+
+    def add_batch(self, batch: FetchedBatch) -> None:
+        """Queue this batch: it is done when everything that waits now is published."""
+        self._later.batches.append(batch)
+
+    def add_replaced(self, tombstones: Iterable[ProducerRecord]) -> None:
+        """Queue these tombstones: they are sent when everything that waits now is published."""
+        self._later.replaced += tombstones
+
+    def next_runs(self, most: int) -> list[str]:
+        """The runs to publish next, at most `most`: those that have waited for the longest time."""
+        self._wake()
+        if not self._current:
+            self._current, self._later = self._later, Pending()
+            self._began_at = self._now()
+        return list(islice(self._current.runs, most))
+
+    def discard(self, runs: Iterable[str]) -> None:
+        """Take these runs off the queue: they are published, or set apart."""
+        for run_id in runs:
+            self._current.runs.pop(run_id, None)
+            self._later.runs.pop(run_id, None)
+            self._resting.pop(run_id, None)
+
+    def take_finished(self) -> Pending | None:
+        """Take the current part out of the queue if all its runs are published; None if some wait."""
+        if self._current.runs or not self._current:
+            return None
+        finished, self._current = self._current, Pending()
+        return finished
+
+    def drain(self) -> Pending:
+        """Take everything out of the queue: it was published otherwise."""
+        current, later = self._current, self._later
+        later.runs.update(self._resting)
+        self._current, self._later, self._resting = Pending(), Pending(), {}
+        return Pending(
+            current.runs | later.runs, current.batches + later.batches, current.replaced + later.replaced
+        )
+
+    def _wake(self) -> None:
+        """Let the runs that rest join the queue, if the last ones did so a second ago."""
+        if self._resting and (now := self._now()) >= self._rest_until:
+            self._later.runs.update(self._resting)
+            self._resting, self._rest_until = {}, now + self._rest_seconds
+
+
+# -----------------------------------------------------------------------------
+# The checkpoint among the state pages of a partition: from which changelog offset on they are complete.
+#
+# A changelog can lose records: an operator deletes and creates it again, empties it, or sets a retention. The
+# rest would look like a smaller state. So each partition of the changelog holds a checkpoint: from the offset
+# that it names on, the pages are complete. Without a checkpoint, or if the changelog begins later than it
+# says, pages may be missing: the partition is folded again from the event log. The checkpoint also names
+# formulas, profiles, prices and epoch, so the next worker knows whether what is published still holds.
+
+
+PREFIX = "/covered/"
+"""No id of a run is empty, so no page's key begins so."""
+
+
+class StateLost(RuntimeError):
+    """Neither the pages nor the log hold everything."""
+
+    def __init__(self, changelog: str, topic: str, partition: int, start: int, group: str) -> None:
+        super().__init__(
+            f"partition {partition}: {changelog} has lost state pages, and {topic}, from which they could be "
+            f"folded again, begins at offset {start:,}. Going on would publish less than was said before. "
+            f"Restore one of the two topics; or, to go on with what is left, delete the offsets of group "
+            f"{group} for {topic} and start the worker again"
+        )
+
+
+def checkpoint_key(partition: int) -> str:
+    """Key of a partition's checkpoint in the table `trials`."""
+    return f"{PREFIX}{partition}"
+
+
+def is_page(key: str) -> bool:
+    """True for the key of a page, False for a checkpoint's key and a run in quarantine's.
+
+    >>> is_page(checkpoint_key(3)), is_page("/quarantined/run"), is_page("run/writer/1")
+    (False, False, True)
+    """
+    return not key.startswith("/")
+
+
+def basis_of(prices: PriceTable, epoch: int) -> str:
+    """Names formulas, profiles, prices and epoch: where they are others, all has to be published again."""
+    return f"{made_with(prices)}/{epoch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The content of a checkpoint.
+
+    Attributes:
+        complete_from: the pages from this offset of the changelog on are complete; None without a checkpoint.
+        basis: on which everything that is published of the partition stands; None: not said.
+        lost: events (first offset, and the one after the last) that were deleted before they were folded.
+        scored_to: the topic of scored trials reached this offset; a lower end tells that it was deleted.
+
+    >>> read = Checkpoint.decoded(Checkpoint(5, "1/ab/1", ((3, 4),), 9).encoded())
+    >>> read.covers(5), read.covers(4), read.covers(6), read.basis, read.lost, read.scored_to
+    (True, True, False, '1/ab/1', ((3, 4),), 9)
+    >>> Checkpoint.decoded(None).covers(0), Checkpoint.decoded(b'{"complete_from": 7}').basis
+    (False, None)
+    """
+
+    complete_from: int | None = None
+    basis: str | None = None
+    lost: tuple[tuple[int, int], ...] = ()
+    scored_to: int = 0
+
+    @classmethod
+    def decoded(cls, value: bytes | None) -> Checkpoint:
+        """Read a checkpoint; `value` None: there is none."""
+        told = {} if value is None else orjson.loads(value)
+        lost = tuple((int(first), int(end)) for first, end in told.get("lost", ()))
+        return cls(told.get("complete_from"), told.get("basis"), lost, told.get("scored_to", 0))
+
+    def encoded(self) -> bytes:
+        """The value of its record."""
+        return orjson.dumps(self)
+
+    def covers(self, beginning: int) -> bool:
+        """Whether a changelog that begins there holds every page."""
+        return self.complete_from is not None and beginning <= self.complete_from
+
+    def losing(self, first: int, end: int) -> Checkpoint:
+        """The same, with events lost from `first` to before `end`; nothing if there are none."""
+        return replace(self, lost=(*self.lost, (first, end))) if first < end else self
+
+    def what_is_lost(self, partition: int) -> str | None:
+        """A sentence about the lost events, None without any.
+
+        >>> print(Checkpoint(lost=((3, 5),)).what_is_lost(1))  # doctest: +ELLIPSIS
+        partition 1: events were deleted from the log before they were folded, at offsets 3 to 4; ...
+        """
+        if not self.lost:
+            return None
+        offsets = ", ".join(f"{first:,} to {end - 1:,}" for first, end in self.lost)
+        return (
+            f"partition {partition}: events were deleted from the log before they were folded, at offsets "
+            f"{offsets}; the numbers of their runs lack them. Publish them again, and let no retention "
+            "delete events"
+        )
+
+    @property
+    def events_lost(self) -> int:
+        """How many offsets are lost; some may have held no event."""
+        return sum(end - first for first, end in self.lost)
+
+
+# -----------------------------------------------------------------------------
+# The memory of a worker for one partition of the event topic that it owns.
+
+
+SummaryKeys = tuple[tuple[SummaryKind, str], ...]
+"""Kind and key of each summary of a run that the tables hold."""
+
+
+class ClosedRun(NamedTuple):
+    """The part that stays in memory of a run without events.
+
+    Attributes:
+        pages: keys of its state pages.
+        summaries: kind and key of each of its summaries; () for a deleted run.
+        state_version: as it was.
+        last_event_at: likewise, microseconds.
+        in_flight: likewise, as `Run.in_flight_taken`.
+        tasks: likewise, as `Comparisons.tasks_taken`.
+    """
+
+    pages: tuple[str, ...]
+    summaries: SummaryKeys
+    state_version: int
+    last_event_at: int
+    in_flight: InFlightChange | None
+    tasks: TasksChange | None
+
+
+class QuarantinedRun(NamedTuple):
+    """The part that stays in memory of a run that is set apart.
+
+    Attributes:
+        quarantine: why, and what is to be done about it.
+        summaries: its last good ones.
+    """
+
+    quarantine: Quarantine
+    summaries: SummaryKeys
+
+
+@dataclass(slots=True)
+class Partition:
+    """One assigned partition.
+
+    Until the position passes everything that the recovered pages have seen, the state is a mixture of old
+    and new and nothing of it is published: the partition catches up.
+
+    Attributes:
+        number: the partition.
+        epoch: what its summaries are published under.
+        pipeline: its runs.
+        position: offset of the next event to fold.
+        catch_up_to: position at which the state is consistent again.
+        silent_to: rejections of events before this offset, and events to send on, were published already.
+        pending_checkpoint: checkpoint to write once the state is whole, None if it is written.
+        checkpoint: what the checkpoint among the pages says, or will say.
+        refill: every scored trial is published again: their topic has lost some.
+        moved: an operator moved the committed offset forward, so that everything is folded again.
+        caught_up: true once the summaries of the recovered state are published.
+        touched_in_catch_up: runs touched while catching up, until they are published.
+        abandoned: true once a publication ended halfway: nothing more is published, no batch is done.
+        publish_queue: runs whose summaries are not published yet, and their batches.
+        end: end of the log as last seen, for the lag.
+        heard: when each open run last got an event, in seconds; the longest ago first.
+        closed: runs that are closed (`idle`).
+        quarantined: runs that are set apart; their events are held back (`quarantine`).
+        repairs: runs that are to be folded again, with the name of the request.
+        unpublished: runs in quarantine without any summary, and the offset before which they were well.
+        deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
+        held: events held back since this worker has the partition.
+        openings: how many runs were opened again, which names them as writers of pages.
+
+    >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
+    >>> partition.passed, partition.lag
+    (False, 4)
+    """
+
+    number: int
+    epoch: int
+    pipeline: Pipeline
+    position: int
+    catch_up_to: int
+    caught_up: bool = False
+    touched_in_catch_up: set[str] = field(default_factory=set)
+    abandoned: bool = False
+    publish_queue: PublishQueue = field(default_factory=PublishQueue)
+    end: int = 0
+    silent_to: int = 0
+    pending_checkpoint: bytes | None = None
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    refill: bool = False
+    moved: bool = False
+    heard: dict[str, float] = field(default_factory=dict)
+    closed: dict[str, ClosedRun] = field(default_factory=dict)
+    quarantined: dict[str, QuarantinedRun] = field(default_factory=dict)
+    repairs: dict[str, str] = field(default_factory=dict)
+    unpublished: dict[str, int] = field(default_factory=dict)
+    deletions: dict[str, int] = field(default_factory=dict)
+    held: int = 0
+    openings: int = 0
+
+    @contextmanager
+    def guard(self, run_id: str) -> Iterator[None]:
+        """An exception while something of this run is computed sets the run apart, and nothing else.
+
+        For computations alone: what writing and reading raise is the infrastructure's, and ends the worker.
+        """
+        try:
+            yield
+        except Exception as error:
+            self.pipeline.fail(run_id, error)
+            self.let_go_of_failed()
+
+    def let_go_of_failed(self) -> None:
+        """Take runs that are set apart out of the queue, and expect nothing of them."""
+        for run_id in self.pipeline.failed:
+            self.publish_queue.discard([run_id])
+            self.heard.pop(run_id, None)
+            self.closed.pop(run_id, None)
+            self.touched_in_catch_up.discard(run_id)
+
+    @property
+    def passed(self) -> bool:
+        """True if the position has passed everything that was recovered."""
+        return self.position >= self.catch_up_to
+
+    @property
+    def published(self) -> bool:
+        """True if everything that follows from the events before `position` is published."""
+        return self.caught_up and not self.touched_in_catch_up and self.publish_queue.empty
+
+    @property
+    def lag(self) -> int:
+        """Events in the log that are not folded, as far as known; >= 0."""
+        return max(self.end, self.catch_up_to, self.position) - self.position
+
+    @property
+    def log_faults(self) -> list[str]:
+        """A sentence for each thing that happened to the log and still matters."""
+        lost = self.checkpoint.what_is_lost(self.number)
+        moved = (
+            f"partition {self.number}: its committed offset was moved forward, not by a worker. Its log was "
+            "folded again from the beginning; this is told until the worker is restarted"
+        )
+        return [*([lost] if lost else []), *([moved] if self.moved else [])]
+
+    def run_ids(self) -> list[str]:
+        """Every run, open, closed or in quarantine."""
+        return [*self.pipeline.runs(), *self.closed, *self.quarantined]
+
+    def deleted(self, run_id: str, version: int) -> SummaryChange:
+        """Tombstone of a run that was deleted."""
+        return SummaryChange.tombstone(run_id, RUN, self.epoch, version)
+
+
+# -----------------------------------------------------------------------------
+# How often summaries are published under load: at once while idle, less often the longer the backlog.
+#
+# State pages are saved with every batch. Summaries say the same again in another form, and each one replaces
+# the one before. So a worker with a backlog publishes rarely and spends its time on folding. Batches are not
+# done until their summaries are published.
+
+
+CALM_RECORDS = 50
+"""So few waiting records are no backlog: publishing all of them takes a few tens of milliseconds."""
+
+RECORDS_PER_REST = 50
+"""For every 50 records more, the worker folds for as long as the last publication took."""
+
+MOST_RESTS = 12.0
+"""The longest rest between publications, in multiples of the time that the last publication took."""
+
+LONGEST_REST_SECONDS = 10.0
+"""The longest rest in any case: the last publication may have hung."""
+
+MIN_INTERVAL_SECONDS = 0.1
+"""Shortest time between two publications while there is a backlog."""
+
+
+class PublishRate:
+    """The publish rate of one processor.
+
+    >>> seconds = iter([10.0, 10.1, 10.4, 12.5])
+    >>> rate = PublishRate(now=lambda: next(seconds))
+    >>> rate.due(waiting=1_000_000)
+    True
+    >>> rate.published(took_seconds=0.2)
+    >>> rate.due(waiting=50), rate.due(waiting=1_000_000), rate.due(waiting=1_000_000)
+    (True, False, True)
+    """
+
+    def __init__(self, now: Callable[[], float] = clock) -> None:
+        self.now = now
+        self._took = 0.0
+        self._ended = -inf
+
+    def due(self, waiting: int, *, overdue: bool = False) -> bool:
+        """True if the next publication may begin.
+
+        Args:
+            waiting: records that are known to wait for folding.
+            overdue: something has waited for so long that publishing may take half of the time.
+        """
+        if waiting <= CALM_RECORDS:
+            return True
+        rests = min((waiting - CALM_RECORDS) / RECORDS_PER_REST, 1.0 if overdue else MOST_RESTS)
+        rest = min(max(MIN_INTERVAL_SECONDS, rests * self._took), LONGEST_REST_SECONDS)
+        return self.now() >= self._ended + rest
+
+    def published(self, took_seconds: float) -> None:
+        """Note that a publication has just ended, and how long it took."""
+        self._took, self._ended = took_seconds, self.now()
+
+
+# -----------------------------------------------------------------------------
+# The measurements of processing, for metrics.
+
+
+class Measures(Protocol):
+    """Counts and times the work; `process.metrics` shows them to Prometheus."""
+
+    def folded(self, folded: Folded) -> None:
+        """Count what a fold reported."""
+
+    def fold_took(self, seconds: float) -> None:
+        """A batch was folded in so many seconds."""
+
+    def publish_took(self, seconds: float) -> None:
+        """Summaries were published in so many seconds."""
+
+
+# -----------------------------------------------------------------------------
+# From cuts of run state to records on topics, and what has to be published again after a recovery.
+
+
+DECIDING = ("digest", "epoch", "superseded", "conflicts", "made_with", "degraded")
+"""Fields by which a summary counts as another one; `state_version` and `last_event_at` alone do not."""
+
+
+class RecordEncoder:
+    """Turns changes into records; keeps the tables of summaries up to date with them."""
+
+    def __init__(self, names: Names, tables: Tables) -> None:
+        self._names = names
+        self._tables = tables
+
+    def of_update(self, partition: int, update: RunUpdate) -> list[ProducerRecord]:
+        """Records of one run's cut: summaries, scored trials, news."""
+        scored = self.of_scored(partition, update.scored)
+        news = [
+            ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value) for n in update.news
+        ]
+        return self.of_summaries(partition, update.summaries) + scored + news
+
+    def of_scored(self, partition: int, changes: Iterable[ScoredChange]) -> list[ProducerRecord]:
+        """Records of scored trials."""
+        return [ProducerRecord(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
+
+    def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[ProducerRecord]:
+        """Records of summaries, which count as published from now on."""
+        return [self._tables.summaries[c.kind].publish(partition, c.key, c.value) for c in changes]
+
+    def stored(self, kind: SummaryKind, key: str, value: bytes) -> SummaryChange:
+        """A summary as a table holds it."""
+        told = orjson.loads(value)
+        group = GroupId.of_topic_key(kind, key)
+        version = told["state_version"]
+        return SummaryChange(run_of_key(key), group, value, told, told["epoch"], version, told["digest"])
+
+    def take_back(self, runs: Collection[str]) -> None:
+        """Treat records of these runs that were not written as not published."""
+        for table in self._tables.summaries.values():
+            table.take_back(lambda key: run_of_key(key) in runs)
+
+    def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
+        """The summaries of these runs as the tables hold them; those that cannot be read left out."""
+        found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
+        for kind, table in self._tables.summaries.items():
+            for key, value in table.of_partition(partition):
+                run_id = run_of_key(key)
+                if run_id in found:
+                    with suppress(ValueError, KeyError, TypeError):
+                        found[run_id].append(self.stored(kind, key, value))
+        return found
+
+    def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
+        """Records of rejections."""
+        return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
+
+    def without_bytes(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:
+        """The rejections among these records, without the bytes of what they reject."""
+        rejections = [record for record in records if record.topic == self._names.trial_rejections]
+        bodies = [orjson.loads(rejection.value or b"{}") for rejection in rejections]
+        values = [orjson.dumps(body | {"source_value_base64": None}) for body in bodies]
+        return [one._replace(value=value) for one, value in zip(rejections, values, strict=True)]
+
+    def differs(self, change: SummaryChange) -> bool:
+        """True if the table does not say what this summary says, except for when it was last touched."""
+        value = self._tables.summaries[change.kind].get(change.key)
+        if value is None or change.summary is None:
+            return value is not change.value
+        known = orjson.loads(value)
+        return any(known.get(name) != change.summary.get(name) for name in DECIDING)
+
+    def orphans(
+        self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
+    ) -> list[SummaryChange]:
+        """Tombstones for groups that the tables still hold though their run does not have them any more.
+
+        Args:
+            current: every summary of each run that the partition knows.
+        """
+        standing = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
+        found = []
+        for kind, table in self._tables.summaries.items():
+            for key, value in table.of_partition(partition):
+                if run_of_key(key) in current and (kind, key) not in standing:
+                    found.append(_tombstone(kind, key, orjson.loads(value), epoch))
+        return found
+
+
+def _tombstone(kind: SummaryKind, key: str, old: dict[str, Any], epoch: int) -> SummaryChange:
+    epoch = max(epoch, int(old["epoch"]))
+    group = GroupId.of_topic_key(kind, key)
+    return SummaryChange.tombstone(run_of_key(key), group, epoch, int(old["state_version"]))
+
+
+def _raw(key: str) -> bytes:
+    return key.encode("utf-8")

@@ -1,0 +1,796 @@
+"""Runs a worker in this process until SIGTERM, SIGINT or a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import selectors
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from streamer.folding.score.prices import PriceTableError
+from streamer.settings import Settings
+from streamer.storage.kafka import (
+    MAX_MESSAGE_BYTES,
+    KafkaConnectionError,
+    KafkaError,
+    Names,
+    TopicUnreadable,
+    administering,
+    broker_problem,
+    create_topic,
+    is_away,
+    ours,
+    partition_count,
+    read_partition_counts,
+    read_retention,
+    what_differs,
+    what_is_finite,
+)
+from streamer.storage.log import CONFIGURATION_KEY, current_configuration, meta_records
+from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
+from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
+from streamer.worker.partition import Partition
+from streamer.worker.processor import Processor
+from streamer.worker.producer import Producer, ProducerRecord, clock
+from streamer.worker.publisher import CheckpointWriter
+from streamer.worker.recovery import Fencing, Repairs
+from streamer.worker.tables import StateUnavailable, held_directory, log_name
+from streamer.worker.transport import StreamerApp, TopicPartition, session_seconds
+
+# -----------------------------------------------------------------------------
+# One configuration for the whole group: a worker with other prices, profiles or formulas waits.
+#
+# The fingerprint of the current configuration stands in `streamer-meta`. The first worker of a deployment
+# puts its own there. Afterwards an operator makes another one current: `streamer config adopt`.
+
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How often a worker that waits looks whether it may begin."""
+
+
+class NotCurrent(Exception):
+    """Another configuration is current now."""
+
+    def __init__(self, own: str, current: str) -> None:
+        super().__init__(
+            f"its prices, profiles or formulas ({own}) are no longer those of the group ({current}). Nothing "
+            "more is published with them. Started again, it waits until they are current"
+        )
+
+
+class Configuration:
+    """The configuration that this worker computes with, and whether the group has it, too.
+
+    Args:
+        settings: where the broker is.
+        made_with: fingerprint of this worker's configuration.
+        producer: started before anything else is asked for.
+    """
+
+    def __init__(self, settings: Settings, made_with: str, producer: Producer) -> None:
+        self.made_with = made_with
+        self._settings = settings
+        self._producer = producer
+
+    async def wait_until_current(self, tell: Callable[[str], Awaitable[None]]) -> None:
+        """Return once this configuration is the group's.
+
+        Make it so at once if the group has none, or if the settings say so.
+
+        Args:
+            tell: gets a sentence about what is waited for, again and again.
+        """
+        said = None
+        while (current := current_configuration(await meta_records(self._settings))) != self.made_with:
+            if current is None or self._settings.adopt_configuration:
+                topic = Names(self._settings.namespace).streamer_meta
+                await self._producer.write(
+                    [ProducerRecord(topic, 0, CONFIGURATION_KEY, self.made_with.encode())]
+                )
+                continue
+            if current != said:
+                log.warning("the worker %s", self._waits(current))
+            said = current
+            await tell(self._waits(current))
+            await asyncio.sleep(LOOK_SECONDS)
+        if said is not None:
+            log.warning("its configuration (%s) is current now: the worker begins", self.made_with)
+
+    def check(self, records: Iterable[Any]) -> None:
+        """Raise NotCurrent if the records of `streamer-meta` say that another configuration is current."""
+        current = current_configuration(records)
+        if current not in (None, self.made_with):
+            raise NotCurrent(self.made_with, str(current))
+
+    async def check_now(self) -> None:
+        """Read those records and check; later, if the broker is away."""
+        with suppress(KafkaError, TopicUnreadable):
+            self.check(await meta_records(self._settings))
+
+    def _waits(self, current: str) -> str:
+        return (
+            f"waits: its prices, profiles or formulas ({self.made_with}) are not those of the group "
+            f"({current}). Give it those, or make them current: `streamer config adopt {self.made_with}`"
+        )
+
+
+# -----------------------------------------------------------------------------
+# Every topic, created before the app starts: Faust creates only some, and none with these settings.
+
+
+REQUEST_MS = 40_000
+"""Creating topics may take a busy broker longer than a person waits for an answer."""
+
+ROOM = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.ms": str(60 * 60 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(24 * 60 * 60 * 1000),
+} | ROOM
+"""Small segments and a low dirty ratio: otherwise compaction never reaches a changelog of this size.
+
+Tombstones stay for a day: a worker that reads on from local rows (`stores.TRUST_SECONDS`) must still see
+them.
+"""
+
+
+class TopicMismatch(Exception):
+    """The topics do not all have as many partitions as the settings say; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """One topic as it has to be."""
+
+    name: str
+    partitions: int
+    config: dict[str, str] = field(default_factory=dict)
+
+
+def plan(settings: Settings) -> list[TopicPlan]:
+    """All topics of a deployment."""
+    names, count = Names(settings.namespace), settings.partitions
+    compacted = (
+        names.trials_changelog,
+        names.agent_model_summaries,
+        names.tier_summaries,
+        names.run_summaries,
+        names.run_comparisons,
+        names.scored_trials,
+    )
+    return [
+        TopicPlan(names.trial_events, count, {"retention.ms": "-1"} | ROOM),
+        TopicPlan(names.trial_rejections, count, ROOM),
+        TopicPlan(names.grade_changes, count, ROOM),
+        *(TopicPlan(name, count, COMPACTED) for name in compacted),
+        TopicPlan(names.streamer_meta, 1, COMPACTED),
+    ]
+
+
+async def ensure_topics(settings: Settings) -> None:
+    """Create what is missing.
+
+    Raises:
+        TopicMismatch: a topic exists with another partition count.
+        BrokerRefuses: wrong credentials, or a certificate that is not trusted.
+        KafkaError: the broker refused; the message names the topic.
+    """
+    async with administering(settings, REQUEST_MS) as admin:
+        wanted = plan(settings)
+        existing = set(await admin.list_topics())
+        for topic in wanted:
+            if topic.name not in existing:
+                await create_topic(admin, topic.name, topic.partitions, settings.replication, topic.config)
+        found = {topic.name: await partition_count(admin, topic.name) for topic in wanted}
+    check_counts(found, settings)
+
+
+async def check_topics(settings: Settings) -> None:
+    """Whether the topics still have as many partitions as the settings say.
+
+    Raises:
+        TopicMismatch: partitions were added.
+        KafkaError: the broker cannot be reached, or refuses.
+    """
+    check_counts(await read_partition_counts(settings), settings)
+
+
+def check_counts(counts: Mapping[str, int], settings: Settings) -> None:
+    """The same of counts that were just read; raises TopicMismatch."""
+    if wrong := what_differs(ours(counts, Names(settings.namespace)), settings.partitions):
+        raise TopicMismatch(wrong)
+
+
+# -----------------------------------------------------------------------------
+# Watches the topics of a running worker: deleted, extended, or with a retention that deletes events.
+#
+# If topics are deleted or extended, the worker ends. At its next start it creates them, fills them, or says
+# what to do.
+
+
+CHECK_SECONDS = 15.0
+
+
+class TopicDeleted(RuntimeError):
+    """A topic of ours does not exist any more."""
+
+    def __init__(self, topics: list[str]) -> None:
+        super().__init__(
+            f"topics {', '.join(topics)} were deleted. The worker ends; the next one creates and fills them"
+        )
+
+
+class TopicWatch:
+    """Checks the topics every 15 seconds; not on the embedded broker, which has no other administrator.
+
+    Attributes:
+        finite: a sentence about the retention of the event topic, None if it keeps its events.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.finite: str | None = None
+        self._settings = settings
+        self._events = Names(settings.namespace).trial_events
+
+    async def watch(self) -> None:
+        """Check until cancelled; wait while the broker is away.
+
+        Raises:
+            TopicDeleted, TopicMismatch: the worker cannot go on.
+        """
+        while not self._settings.embedded:
+            try:
+                await self._check()
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.debug("cannot check the topics: %s", error)
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def _check(self) -> None:
+        counts = await read_partition_counts(self._settings)
+        if missing := [topic.name for topic in plan(self._settings) if topic.name not in counts]:
+            raise TopicDeleted(missing)
+        check_counts(counts, self._settings)
+        finite = what_is_finite(self._events, await read_retention(self._settings))
+        if finite and finite != self.finite:
+            log.error("%s", finite)
+        self.finite = finite
+
+
+# -----------------------------------------------------------------------------
+# The regular work of a worker: heartbeat, lag, and the end of a catch-up that no event brings about.
+
+
+HOUSEKEEPING_TICK_SECONDS = 0.5
+TICKS_PER_HEARTBEAT = 4
+TICKS_PER_CHECK = 10
+TICKS_PER_NOTE = 40
+MOST_QUARANTINED_TOLD = 100
+"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
+
+
+class Housekeeping:
+    """Runs beside the processor, in the same loop."""
+
+    def __init__(
+        self,
+        app: StreamerApp,
+        event_topic: str,
+        *,
+        processor: Processor,
+        sink: RedisSink,
+        fencing: Fencing,
+        repairs: Repairs,
+        configuration: Configuration,
+        worker_id: str,
+        metrics: Metrics,
+        topics: TopicWatch,
+        checkpoints: CheckpointWriter,
+    ) -> None:
+        self._app = app
+        self._topic = event_topic
+        self._processor = processor
+        self._sink = sink
+        self._fencing = fencing
+        self._repairs = repairs
+        self._configuration = configuration
+        self._worker_id = worker_id
+        self._metrics = metrics
+        self._topics = topics
+        self._checkpoints = checkpoints
+        self._positions: dict[int, int] = {}
+        self._told: tuple[Any, ...] = ()
+        self._hurry = asyncio.Event()
+
+    async def run(self) -> None:
+        """Tick, and watch the topics, until cancelled; an exception ends the worker."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._topics.watch())
+                tasks.create_task(self._tick_on())
+        except ExceptionGroup as errors:
+            await self._processor.give_up(errors.exceptions[0])
+        finally:
+            self._repairs.stop()
+
+    def hurry(self) -> None:
+        """Let the next tick come at once: partitions are ready, and somebody may wait for that."""
+        self._hurry.set()
+
+    async def tell_of_waiting(self, why: str) -> None:
+        """Say in the heartbeat, and to probes, that the worker has not begun."""
+        status = self.status() | {"waits": why}
+        self._metrics.status = WorkerMoment(time.monotonic(), status, False, self._sink.away)
+        await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
+
+    async def _tick_on(self) -> None:
+        for ticks in count():
+            await self._tick(ticks)
+            status = self.status()
+            self._metrics.status = WorkerMoment(
+                time.monotonic(), status, self._is_ready(status), self._sink.away, self._app.unrecovered
+            )
+            if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
+                await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
+            if ticks % TICKS_PER_CHECK == 0 and self._app.is_settled:
+                await self._fencing.republish_overwritten()
+                await self._configuration.check_now()
+            await self._rest()
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HOUSEKEEPING_TICK_SECONDS):
+                await self._hurry.wait()
+        self._hurry.clear()
+
+    def _is_news(self, status: dict[str, Any]) -> bool:
+        """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
+        standing = (
+            status["partitions"],
+            status["catching_up"],
+            not any(status["lag"].values()),
+            status["published_to"].keys(),
+            status["quarantined_runs"],
+            status["repairs"],
+        )
+        news = standing != self._told
+        self._told = standing
+        return news
+
+    def status(self) -> dict[str, Any]:
+        """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
+
+        Per partition, up to which offset the events are folded, and up to which all that follows from them is
+        published. While anything waits to be published, or Redis lacks something, `published_to` leaves the
+        partition out.
+
+        Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
+        fingerprint of the configuration, and why the worker waits, if it does.
+        """
+        partitions = self._processor.partitions
+        quarantined = {
+            run_id: run.quarantine.reason
+            for partition in partitions.values()
+            for run_id, run in partition.quarantined.items()
+        }
+        return {
+            "partitions": sorted(partitions),
+            "lag": {str(number): partition.lag for number, partition in sorted(partitions.items())},
+            "catching_up": sorted(n for n, partition in partitions.items() if not partition.caught_up),
+            "folded_to": {
+                str(number): partition.position for number, partition in sorted(partitions.items())
+            },
+            "published_to": self._published_to(),
+            "unsent": self._sink.unsent,
+            "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
+            "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
+            "quarantined_runs": len(quarantined),
+            "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
+            "held_events": sum(partition.held for partition in partitions.values()),
+            "repairs": self._repairs.outcomes,
+            "made_with": self._configuration.made_with,
+            "waits": None,
+            "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
+            "events_lost": sum(partition.checkpoint.events_lost for partition in partitions.values()),
+            "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
+            "retention": self._topics.finite,
+        }
+
+    def _published_to(self) -> dict[str, int]:
+        if not self._sink.settled:
+            return {}
+        partitions = sorted(self._processor.partitions.items())
+        return {str(number): partition.position for number, partition in partitions if partition.published}
+
+    def _is_ready(self, status: dict[str, Any]) -> bool:
+        return self._app.is_settled and bool(status["partitions"]) and not status["catching_up"]
+
+    async def _tick(self, ticks: int) -> None:
+        if not self._app.is_settled:
+            return
+        self._repairs.start_due()
+        for partition in list(self._processor.partitions.values()):
+            place = TopicPartition(self._topic, partition.number)
+            if place in self._app.event_consumer.assignment():
+                partition.end = max(partition.end, self._app.known_end(place))
+                await self._pass_what_is_gone(place, partition)
+                if not partition.caught_up:
+                    continue
+                self._app.event_consumer.refolded.discard(place)
+                if partition.publish_queue and self._processor.is_due():
+                    await self._flush(partition)
+                await self._close_idle(partition)
+                if ticks % TICKS_PER_NOTE == 0 or partition.checkpoint.scored_to == 0:
+                    await self._note_scored(partition)
+
+    async def _flush(self, partition: Partition) -> None:
+        """Publish what a backlog left in the queue, even if no further batch comes."""
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                await self._processor.flush()
+
+    async def _note_scored(self, partition: Partition) -> None:
+        if not self._checkpoints.can_note_scored(partition):
+            return
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                await self._checkpoints.note_scored(partition)
+
+    async def _close_idle(self, partition: Partition) -> None:
+        if not self._processor.idle.any_due(partition):
+            return
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is partition:
+                self._processor.idle.close_due(partition)
+
+    async def _pass_what_is_gone(self, place: TopicPartition, partition: Partition) -> None:
+        """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
+        consumer = self._app.event_consumer
+        position = await consumer.position(place)
+        if position is None or consumer.pending(place):
+            self._positions.pop(place.partition, None)
+        elif position != self._positions.get(place.partition):
+            self._positions[place.partition] = position
+        elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
+            async with self._processor.lock:
+                if self._processor.partitions.get(place.partition) is partition:
+                    if consumer.pending(place):
+                        return
+                    await self._checkpoints.note_deleted(partition, partition.position, position)
+                    partition.position = max(partition.position, position)
+                    consumer.handed.note_gap(place, position)
+                    await self._processor.publish_passed()
+
+
+# -----------------------------------------------------------------------------
+# A worker that was stopped for longer than its session is a zombie: it ends before it writes again.
+#
+# While it did not run (SIGSTOP, a suspended laptop, a starved machine) its partitions went to another worker.
+# Its pages could do no harm, since a writer rewrites only its own, but its summaries would be old news.
+
+
+WATCHDOG_TICK_SECONDS = 0.2
+EXIT_CODE = 75
+"""EX_TEMPFAIL: start it again."""
+
+
+def _exit(gap_seconds: float) -> None:
+    log.critical(
+        "did not run for %.1f s, longer than its session; its partitions belong to another worker by now. "
+        "Ending without writing anything; start it again",
+        gap_seconds,
+    )
+    sys.stderr.flush()
+    os._exit(EXIT_CODE)
+
+
+class Watchdog:
+    """Ends the process once it did not run for longer than its session.
+
+    A thread of its own notes the time, so that a long computation does not count as a stop.
+
+    Args:
+        session_seconds: a longer gap than this ends the process.
+        now: clock, in seconds.
+        expire: what to do instead of ending the process (for tests); gets the gap in seconds.
+
+    >>> seconds = iter([0.0, 1.0, 11.5])
+    >>> watchdog = Watchdog(10, now=lambda: next(seconds), expire=lambda gap: print("expired after", gap))
+    >>> watchdog.check()
+    >>> watchdog.check()
+    expired after 11.5
+    """
+
+    def __init__(
+        self,
+        session_seconds: float,
+        *,
+        now: Callable[[], float] = clock,
+        expire: Callable[[float], None] = _exit,
+    ) -> None:
+        self._session = session_seconds
+        self._now = now
+        self._expire = expire
+        self._last = now()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start noting the time."""
+        threading.Thread(target=self._note_time, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop noting the time; `check` must not be called any more."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """End the process if it did not run for a session; to be called before every write."""
+        gap = self._now() - self._last
+        if gap > self._session:
+            self._expire(gap)
+
+    def _note_time(self) -> None:
+        while not self._stopped.wait(WATCHDOG_TICK_SECONDS):
+            self.check()
+            self._last = self._now()
+
+
+class CheckedSelector(selectors.DefaultSelector):
+    """Selector of the event loop: checks the watchdog whenever the loop wakes, before any callback runs."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        super().__init__()
+        self._watchdog = watchdog
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, Any]]:
+        """Wait for events, then check."""
+        ready = super().select(timeout)
+        self._watchdog.check()
+        return ready
+
+
+# -----------------------------------------------------------------------------
+# A worker's log: lines for people, or JSON for programs.
+
+
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per entry, on one line: `at` (UTC), `level`, `logger`, `message`; `exception` if any.
+
+    >>> record = logging.LogRecord("a", logging.INFO, "f", 1, "two\\n%s", ("lines",), None)
+    >>> orjson.loads(JsonLines().format(record))["message"].splitlines()
+    ['two', 'lines']
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The entry as JSON."""
+        entry = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        readable = {name: text.encode("utf-8", "backslashreplace").decode() for name, text in entry.items()}
+        return orjson.dumps(readable).decode()
+
+
+def configure_logging(settings: Settings) -> None:
+    """Log to stderr as the settings say; libraries only from WARNING on, unless at DEBUG."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if settings.log_format == "json" else logging.Formatter(TEXT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("streamer").setLevel(settings.log_level)
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a long batch delays a commit: no news
+    for noisy in ("faust", "mode", "aiokafka"):
+        logging.getLogger(noisy).setLevel(logging.DEBUG if settings.log_level == "DEBUG" else logging.WARNING)
+
+
+# -----------------------------------------------------------------------------
+# Runs a worker in this process until SIGTERM, SIGINT or a crash.
+
+
+CONNECT_SECONDS = 60.0
+"""How long to wait for the broker at the start."""
+
+CONNECT_RETRY_SECONDS = 1.0
+STOP_SECONDS = 30.0
+"""How long a stop may take before the process ends anyway: nothing that counts would be lost."""
+
+FLUSH_SECONDS = 10.0
+"""How much of that time may go into publishing the queue."""
+
+CLOSE_SECONDS = 5.0
+
+GARBAGE_THRESHOLDS = (50_000, 20, 100)
+"""State lives long and holds no cycles: with Python's own thresholds, looking for some in it takes a twelfth
+of the time of a worker under load."""
+
+OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker, put together and not started."""
+
+    app: StreamerApp
+    producer: Producer
+    sink: RedisSink
+    processor: Processor
+    housekeeping: Housekeeping
+    metrics: Metrics
+    configuration: Configuration
+
+
+Build = Callable[[Settings, Watchdog, Path | None], Worker]
+"""Puts a worker together; the path is a directory for its tables, None for tables in memory."""
+
+
+def run(settings: Settings, build: Build) -> int:
+    """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
+    configure_logging(settings)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    watchdog = Watchdog(session_seconds(settings))
+    watchdog.start()
+    loop = asyncio.SelectorEventLoop(CheckedSelector(watchdog))
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(settings, build, watchdog))
+    except (TopicMismatch, StateUnavailable, BadRedisUrl, PriceTableError, AddressUnusable) as error:
+        log.critical("%s", error)
+        return USED_WRONGLY
+    except (KafkaError, OSError) as error:
+        away = is_away(error)
+        said = broker_problem(error, settings.bootstrap) if away else error
+        log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, said)
+        return FOUND_WRONG
+    finally:
+        _close(loop)
+        watchdog.stop()
+
+
+async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
+    stop = _stop_signal()
+    await check_protocol(settings.redis, settings.redis_options())
+    if not await _until(stop, _ensure_topics(settings)):
+        return OK
+    with ExitStack() as stack:
+        state = None
+        if settings.store == "rocksdb":
+            state = stack.enter_context(held_directory(settings, await log_name(settings)))
+        worker = build(settings, watchdog, state)
+        stack.enter_context(serve_probes(worker.metrics, settings.metrics_address))
+        return await _work(worker, stop)
+
+
+async def _work(worker: Worker, stop: asyncio.Event) -> int:
+    await worker.producer.start()
+    waiting = worker.configuration.wait_until_current(worker.housekeeping.tell_of_waiting)
+    if not await _until(stop, waiting):
+        await worker.producer.stop()
+        await worker.sink.close()
+        return OK
+    starting = asyncio.ensure_future(worker.app.start())
+    housekeeping = asyncio.ensure_future(worker.housekeeping.run())
+    crashed = await _wait_for_end(worker, stop, starting)
+    hurry = _end_anyway(FOUND_WRONG if crashed else OK)
+    log.info("stopping")
+    if crashed:
+        housekeeping.cancel()
+    else:
+        async with worker.processor.lock:  # not in the middle of a publication
+            housekeeping.cancel()
+        await _flush(worker)
+    await _stop(worker, starting)
+    hurry.cancel()
+    return FOUND_WRONG if crashed else OK
+
+
+async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.Future[None]) -> bool:
+    """Wait for a signal or a crash; true if it was a crash."""
+    crash: asyncio.Future[Any] = asyncio.ensure_future(worker.app.wait_for_crash())
+    ends = [asyncio.ensure_future(stop.wait()), crash]
+    await asyncio.wait([*ends, starting], return_when=asyncio.FIRST_COMPLETED)
+    if starting.done() and starting.exception() is None:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    elif starting.done():
+        log.critical("the worker could not start: %s", starting.exception())
+    crashed = not stop.is_set()
+    for end in ends:
+        end.cancel()
+    return crashed
+
+
+async def _flush(worker: Worker) -> None:
+    """Publish what a backlog left in the queue, as far as time allows; the next worker publishes the others.
+
+    Nothing rests from then on: batches that Faust still hands on are published at once, or not done.
+    """
+    try:
+        async with worker.processor.lock:
+            await worker.processor.flush(seconds=FLUSH_SECONDS)
+    except (KafkaError, OSError) as error:
+        log.warning("could not publish the last summaries: %s; the next worker will", error)
+
+
+async def _stop(worker: Worker, starting: asyncio.Future[None]) -> None:
+    """Faust first: it finishes the batch at work and commits what is done."""
+    worker.app.leave_group_at_the_end()
+    await worker.app.stop()
+    starting.cancel()
+    with suppress(asyncio.CancelledError, Exception):
+        await starting
+    await worker.producer.stop()
+    await worker.sink.close()
+
+
+def _stop_signal() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work unless the signal comes first; false if it did."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    return False
+
+
+async def _ensure_topics(settings: Settings) -> None:
+    deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
+    while True:
+        try:
+            return await ensure_topics(settings)
+        except KafkaConnectionError as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            log.warning("waiting for Kafka: %s", broker_problem(error, settings.bootstrap))
+        await asyncio.sleep(CONNECT_RETRY_SECONDS)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """End what Faust left running, quietly."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=CLOSE_SECONDS))
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def _end_anyway(code: int) -> threading.Timer:
+    """End the process if the stop takes too long."""
+    timer = threading.Timer(STOP_SECONDS, os._exit, [code])
+    timer.daemon = True
+    timer.start()
+    return timer

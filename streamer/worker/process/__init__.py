@@ -1,1 +1,0 @@
-"""The process around it: signals, logs, topics, housekeeping, probes and metrics."""

@@ -1,1 +1,0 @@
-"""The steps of a batch: fold, save pages, publish, done."""

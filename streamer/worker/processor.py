@@ -1,0 +1,378 @@
+"""The processor: batches of events in, everything that follows from them out, then done.
+
+The batches that are there at once are processed together, whatever their partitions: they share their
+writes. State pages are acknowledged first. Rejections and forwarded records follow. Then come summaries,
+scored trials and news, and Redis beside them. That is done at once or, with a backlog, for several turns
+together (`publish_rate`) and some runs at a time (`publish_queue`). Batches are done when all runs that they
+touched are published and the pages that others replaced are removed. Whatever fails or is cancelled, nothing
+more is
+acknowledged: the worker ends, and the next owner folds the batches again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from streamer.folding.fold import Folded
+from streamer.folding.slots import RunUpdate
+from streamer.schemas.wire import LogRecord
+from streamer.storage.kafka import partition_of
+from streamer.storage.redis import RedisSink
+from streamer.worker.partition import Measures, Partition, PublishRate, RecordEncoder
+from streamer.worker.producer import Producer, ProducerRecord, fitting
+from streamer.worker.publisher import (
+    CheckpointWriter,
+    IdleRuns,
+    QuarantineWriter,
+    SummaryPublisher,
+    publishable,
+    run_of,
+)
+from streamer.worker.tables import Tables
+from streamer.worker.transport import BatchStream, FetchedBatch, portions
+
+# -----------------------------------------------------------------------------
+# Folds a batch into its partition, runs that had left memory included.
+
+
+class BatchFolder:
+    """Folds batches; the caller holds the processor's lock."""
+
+    def __init__(self, idle: IdleRuns, measures: Measures) -> None:
+        self._idle = idle
+        self._measures = measures
+
+    async def fold(self, partition: Partition, records: list[Any]) -> Folded:
+        """Fold in portions, so that the event loop gets its turns however long the records take.
+
+        Rejections and misplaced records before `partition.silent_to` are left out: they were written before.
+        """
+        folded = Folded()
+        for portion in portions(records, partition.silent_to):
+            found = partition.pipeline.fold(portion)
+            self._note(partition, found)
+            if found.of_closed:
+                opened = await self._fold_closed(partition, found)
+                found.touched |= opened.touched
+                found.more_than_starts |= opened.more_than_starts
+            folded.touched |= found.touched
+            folded.more_than_starts |= found.more_than_starts
+            if portion[0].offset >= partition.silent_to:
+                folded.rejections += found.rejections
+                folded.misplaced += found.misplaced
+            await asyncio.sleep(0)
+        return folded
+
+    async def _fold_closed(self, partition: Partition, found: Folded) -> Folded:
+        """Open the runs again whose records were handed back, and fold those."""
+        for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
+            await self._idle.open(partition, run_id)
+        opened = partition.pipeline.fold(record for record, _ in found.of_closed)
+        self._note(partition, opened)
+        return opened
+
+    def _note(self, partition: Partition, folded: Folded) -> None:
+        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
+        self._measures.folded(folded)
+        partition.held += folded.held
+        partition.let_go_of_failed()
+        partition.deletions |= folded.deletions
+
+
+# -----------------------------------------------------------------------------
+# Where a run belongs, and records that came to the wrong place.
+#
+# Producers' default partitioners differ, so equal keys do not mean equal partitions. A record that does not
+# lie in partition murmur2(run_id) mod N is sent there. Only where it lies decides that, no header: clients
+# write headers too. The copy lies right, so it is never sent on, as long as workers agree about N. They do:
+# each checks N against the topics whenever partitions are assigned, and ends if it differs.
+
+
+FORWARDED = "streamer-forwarded"
+"""Header of a copy, for people who look at the log: partition and offset of the original."""
+
+
+def reroute(misplaced: list[tuple[LogRecord, str]], partitions: int) -> list[ProducerRecord]:
+    """Misplaced records with their run ids -> what to send on."""
+    return [_copy(record, run_id, partition_of(run_id, partitions)) for record, run_id in misplaced]
+
+
+def _copy(record: LogRecord, run_id: str, target: int) -> ProducerRecord:
+    origin = f"{record.partition}:{record.offset}".encode()
+    return ProducerRecord(
+        record.topic,
+        target,
+        run_id.encode("utf-8"),
+        record.value,
+        record.timestamp if record.timestamp >= 0 else None,
+        [*(header for header in record.headers if header[0] != FORWARDED), (FORWARDED, origin)],
+    )
+
+
+# -----------------------------------------------------------------------------
+# The processor: batches of events in, everything that follows from them out, then done.
+
+
+log = logging.getLogger(__name__)
+
+RECORDS_TOGETHER = 4_000
+"""Batches with so many records, or more, are not held back for others."""
+
+MOST_SCORED_WAITING = 2_000
+"""Scored trials that wait for the next publication under load; more would grow with the backlog."""
+
+MOST_UNCOUNTED = 50_000
+"""Trials of a partition's runs that wait to be counted: about 25 MB."""
+
+OVERDUE_SECONDS = 60.0
+"""After so long in the queue, runs are published faster: a crash would fold their batches again."""
+
+
+class Processor:
+    """Folds batches into the partitions this worker owns and publishes what changed.
+
+    Attributes:
+        partitions: by number; replaced by a rebuild after every rebalance (`own`).
+        ownership: counts those rebuilds.
+        publish_rate: how often to publish while there is a backlog; one for all partitions.
+        idle: closes runs and opens them again.
+        quarantine_writer: writes down which runs are set apart.
+        summary_publisher: publishes what changed.
+        lock: held while a batch, a rebuild or the end of a catch-up is at work.
+
+    Args:
+        crash: ends the worker; gets the reason.
+        count: partitions of the event topic.
+        check_alive: ends the process if it was stopped for longer than its session.
+        waiting: how many records of a partition are known to wait; gets it and the next offset.
+    """
+
+    def __init__(
+        self,
+        crash: Callable[[Exception], Awaitable[None]],
+        count: int,
+        *,
+        tables: Tables,
+        encoder: RecordEncoder,
+        producer: Producer,
+        sink: RedisSink,
+        check_alive: Callable[[], None],
+        waiting: Callable[[int, int], int],
+        idle: IdleRuns,
+        measures: Measures,
+        checkpoints: CheckpointWriter,
+    ) -> None:
+        self.partitions: dict[int, Partition] = {}
+        self.ownership = 0
+        self.publish_rate = PublishRate()
+        self.lock = asyncio.Lock()
+        self._crash = crash
+        self._count = count
+        self._tables = tables
+        self._encoder = encoder
+        self._check_alive = check_alive
+        self._waiting = waiting
+        self.idle = idle
+        self._measures = measures
+        self._folding = BatchFolder(idle, measures)
+        self._checkpoints = checkpoints
+        self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
+        self.summary_publisher = SummaryPublisher(
+            encoder=encoder,
+            producer=producer,
+            sink=sink,
+            check_alive=check_alive,
+            idle=idle,
+            measures=measures,
+            checkpoints=checkpoints,
+            quarantine_writer=self.quarantine_writer,
+        )
+
+    async def run(self, stream: BatchStream) -> None:
+        """Process batches for as long as the stream gives any, together what is there at once."""
+        held: list[FetchedBatch] = []
+        ownership = self.ownership
+        async for batch in stream:
+            if ownership != self.ownership:
+                ownership, held = self.ownership, []
+            held.append(batch)
+            if stream.drained or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
+                batches, held = held, []
+                await self.handle(*batches, ownership=ownership)
+
+    async def handle(self, *batches: FetchedBatch, ownership: int | None = None) -> None:
+        """Process batches together; never returns if that failed.
+
+        Args:
+            ownership: the one under which they came: under another they are left, and will be read again.
+        """
+        try:
+            async with self.lock:
+                if ownership in (None, self.ownership):
+                    await self._process(batches)
+        except Exception as error:
+            await self.give_up(error)
+
+    def own(self, partitions: dict[int, Partition]) -> None:
+        """Take over these partitions, as they were recovered; the caller holds the lock."""
+        self.partitions = partitions
+        self.ownership += 1
+
+    async def give_up(self, error: Exception) -> None:
+        """End the worker; never returns, so that nothing that was not done counts as done."""
+        log.critical("the worker ends: %s: %s", type(error).__name__, error)
+        await self._crash(error)
+        await asyncio.Event().wait()
+
+    async def publish_passed(self) -> None:
+        """Publish the partitions that have passed what was recovered; the caller holds the lock."""
+        with self.all_or_nothing():
+            for partition in self._held():
+                if not (partition.caught_up or partition.abandoned) and partition.passed:
+                    await self.summary_publisher.publish_recovered(partition)
+
+    def run_ids(self) -> Iterator[str]:
+        """Every run of the partitions that this worker owns and has caught up with."""
+        for partition in self._held():
+            if partition.caught_up:
+                yield from partition.run_ids()
+
+    def standing(self, run_id: str) -> RunUpdate:
+        """All of such a run as published; nothing of any other run."""
+        partition = self.partitions.get(partition_of(run_id, self._count))
+        if partition and partition.caught_up:
+            return self.idle.standing(partition, run_id)
+        return RunUpdate(run_id)
+
+    def is_due(self) -> bool:
+        """Whether it is time to publish, in view of the backlog."""
+        held = self._held()
+        waiting = sum(self._waiting(partition.number, partition.position) for partition in held)
+        overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in held)
+        return self.publish_rate.due(waiting, overdue=overdue)
+
+    async def flush(self, *, seconds: float | None = None) -> None:
+        """Publish what earlier batches left in the queue; the caller holds the lock.
+
+        Args:
+            seconds: the last time, for so long, also with a backlog, and from now on nothing rests; None:
+                until a backlog forms.
+        """
+        if seconds is not None:
+            for partition in self._held():
+                partition.publish_queue.end_rest()
+        start = self.publish_rate.now()
+        with self.all_or_nothing():
+            while publishable(self._held()):
+                began = self.publish_rate.now()
+                if await self.summary_publisher.flush(self._held()):
+                    self.publish_rate.published(self.publish_rate.now() - began)
+                if self.publish_rate.now() - start > seconds if seconds is not None else not self.is_due():
+                    return
+
+    def _held(self) -> list[Partition]:
+        return list(self.partitions.values())
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Abandon the partitions if what is done here ends by an error or a cancellation.
+
+        What was cut for a publication is drained: another one would find nothing to publish, and count
+        batches as done.
+        """
+        held = self._held()
+        try:
+            yield
+        except BaseException:
+            for partition in held:
+                partition.abandoned = True
+            raise
+
+    async def _process(self, batches: Sequence[FetchedBatch]) -> None:
+        if not any(partition.abandoned for partition in self._held()):
+            with self.all_or_nothing():
+                await self._process_whole(batches)
+
+    async def _process_whole(self, batches: Sequence[FetchedBatch]) -> None:
+        self._check_alive()
+        touched: dict[int, set[str]] = {}
+        more: set[str] = set()
+        asides: list[ProducerRecord] = []
+        following: dict[int, int] = {}
+        began = time.perf_counter()
+        for batch in batches:
+            partition = self.partitions[batch.partition]
+            expected = following.get(batch.partition, partition.position)
+            following[batch.partition] = batch.last_offset + 1
+            await self._checkpoints.note_deleted(partition, expected, batch.records[0].offset)
+            folded = await self._folding.fold(partition, batch.records)
+            touched.setdefault(partition.number, set()).update(folded.touched)
+            more |= folded.more_than_starts
+            asides += self._aside(partition, folded)
+        self._measures.fold_took(time.perf_counter() - began)
+        replaced = await self.save(touched)
+        await self.quarantine_writer.write_aside(asides)
+        for batch in batches:
+            partition = self.partitions[batch.partition]
+            partition.position = batch.last_offset + 1
+            partition.publish_queue.add_batch(batch)
+            batch.release()
+        for number, found in touched.items():
+            partition = self.partitions[number]
+            await self.quarantine_writer.admit(partition)
+            runs = set(filter(partition.pipeline.knows, found))
+            partition.publish_queue.add_replaced(replaced[number])
+            self.idle.touch(partition, runs)
+            if partition.caught_up:
+                partition.publish_queue.add_runs(runs & more)
+                partition.publish_queue.add_started(runs - more)
+            else:  # nothing is published, and no batch is done
+                partition.touched_in_catch_up |= runs
+        await self.publish_passed()
+        if self.is_due():
+            await self.flush()
+        await self._work_off_what_piled_up(touched)
+
+    async def _work_off_what_piled_up(self, numbers: Iterable[int]) -> None:
+        """Runs that wait for their summaries shall not take more memory the longer they wait."""
+        for number in numbers:
+            partition = self.partitions[number]
+            pipeline = partition.pipeline
+            waiting = [pipeline.run(run_id) for run_id in partition.publish_queue.runs]
+            if sum(run.scored_waiting for run in waiting) > MOST_SCORED_WAITING:
+                await self.summary_publisher.publish_scored(partition, partition.publish_queue.runs)
+            runs = [pipeline.run(run_id).state for run_id in partition.publish_queue.runs]
+            if sum(run.counts.waiting for run in runs) > MOST_UNCOUNTED:
+                for run in runs:
+                    with partition.guard(run.run_id):
+                        run.count()
+                    await asyncio.sleep(0)
+
+    async def save(self, touched: Mapping[int, set[str]]) -> dict[int, list[ProducerRecord]]:
+        """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""
+        outs: list[ProducerRecord] = []
+        replaced: dict[int, list[ProducerRecord]] = {}
+        for number, runs in touched.items():
+            partition = self.partitions[number]
+            writes: list[ProducerRecord] = []
+            for run_id in filter(partition.pipeline.knows, runs):
+                with partition.guard(run_id):
+                    pages = partition.pipeline.run(run_id).take_pages()
+                    writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
+            replaced[number] = [out for out in writes if out.value is None]
+            outs += [out for out in writes if out.value is not None]
+        await self.quarantine_writer.write(self.partitions, outs)
+        return {
+            number: [out for out in outs if self.partitions[number].pipeline.knows(run_of(out))]
+            for number, outs in replaced.items()
+        }
+
+    def _aside(self, partition: Partition, folded: Folded) -> list[ProducerRecord]:
+        """Rejections, and records that go to another partition."""
+        rejections = self._encoder.of_rejections(partition.number, folded.rejections)
+        return reroute(folded.misplaced, self._count) + rejections

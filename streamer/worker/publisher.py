@@ -1,0 +1,686 @@
+"""Publishes what changed: summaries, scored trials and news to Kafka, and the same summaries to Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import islice, takewhile
+from operator import itemgetter
+from typing import Any
+
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, SummaryKind, TasksChange
+from streamer.schemas.base import run_of_key
+from streamer.schemas.wire import Failure, Rejected, canonical_json, reject, set_apart
+from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.storage.log import BY_DELETION, Quarantine, quarantine_key, records_between, repair_key
+from streamer.storage.redis import RedisSink
+from streamer.text import visible
+from streamer.worker.partition import (
+    ClosedRun,
+    Measures,
+    Partition,
+    Pending,
+    QuarantinedRun,
+    RecordEncoder,
+    StateLost,
+    checkpoint_key,
+)
+from streamer.worker.producer import (
+    PAGES_PER_TURN,
+    Producer,
+    ProducerRecord,
+    RecordsRefused,
+    RecordTooLarge,
+    clock,
+    fitting,
+)
+from streamer.worker.tables import Tables
+from streamer.worker.transport import TopicPartition
+
+# -----------------------------------------------------------------------------
+# Writes the checkpoint of a partition when something that it says has changed.
+
+
+log = logging.getLogger(__name__)
+
+
+class CheckpointWriter:
+    """Writes checkpoints among the state pages; one per worker.
+
+    Args:
+        scored_trials: topic of the scored trials.
+        log_start: offset of the first event that a partition's log still has; gets the partition.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        producer: Producer,
+        scored_trials: str,
+        log_start: Callable[[int], Awaitable[int]],
+    ) -> None:
+        self._tables = tables
+        self._producer = producer
+        self._scored_trials = scored_trials
+        self._log_start = log_start
+
+    async def note_deleted(self, partition: Partition, expected: int, offset: int) -> None:
+        """Note which events were deleted before they were folded.
+
+        Where offsets leave a gap, this asks the broker, which answers only after the fetch that is under way.
+
+        Args:
+            expected: offset of the next event of the partition, unless events are gone.
+            offset: of the next event of the partition that can be read.
+        """
+        if offset <= expected:
+            return
+        start = await self._log_start(partition.number)
+        if start > expected:
+            partition.checkpoint = partition.checkpoint.losing(expected, min(start, offset))
+            log.error("%s", partition.checkpoint.what_is_lost(partition.number))
+            await self._write_or_wait(partition)
+
+    async def note_scored(self, partition: Partition) -> None:
+        """Note how far the scored trials are published, so that a worker notices their loss."""
+        if self.can_note_scored(partition):
+            end = self._producer.written_to(self._scored_trials, partition.number)
+            partition.checkpoint = replace(partition.checkpoint, scored_to=end)
+            await self._write_or_wait(partition)
+
+    def can_note_scored(self, partition: Partition) -> bool:
+        """Whether `note_scored` has anything to write."""
+        end = self._producer.written_to(self._scored_trials, partition.number)
+        return end > partition.checkpoint.scored_to and partition.pending_checkpoint is None
+
+    async def write_pending(self, partition: Partition) -> None:
+        """Write the checkpoint that waited until the pages are whole and acknowledged, if one did."""
+        if partition.pending_checkpoint is not None:
+            await self._write(partition, partition.pending_checkpoint)
+            partition.pending_checkpoint = None
+
+    async def _write_or_wait(self, partition: Partition) -> None:
+        if partition.checkpoint.complete_from is None:
+            return
+        if partition.caught_up:
+            await self._write(partition, partition.checkpoint.encoded())
+        else:
+            partition.pending_checkpoint = partition.checkpoint.encoded()
+
+    async def _write(self, partition: Partition, value: bytes) -> None:
+        key = checkpoint_key(partition.number)
+        await self._producer.write([self._tables.trials.put(partition.number, key, value)])
+
+
+# -----------------------------------------------------------------------------
+# Runs that get no events leave memory, and come back when one arrives.
+#
+# What stays of a closed run are the names of its state pages and of its summaries, which the tables hold. Its
+# trials in flight and its tasks, compressed, stay too, since no table holds them. The pipeline hands back an
+# event for it. Then the run is joined from its pages again, or, where the tables have lost one, folded again
+# from the event log.
+
+
+CLOSED_PER_TURN = 200
+"""Runs closed while the lock is held: about 20 ms."""
+
+
+class IdleRuns:
+    """Closes runs and opens them again. The caller holds the processor's lock.
+
+    Args:
+        now: clock, in seconds.
+        wall: Unix seconds; only for what came before this worker.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: Tables,
+        encoder: RecordEncoder,
+        now: Callable[[], float] = clock,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._idle_seconds = settings.run_idle_seconds
+        self._tables = tables
+        self._encoder = encoder
+        self._now = now
+        self._wall = wall
+
+    def touch(self, partition: Partition, runs: Iterable[str]) -> None:
+        """Events have arrived for these runs."""
+        moment, heard = self._now(), partition.heard
+        for run_id in runs:
+            heard.pop(run_id, None)
+            heard[run_id] = moment
+
+    def recovered(self, partition: Partition) -> None:
+        """When runs got their last events is not stored; the times of those events stand in."""
+        ahead = self._wall() - self._now()
+        for run_id in partition.pipeline.runs():
+            with partition.guard(run_id):
+                happened = partition.pipeline.run(run_id).state.last_event_at / 1_000_000 - ahead
+                partition.heard.setdefault(run_id, min(happened, self._now()))
+        partition.heard = dict(sorted(partition.heard.items(), key=itemgetter(1)))
+
+    def close_due(self, partition: Partition) -> int:
+        """Close runs that are idle, the longest first, a turn's worth; how many."""
+        due = list(islice(self._due(partition), CLOSED_PER_TURN))
+        for run_id in due:
+            self._close(partition, run_id)
+        if due:
+            log.info("partition %d: closed %d idle runs", partition.number, len(due))
+        return len(due)
+
+    def any_due(self, partition: Partition) -> bool:
+        """Whether `close_due` would close any run."""
+        return next(self._due(partition), None) is not None
+
+    async def open(self, partition: Partition, run_id: str) -> None:
+        """Bring a closed run back whole.
+
+        Raises:
+            StateLost: a page is gone, and the log has lost its beginning.
+            aiokafka.errors.KafkaError: a page is gone, and the log cannot be read.
+        """
+        closed = partition.closed[run_id]
+        partition.openings += 1
+        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
+        pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
+        for loaded, (key, value) in enumerate(pages):
+            if value is not None:
+                found.load_page(key, value)
+            if loaded % PAGES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        found.loaded()
+        if any(value is None for _, value in pages):
+            await self._fold_again(partition, run_id, found)
+        self._take_over(partition, run_id, found, closed)
+
+    def _take_over(self, partition: Partition, run_id: str, found: Pipeline, closed: ClosedRun) -> None:
+        if run_id in found.runs():
+            with partition.guard(run_id):
+                run = found.run(run_id)
+                run.state.state_version = max(run.state.state_version, closed.state_version)
+                run.state.happened_at(closed.last_event_at)
+                run.take_summaries()  # all of it is published
+                run.forget_scored()
+                partition.pipeline.adopt_run(run_id, found)
+                del partition.closed[run_id]
+        elif run_id in found.failed:
+            partition.pipeline.adopt(found.failed[run_id])
+            partition.let_go_of_failed()
+        else:
+            partition.pipeline.adopt_run(run_id, found)
+            del partition.closed[run_id]
+
+    def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
+        """Everything of a run as published, byte for byte; a tombstone if the run was deleted.
+
+        Nothing of a run that the partition does not know, or has not published yet.
+        """
+        apart = partition.quarantined.get(run_id)
+        if apart is not None:
+            return self._stored(apart.summaries)
+        closed = partition.closed.get(run_id)
+        if closed is not None:
+            stored = self._stored(closed.summaries)
+            return stored or [partition.deleted(run_id, closed.state_version)]
+        if not partition.pipeline.knows(run_id):
+            return []
+        run = partition.pipeline.run(run_id)
+        stored = self._stored(run.taken())
+        return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
+
+    def standing(self, partition: Partition, run_id: str) -> RunUpdate:
+        """The summaries of a run, its trials in flight and its tasks, as published.
+
+        A run in quarantine lists no trials and no tasks.
+        """
+        in_flight, tasks = None, None
+        if run_id in partition.closed:
+            in_flight, tasks = partition.closed[run_id].in_flight, partition.closed[run_id].tasks
+        elif partition.pipeline.knows(run_id):
+            run = partition.pipeline.run(run_id)
+            in_flight, tasks = run.in_flight_taken, run.comparisons.tasks_taken
+        return RunUpdate(run_id, self.summaries(partition, run_id), in_flight, tasks)
+
+    def _due(self, partition: Partition) -> Iterator[str]:
+        if self._idle_seconds is None or not partition.caught_up:
+            return
+        before, waiting = self._now() - self._idle_seconds, partition.publish_queue.runs
+        for run_id, _ in takewhile(lambda heard: heard[1] <= before, partition.heard.items()):
+            if run_id not in waiting:
+                yield run_id
+
+    def _close(self, partition: Partition, run_id: str) -> None:
+        run = partition.pipeline.run(run_id)
+        version, moment = run.state.state_version, run.state.last_event_at
+        pages = partition.pipeline.close(run_id)
+        partition.closed[run_id] = ClosedRun(
+            tuple(pages),
+            tuple(run.taken()),
+            version,
+            moment,
+            run.in_flight_taken,
+            run.comparisons.tasks_taken,
+        )
+        del partition.heard[run_id]
+
+    def _stored(self, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
+        return [
+            self._encoder.stored(kind, key, value)
+            for kind, key in standing
+            if (value := self._tables.summaries[kind].published(key)) is not None
+        ]
+
+    async def _fold_again(self, partition: Partition, run_id: str, found: Pipeline) -> None:
+        names = Names(self._settings.namespace)
+        log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
+        first: int | None = None
+        place = TopicPartition(names.trial_events, partition.number)
+        async with aclosing(records_between(self._settings, place, None, partition.position)) as batches:
+            async for batch in batches:
+                if first is None and batch:
+                    first = batch[0].offset
+                    if first > 0:
+                        raise StateLost(
+                            names.trials_changelog, names.trial_events, place.partition, first, names.group
+                        )
+                found.fold(batch)
+
+
+# -----------------------------------------------------------------------------
+# Runs that cannot be folded, scored, saved or published: set apart, so that all others go on.
+#
+# An exception in what is computed for one run drops that run from memory (`Partition.guard`,
+# `Pipeline.fold`). Before the events that led there count as done, this writes it down in three places. A
+# record among the state pages holds the run back with the next owner of the partition, too. Each of its last
+# good summaries gets the reason. A rejection has the event, where one can be named. `repair` folds such a run
+# again.
+
+
+class QuarantineWriter:
+    """Writes down which runs are set apart."""
+
+    def __init__(self, tables: Tables, encoder: RecordEncoder, producer: Producer, sink: RedisSink) -> None:
+        self._tables = tables
+        self._encoder = encoder
+        self._producer = producer
+        self._sink = sink
+        self._before: dict[str, dict[tuple[SummaryKind, str], bytes | None]] = {}
+        """Run -> its rows from before a write that the broker took only in part."""
+
+    async def write(self, partitions: Mapping[int, Partition], records: Iterable[ProducerRecord]) -> None:
+        """Write records of runs; a run of which the broker refuses one for its size is set apart.
+
+        Args:
+            partitions: of the records, by number.
+            records: keyed by run, see `run_of`.
+        """
+        records = list(records)
+        before = self._tables.summary_rows(records)
+        try:
+            await self._producer.write(records)
+        except RecordsRefused as refusal:
+            for record in refusal.records:
+                self._before[run_of(record)] = before
+                with partitions[record.partition].guard(run_of(record)):
+                    raise RecordTooLarge(record, "more than the broker takes") from refusal
+
+    async def write_aside(self, records: Iterable[ProducerRecord]) -> None:
+        """Write rejections and forwarded records; a rejection too large for the broker goes without bytes."""
+        try:
+            await self._producer.write(records)
+        except RecordsRefused as refusal:
+            log.error(
+                "%s: rejections go without the event's bytes, records to be sent on stay where they are",
+                refusal,
+            )
+            await self._producer.write(self._encoder.without_bytes(refusal.records))
+
+    async def admit(self, partition: Partition) -> None:
+        """Write down which runs failed, or were deleted in quarantine, since the last time."""
+        partition.let_go_of_failed()
+        failed, partition.pipeline.failed = partition.pipeline.failed, {}
+        deletions, partition.deletions = partition.deletions, {}
+        if not failed and not deletions:
+            return
+        for failure in failed.values():
+            log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
+        updates = self._set_apart(partition, failed)
+        for run_id, revision in deletions.items():
+            run = partition.quarantined[run_id]
+            partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
+            partition.repairs[run_id] = BY_DELETION
+        await self._producer.write(self._record(partition, run_id) for run_id in {*failed, *deletions})
+        await self._publish(partition, updates, failed.values())
+
+    def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
+        """Note the runs; their last good summaries, where those do not say the reason yet.
+
+        The trials in flight and the tasks left memory with the run's state: Redis lists them no more.
+        """
+        updates = []
+        self._encoder.take_back(failed)  # what was too large to be written
+        stored = self._encoder.stored_of_runs(partition.number, failed)
+        for run_id, failure in failed.items():
+            quarantine = self._quarantine(partition, failure, stored[run_id])
+            good, gone = self._last_good(run_id, stored[run_id])
+            changes = [degraded(change, quarantine) for change in good]
+            standing = tuple((change.kind, change.key) for change in changes)
+            partition.quarantined[run_id] = QuarantinedRun(quarantine, standing)
+            if not standing:
+                record = failure.record
+                partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
+            written = {(old.kind, old.key): old.value for old in stored[run_id]}
+            news = [new for new in changes if new.value != written[new.kind, new.key]]
+            news += [replace(one, state_version=max(one.state_version, quarantine.at)) for one in gone]
+            none = InFlightChange(run_id, {}, partition.epoch, quarantine.at)
+            no_tasks = TasksChange(run_id, b"", partition.epoch, quarantine.at)
+            updates.append(RunUpdate(run_id, summaries=news, in_flight=none, tasks=no_tasks))
+        return updates
+
+    def _last_good(
+        self, run_id: str, stored: Iterable[SummaryChange]
+    ) -> tuple[list[SummaryChange], list[SummaryChange]]:
+        """A run's summaries from before a write that the broker took in part; tombstones of its new ones.
+
+        After any other failure they are what is stored.
+        """
+        before, good, gone = self._before.pop(run_id, {}), [], []
+        for change in stored:
+            value = before.get((change.kind, change.key), change.value)
+            if value is None:
+                gone.append(SummaryChange.tombstone(run_id, change.group, change.epoch, change.state_version))
+            else:
+                good.append(self._encoder.stored(change.kind, change.key, value))
+        return good, gone
+
+    async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
+        """Publish the last good summaries of a run that had none."""
+        run = partition.quarantined[run_id]
+        changes = [degraded(change, run.quarantine) for change in found]
+        standing = tuple((change.kind, change.key) for change in changes)
+        partition.quarantined[run_id] = run._replace(summaries=standing)
+        await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
+
+    async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
+        """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
+        keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
+        await self._producer.write(self._tables.trials.put(partition.number, key, None) for key in keys)
+
+    def _record(self, partition: Partition, run_id: str) -> ProducerRecord:
+        quarantine = partition.quarantined[run_id].quarantine
+        return self._tables.trials.put(partition.number, quarantine_key(run_id), quarantine.value())
+
+    def _quarantine(
+        self, partition: Partition, failure: Failure, stored: Collection[SummaryChange]
+    ) -> Quarantine:
+        """The quarantine of a failed run; a run that is in quarantine already keeps its other facts."""
+        known = partition.quarantined.get(failure.run_id)
+        at = max([failure.at, *(change.state_version for change in stored)])
+        if known is None:
+            return Quarantine(failure.reason, at)
+        return replace(known.quarantine, reason=failure.reason, at=max(at, known.quarantine.at))
+
+    async def _publish(
+        self, partition: Partition, updates: list[RunUpdate], failures: Iterable[Failure]
+    ) -> None:
+        rejections = [rejection for one in failures for rejection in rejection_of(one, partition.silent_to)]
+        await self.write_aside(self._encoder.of_rejections(partition.number, rejections))
+        outs = [
+            out
+            for update in updates
+            for out in self._encoder.of_summaries(partition.number, update.summaries)
+        ]
+        try:
+            await self._producer.write(outs)
+        except RecordsRefused as refusal:
+            log.warning("%s; runs in quarantine cannot say so in each summary", refusal)
+        await self._sink.write([update for update in updates if update.summaries])
+
+
+def _shown(failure: Failure) -> tuple[str, str]:
+    """Reason and trace for the log, what control characters they have made visible."""
+    return visible(failure.reason), "\n".join(map(visible, failure.trace.splitlines()))
+
+
+def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
+    """The event at which a run failed, with its bytes; [] if it cannot be named, or was published already."""
+    if failure.record is None or failure.record.offset < silent_to:
+        return []
+    return [reject(failure.record, set_apart(failure), failure.run_id)]
+
+
+def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
+    """A last good summary of a run in quarantine, which says why nothing newer is counted.
+
+    It stands at the offset at which the run was set apart: whatever had been published until then is older.
+    """
+    summary: dict[str, Any] = dict(change.summary or {})
+    version = max(change.state_version, quarantine.at)
+    summary |= {"degraded": quarantine.reason, "state_version": version}
+    return replace(change, summary=summary, value=canonical_json(summary), state_version=version)
+
+
+def run_of(record: ProducerRecord) -> str:
+    """The run that the key of a page, a summary, a scored trial or a piece of news names.
+
+    >>> run_of(ProducerRecord("trials-changelog", 0, b"a%2Fb/w/1", b""))
+    'a/b'
+    >>> run_of(ProducerRecord("run-summaries", 0, b"a%7Cb", b""))
+    'a|b'
+    """
+    return run_of_key((record.key or b"").decode("utf-8").partition("/")[0])
+
+
+# -----------------------------------------------------------------------------
+# Publishes what changed: summaries, scored trials and news to Kafka, and the same summaries to Redis.
+
+
+RUNS_PER_WRITE = 200
+"""Runs published together, so that neither memory nor the loop suffers: about 30 MB of summaries."""
+
+SCORED_PER_WRITE = 1_000
+"""Scored trials published together: about 1 MB."""
+
+
+class SummaryPublisher:
+    """Publishes the queues of partitions.
+
+    Whatever fails is raised. The caller must then abandon the partitions: their changes are drained, and a
+    second attempt would find nothing to publish.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: RecordEncoder,
+        producer: Producer,
+        sink: RedisSink,
+        check_alive: Callable[[], None],
+        idle: IdleRuns,
+        measures: Measures,
+        checkpoints: CheckpointWriter,
+        quarantine_writer: QuarantineWriter,
+    ) -> None:
+        self._encoder = encoder
+        self._producer = producer
+        self._quarantine_writer = quarantine_writer
+        self._sink = sink
+        self._check_alive = check_alive
+        self._idle = idle
+        self._measures = measures
+        self._checkpoints = checkpoints
+
+    async def flush(self, partitions: Iterable[Partition]) -> bool:
+        """Publish the next runs of these queues, as many as are published together; true if there were any.
+
+        A batch is done when all its runs are published.
+        """
+        ready = publishable(partitions)
+        shares = _shares(ready)
+        runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]
+        if runs:
+            await self._publish(runs)
+        for partition, run_ids in shares:
+            partition.publish_queue.discard(run_ids)
+            partition.publish_queue.add_started(_waiting_for_comparison(partition, run_ids))
+            await self._quarantine_writer.admit(partition)
+        finished = [partition.publish_queue.take_finished() for partition in ready]
+        await self._finish([pending for pending in finished if pending is not None])
+        return bool(runs)
+
+    async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
+        updates: list[RunUpdate] = []
+        outs: list[ProducerRecord] = []
+        for partition, run_id in runs:
+            with partition.guard(run_id):
+                run, queue = partition.pipeline.run(run_id), partition.publish_queue
+                update = run.take_changes(comparison=queue.may_compare(run_id))
+                outs += fitting(self._encoder.of_update(partition.number, update))
+                updates.append(update)
+            await asyncio.sleep(0)
+        self._check_alive()
+        began = time.perf_counter()
+        partitions = {partition.number: partition for partition, _ in runs}
+        await asyncio.gather(self._quarantine_writer.write(partitions, outs), self._sink.write(updates))
+        self._measures.publish_took(time.perf_counter() - began)
+
+    async def publish_again(self, partition: Partition, run_id: str) -> None:
+        """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
+        await self.publish_scored(partition, [run_id])
+        updates: list[RunUpdate] = []
+        if partition.pipeline.knows(run_id):
+            with partition.guard(run_id):
+                update = partition.pipeline.run(run_id).take_changes(news=False)
+                update.summaries += self._gone(partition, run_id, update.summaries)
+                records = fitting(self._encoder.of_update(partition.number, update))
+                updates.append(update)
+        if updates:
+            await self._quarantine_writer.write({partition.number: partition}, records)
+            await self._sink.write(updates)
+
+    def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
+        """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
+        version = partition.pipeline.run(run_id).state.state_version
+        orphans = self._encoder.orphans(partition.number, {run_id: standing}, partition.epoch)
+        gone = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
+        return gone if standing else [*gone, partition.deleted(run_id, version)]
+
+    async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
+        """Publish the scored trials of runs alone, some at a time."""
+        outs: list[ProducerRecord] = []
+        for run_id in runs:
+            while found := self._scored(partition, run_id):
+                outs += found
+                if len(outs) >= SCORED_PER_WRITE:
+                    await self._quarantine_writer.write({partition.number: partition}, outs)
+                    outs = []
+                await asyncio.sleep(0)
+        await self._quarantine_writer.write({partition.number: partition}, outs)
+
+    def _scored(self, partition: Partition, run_id: str) -> list[ProducerRecord]:
+        """Some scored trials of a run; [] if none waits, or the run is set apart."""
+        found: list[ProducerRecord] = []
+        if partition.pipeline.knows(run_id):
+            with partition.guard(run_id):
+                changes = partition.pipeline.run(run_id).take_scored(SCORED_PER_WRITE)
+                found = fitting(self._encoder.of_scored(partition.number, changes))
+        return found
+
+    async def publish_recovered(self, partition: Partition) -> None:
+        """Publish runs touched in the catch-up, and what differs from the tables; reconcile Redis.
+
+        Scored trials of the touched runs are published last, so that boards do not wait for them: if the
+        worker crashes again, the replayed events touch the same runs. When only the summaries would show
+        that scored trials are due, or when their basis changed, scored trials are published first.
+        """
+        runs = partition.pipeline.runs()
+        current: dict[str, list[SummaryChange]] = {}
+        later: list[str] = []
+        for start in range(0, len(runs), RUNS_PER_WRITE):
+            outs: list[ProducerRecord] = []
+            for run_id in runs[start : start + RUNS_PER_WRITE]:
+                recovered: list[ProducerRecord] = []
+                with partition.guard(run_id):
+                    update = partition.pipeline.run(run_id).take_summaries()
+                    current[run_id] = list(update.summaries)
+                    recovered = self._recovered(partition, run_id, update)
+                if run_id in partition.touched_in_catch_up and partition.pending_checkpoint is None:
+                    later.append(run_id)
+                else:
+                    await self.publish_scored(partition, [run_id])
+                outs += recovered
+                await asyncio.sleep(0)
+            await self._quarantine_writer.write({partition.number: partition}, outs)
+        current = {run: changes for run, changes in current.items() if partition.pipeline.knows(run)}
+        orphans = self._encoder.orphans(partition.number, current, partition.epoch)
+        await self._producer.write(self._encoder.of_summaries(partition.number, orphans))
+        await self._quarantine_writer.admit(partition)
+        partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
+        self._idle.recovered(partition)
+        await self._sink.reconcile(partition.run_ids())
+        await self.publish_scored(partition, later)
+        await self._quarantine_writer.admit(partition)
+        await self._checkpoints.write_pending(partition)
+        await self._finish([partition.publish_queue.drain()])
+        partition.touched_in_catch_up.clear()
+        log.info(
+            "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
+        )
+
+    def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
+        """The values of a recovered run to publish; scored trials only if there are other values, or all."""
+        if run_id not in partition.touched_in_catch_up:
+            update.summaries = [c for c in update.summaries if self._encoder.differs(c)]
+            if not update.summaries and not partition.refill:
+                partition.pipeline.run(run_id).forget_scored()
+        return fitting(self._encoder.of_update(partition.number, update))
+
+    async def _finish(self, published: list[Pending]) -> None:
+        """Send the tombstones of replaced pages, and mark the batches as done.
+
+        Until all is published, the replaced pages tell a successor what has to be withdrawn.
+        """
+        await self._producer.write(out for pending in published for out in pending.replaced)
+        for batch in (batch for pending in published for batch in pending.batches):
+            batch.finish()
+
+
+def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
+    """The next runs of each partition: an equal share, and what shorter queues leave of theirs."""
+    shares, left = [], RUNS_PER_WRITE
+    for before, partition in enumerate(
+        sorted(ready, key=lambda partition: len(partition.publish_queue.runs))
+    ):
+        runs = partition.publish_queue.next_runs(max(1, left // (len(ready) - before)))
+        left -= len(runs)
+        shares.append((partition, runs))
+    return shares
+
+
+def _waiting_for_comparison(partition: Partition, run_ids: Iterable[str]) -> list[str]:
+    """Runs whose agents were compared less than a second ago, and have changed since."""
+    known = (run_id for run_id in run_ids if partition.pipeline.knows(run_id))
+    return [run_id for run_id in known if partition.pipeline.run(run_id).comparison_waits]
+
+
+def publishable(partitions: Iterable[Partition]) -> list[Partition]:
+    """The partitions that have something in the queue and may publish it."""
+    return [
+        partition
+        for partition in partitions
+        if partition.publish_queue
+        and partition.caught_up
+        and not partition.touched_in_catch_up
+        and not partition.abandoned
+    ]

@@ -1,0 +1,599 @@
+"""Rebuilding what is in memory from the state pages, after every rebalance.
+
+Runs in `trials.on_recover`: Faust has recovered the tables, the event partitions are still paused. Faust
+swallows exceptions there and would go on with half a state, so everything is caught and ends the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from streamer.folding.fold import Pipeline
+from streamer.folding.run import slots_on
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import SummaryChange
+from streamer.schemas.base import encode_id, run_of_key
+from streamer.schemas.wire import Failure, Version, is_older, version_of
+from streamer.settings import Settings
+from streamer.storage.kafka import KafkaError, Names, partition_of
+from streamer.storage.log import (
+    BY_DELETION,
+    EPOCH_KEY,
+    Quarantine,
+    epoch_by,
+    epoch_value,
+    meta_records,
+    quarantined_run,
+    records_between,
+    run_to_repair,
+)
+from streamer.worker.partition import (
+    Checkpoint,
+    Partition,
+    QuarantinedRun,
+    StateLost,
+    basis_of,
+    checkpoint_key,
+    is_page,
+)
+from streamer.worker.processor import Processor
+from streamer.worker.producer import PAGES_PER_TURN, Producer, ProducerRecord
+from streamer.worker.tables import StateTable, Tables
+from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
+
+# -----------------------------------------------------------------------------
+# Where the log of a partition, its changelog and its scored trials stand when a worker takes it over.
+
+
+@dataclass(frozen=True, slots=True)
+class LogPositions:
+    """Offsets of one partition of the events, and of the topics beside it.
+
+    Attributes:
+        start: offset of the first event that is still there.
+        committed: offset up to which the group is done, None if it has committed none.
+        end: offset after the last event.
+        changelog_start: offset of the first record of the changelog that is still there.
+        scored_end: offset after the last scored trial in their topic.
+        committed_by_others: the committed offset is not one that a worker committed.
+    """
+
+    start: int
+    committed: int | None
+    end: int
+    changelog_start: int
+    scored_end: int
+    committed_by_others: bool
+
+
+async def read_positions(
+    consumer: EventConsumer, names: Names, partitions: list[int]
+) -> dict[int, LogPositions]:
+    """Ask the broker for the positions of these partitions; {} for no partitions."""
+    if not partitions:
+        return {}
+    events = {number: TopicPartition(names.trial_events, number) for number in partitions}
+    scored = {number: TopicPartition(names.scored_trials, number) for number in partitions}
+    changelogs = {number: TopicPartition(names.trials_changelog, number) for number in partitions}
+    ends = await consumer.highwaters(*events.values(), *scored.values())
+    starts = await consumer.earliest_offsets(*events.values(), *changelogs.values())
+    committed = {number: await consumer.committed(place) for number, place in events.items()}
+    return {
+        number: LogPositions(
+            start=starts[place],
+            committed=committed[number].offset,
+            end=ends[place],
+            changelog_start=starts[changelogs[number]] or 0,
+            scored_end=ends[scored[number]] or 0,
+            committed_by_others=committed[number].by_others,
+        )
+        for number, place in events.items()
+    }
+
+
+# -----------------------------------------------------------------------------
+# Rebuilding what is in memory from the state pages, after every rebalance.
+
+
+log = logging.getLogger(__name__)
+
+
+def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]) -> bool:
+    """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
+    filled = any(map(is_page, pages))
+    return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
+
+
+class PartitionRecovery:
+    """Rebuilds the processor's partitions.
+
+    Args:
+        check_topics: raises if the topics do not have as many partitions as the settings say.
+        check_configuration: raises if `streamer-meta` says that another configuration is current.
+        writer: name of this process in page keys.
+        on_ready: called with the partitions after each rebuild.
+    """
+
+    def __init__(
+        self,
+        app: StreamerApp,
+        settings: Settings,
+        *,
+        tables: Tables,
+        processor: Processor,
+        producer: Producer,
+        prices: PriceTable,
+        check_topics: Callable[[], Awaitable[None]],
+        check_configuration: Callable[[Iterable[Any]], None],
+        writer: str,
+        on_ready: Callable[[list[int]], None],
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._names = Names(settings.namespace)
+        self._tables = tables
+        self._processor = processor
+        self._producer = producer
+        self._prices = prices
+        self._check_topics = check_topics
+        self._check_configuration = check_configuration
+        self._writer = writer
+        self._on_ready = on_ready
+        self._rebuilds = 0
+
+    async def recover(self) -> None:
+        """Called by Faust once the tables are recovered; never returns if the rebuild failed."""
+        rebalance = self._app.rebalances
+        try:
+            async with self._processor.lock:
+                await self._rebuild(rebalance)
+        except Exception as error:
+            if rebalance == self._app.rebalances:
+                await self._processor.give_up(error)
+            log.info("another rebalance began (%s); its rebuild follows", error)
+
+    async def _rebuild(self, rebalance: int) -> None:
+        self._rebuilds += 1
+        self._app.check_recovered()
+        await self._check_topics()
+        mine = self._app.assigned_partitions(self._names.trial_events)
+        self._producer.note_ends(self._app.changelog_ends())
+        self._app.event_consumer.refolded.clear()
+        logs = await read_positions(self._app.event_consumer, self._names, mine)
+        records = await meta_records(self._settings)
+        self._check_configuration(records)
+        epoch = epoch_by(self._settings, records)
+        partitions = {}
+        for number in mine:
+            pages = dict(self._tables.trials.of_partition(number))
+            partitions[number] = await self._partition(number, pages, logs[number], epoch)
+            _note_quarantined(partitions[number], pages)
+            if rebalance != self._app.rebalances:
+                log.info("another rebalance began; its rebuild follows")
+                return
+        self._processor.own(partitions)
+        await self._processor.publish_passed()
+        self._on_ready(mine)
+
+    async def _partition(
+        self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
+    ) -> Partition:
+        if self._settings.epoch is None:
+            epoch = max(epoch, self._greatest("epoch", number))
+        told = Checkpoint.decoded(self._tables.trials.get(checkpoint_key(number)))
+        covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
+        holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
+        settled_to = (at.committed or 0) if covered and holds else 0
+        pipeline = await self._load(number, epoch, pages, settled_to=settled_to)
+        as_of = pipeline.as_of
+        if as_of >= at.end and self._settings.epoch is None:
+            epoch = await self._next_epoch(number, as_of, at.end, epoch)
+            pipeline = await self._load(number, epoch, pages, settled_to=0)
+        basis = basis_of(self._prices, epoch)
+        moved = at.committed_by_others and (at.committed or 0) > as_of + 1
+        following = as_of + 1 if moved or at.committed is None else at.committed
+        checkpoint = replace(told, basis=basis).losing(following, at.start)
+        if len(checkpoint.lost) > len(told.lost):
+            log.error("%s", checkpoint.what_is_lost(number))
+        if not covered or told.complete_from is None:
+            return self._refolded(number, epoch, pipeline, at, checkpoint)
+        if moved:
+            return self._moved(number, epoch, pipeline, at, checkpoint)
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            max(at.committed or 0, at.start),
+            min(as_of + 1, at.end),
+            end=at.end,
+            pending_checkpoint=None if checkpoint == told and not refill else checkpoint.encoded(),
+            checkpoint=checkpoint,
+            refill=refill,
+        )
+
+    def _moved(
+        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
+    ) -> Partition:
+        """Somebody else committed an offset beyond what was folded: fold all that is there once more."""
+        done, reached = pipeline.as_of + 1, at.committed or 0
+        log.error(
+            "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
+            "the log again from its beginning",
+            number,
+            reached,
+            done,
+        )
+        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            at.start,
+            min(max(done, reached), at.end),
+            end=at.end,
+            silent_to=done,
+            pending_checkpoint=checkpoint.encoded(),
+            checkpoint=checkpoint,
+            moved=True,
+        )
+
+    def _refolded(
+        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
+    ) -> Partition:
+        """The pages may lack something: fold everything again, past all that was ever published from it."""
+        if at.committed:
+            if at.start:
+                names = self._names
+                raise StateLost(names.trials_changelog, names.trial_events, number, at.start, names.group)
+            log.warning(
+                "partition %d: its state pages are not all there; folding the log again from its beginning",
+                number,
+            )
+        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
+        for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
+            pipeline.run(run_id).replace_pages()
+        done = at.committed or 0
+        past = max(pipeline.as_of + 1, done, self._greatest("state_version", number) + 1)
+        checkpoint = replace(checkpoint, complete_from=at.changelog_start, scored_to=0)
+        return Partition(
+            number,
+            epoch,
+            pipeline,
+            at.start,
+            min(past, at.end),
+            end=at.end,
+            silent_to=done,
+            pending_checkpoint=checkpoint.encoded(),
+            checkpoint=checkpoint,
+        )
+
+    async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:
+        """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
+        count = self._settings.partitions
+        pipeline = Pipeline(
+            epoch=epoch,
+            writer=f"{self._writer}.{self._rebuilds}",
+            prices=self._prices,
+            owns=lambda run_id: partition_of(run_id, count) == number,
+        )
+        for run_id, quarantine in _quarantined(pages).items():
+            pipeline.adopt(Failure(run_id, quarantine.reason))
+        for loaded, (key, value) in enumerate(pages.items()):
+            if is_page(key):
+                pipeline.load_page(key, value, settled_to=settled_to)
+            if loaded % PAGES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        pipeline.loaded()
+        return pipeline
+
+    def _greatest(self, field: str, number: int) -> int:
+        """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
+        runs = self._tables.summaries["run"].of_partition(number)
+        return max((int(orjson.loads(value)[field]) for _, value in runs), default=-1)
+
+    async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
+        log.warning(
+            "partition %d: its pages have seen offset %d, the log ends at %d: a new log; epoch %d begins",
+            number,
+            as_of,
+            end,
+            epoch + 1,
+        )
+        record = ProducerRecord(self._names.streamer_meta, 0, EPOCH_KEY, epoch_value(epoch + 1))
+        await self._producer.write([record])
+        return epoch + 1
+
+
+def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
+    """Runs in quarantine, as it stands among the pages."""
+    found = ((quarantined_run(key), value) for key, value in pages.items())
+    return {run_id: Quarantine.read(value) for run_id, value in found if run_id is not None}
+
+
+def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
+    """Runs in quarantine, and requests to fold runs again."""
+    for run_id, quarantine in _quarantined(pages).items():
+        partition.quarantined[run_id] = QuarantinedRun(quarantine, ())
+        if quarantine.deleted_to is not None:
+            partition.repairs[run_id] = BY_DELETION
+    for key, value in pages.items():
+        if (asked := run_to_repair(key)) is not None:
+            partition.repairs[asked] = value.decode("utf-8", "replace")
+
+
+# -----------------------------------------------------------------------------
+# Folds runs again from the event log: a whole run on request, or the healthy part of one in quarantine.
+#
+# A run in quarantine keeps its last good summaries. Some have no summaries yet: the run failed in the first
+# batch, or the embedded stack, which keeps events alone, was started again. Then they are made of the events
+# before it failed.
+
+
+KEPT_OUTCOMES = 20
+"""How many answers to requests the heartbeat repeats."""
+
+
+class CannotFoldAgain(Exception):
+    """The log does not give the run back."""
+
+
+class Repairs:
+    """Does what was asked, one run at a time.
+
+    Attributes:
+        outcomes: name of a request to its outcome, "" for a run that is in good order; the latest ones.
+    """
+
+    def __init__(self, settings: Settings, processor: Processor, tables: Tables) -> None:
+        self.outcomes: dict[str, str] = {}
+        self._settings = settings
+        self._topic = Names(settings.namespace).trial_events
+        self._processor = processor
+        self._tables = tables
+        self._task: asyncio.Task[None] | None = None
+
+    def start_due(self) -> None:
+        """Begin with the next request, unless one is at work; an exception ends the worker."""
+        if self._task is not None and not self._task.done():
+            return
+        for partition in self._processor.partitions.values():
+            if partition.caught_up and (partition.repairs or partition.unpublished):
+                self._task = asyncio.create_task(self._work_or_end(partition))
+                return
+
+    def stop(self) -> None:
+        """Leave what is at work; the next owner finds the request among the pages."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _work_or_end(self, partition: Partition) -> None:
+        try:
+            if partition.repairs:
+                await self._repair(partition, *next(iter(partition.repairs.items())))
+            else:
+                await self._restore(partition, *next(iter(partition.unpublished.items())))
+        except Exception as error:
+            await self._processor.give_up(error)
+
+    async def _restore(self, partition: Partition, run_id: str, before: int) -> None:
+        """Publish what the run was when it was last well."""
+        found = partition.pipeline.empty_copy("restored", owns=run_id.__eq__)
+        last: list[SummaryChange] = []
+
+        def keep() -> None:
+            nonlocal last
+            with suppress(Exception):  # here or before, the run fails: what it was before that is kept
+                last = found.run(run_id).summaries()
+
+        with suppress(CannotFoldAgain):
+            await self._fold(partition, found, None, lambda: before, keep)
+        async with self._processor.lock:
+            partition.unpublished.pop(run_id, None)
+            ours = self._processor.partitions.get(partition.number) is partition
+            if last and ours and not partition.abandoned and run_id in partition.quarantined:
+                with self._processor.all_or_nothing():
+                    await self._processor.quarantine_writer.restore(partition, run_id, last)
+
+    async def _repair(self, partition: Partition, run_id: str, request: str) -> None:
+        """Most of the log is read while other runs go on; the rest while they wait."""
+        log.info("run %r: folding it again from the log", run_id)
+        partition.openings += 1
+        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
+        run = partition.quarantined.get(run_id)
+        if run is not None and run.quarantine.deleted_to is not None:
+            found.delete(run_id, run.quarantine.deleted_to)
+        try:
+            position = await self._fold(partition, found, None, lambda: partition.position)
+        except CannotFoldAgain as error:
+            position, failure = 0, Failure.of(run_id, error)
+            found.adopt(failure)
+        async with self._processor.lock:
+            if self._processor.partitions.get(partition.number) is not partition or partition.abandoned:
+                return  # the next owner finds the request among the pages
+            with self._processor.all_or_nothing():
+                if run_id not in found.failed:
+                    await self._fold(partition, found, position, lambda: partition.position)
+                outcome = await self._replace(partition, run_id, found)
+        self.outcomes[request] = outcome
+        self.outcomes = dict(list(self.outcomes.items())[-KEPT_OUTCOMES:])
+        log.info("run %r: %s", run_id, outcome or "folded again from the log")
+
+    async def _fold(
+        self,
+        partition: Partition,
+        found: Pipeline,
+        start: int | None,
+        stop: Callable[[], int],
+        touched: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Fold the partition's log from `start` on, None: its beginning; up to which offset.
+
+        `touched` is called after each batch that has events of the run.
+        """
+        end = stop()
+        if end <= (start or 0):
+            return end
+        place = TopicPartition(self._topic, partition.number)
+        first = start
+        async with aclosing(records_between(self._settings, place, start, end)) as batches:
+            async for batch in batches:
+                if first is None and batch:
+                    first = batch[0].offset
+                    if first > 0:
+                        raise CannotFoldAgain(f"the log has lost its events before offset {first:,}")
+                if found.fold(batch).touched:
+                    touched()
+                await asyncio.sleep(0)
+        return end
+
+    async def _replace(self, partition: Partition, run_id: str, found: Pipeline) -> str:
+        """Put the run in place of what there was; "" or why that failed."""
+        if run_id not in found.failed and run_id not in found.runs():
+            found.adopt(
+                Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
+            )
+        if (failure := found.failed.get(run_id)) is not None:
+            return await self._leave(partition, run_id, failure)
+        before = partition.quarantined.pop(run_id, None)
+        partition.closed.pop(run_id, None)
+        partition.unpublished.pop(run_id, None)
+        partition.publish_queue.discard([run_id])
+        partition.pipeline.hold(run_id)
+        partition.pipeline.adopt_run(run_id, found)
+        with partition.guard(run_id):
+            self._take_pages_along(partition, run_id)
+        replaced = await self._processor.save({partition.number: {run_id}})
+        await self._processor.summary_publisher.publish_again(partition, run_id)
+        if (failed := partition.pipeline.failed.get(run_id)) is not None:
+            if before is not None:
+                partition.quarantined[run_id] = before
+            return await self._leave(partition, run_id, failed)
+        await self._processor.quarantine_writer.write(self._processor.partitions, replaced[partition.number])
+        await self._processor.quarantine_writer.answered(partition, run_id, well=True)
+        partition.repairs.pop(run_id, None)
+        self._processor.idle.touch(partition, [run_id])
+        return ""
+
+    async def _leave(self, partition: Partition, run_id: str, failure: Failure) -> str:
+        """Nothing changes but the reason; a run that is in good order stays so."""
+        if run_id in partition.quarantined:
+            partition.pipeline.failed[run_id] = replace(failure, record=None)  # its rejection is out
+        await self._processor.quarantine_writer.admit(partition)
+        await self._processor.quarantine_writer.answered(
+            partition, run_id, well=run_id not in partition.quarantined
+        )
+        partition.repairs.pop(run_id, None)
+        return failure.reason
+
+    def _take_pages_along(self, partition: Partition, run_id: str) -> None:
+        """The run's pages so far are replaced; scored trials that only they know of are withdrawn."""
+        run, prefix = partition.pipeline.run(run_id), f"{encode_id(run_id)}/"
+        pages = [
+            (key, value)
+            for key, value in self._tables.trials.of_partition(partition.number)
+            if key.startswith(prefix)
+        ]
+        for _, value in pages:
+            with suppress(Exception):  # a page that cannot be read may be why the run was set apart
+                for slot in slots_on(value):
+                    run.state.may_stand_scored(slot)
+        run.replace_pages(key for key, _ in pages)
+
+
+# -----------------------------------------------------------------------------
+# An owner's answer to others who write over it: what they put over newer summaries is published again.
+#
+# A worker that was cut off from its group, though not stopped, may go on for a while after its partitions
+# went to another one. Its pages do no harm. Its summaries, older than the owner's, would stand last in the
+# public topics until the run changes again.
+#
+# An operator writes among the pages, too: requests to fold a run again (`streamer runs repair`).
+
+
+class Fencing:
+    """Looks at what others have appended to the tables of the partitions this worker owns."""
+
+    def __init__(
+        self, app: StreamerApp, settings: Settings, tables: Tables, processor: Processor, producer: Producer
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._tables = {table.topic: table for table in tables.all()}
+        self._pages = tables.trials
+        self._processor = processor
+        self._producer = producer
+
+    async def republish_overwritten(self) -> None:
+        """Publish again what others have put older values over; later, if the broker is away."""
+        with suppress(KafkaError):
+            await self._look()
+
+    async def _look(self) -> None:
+        owned = [p.number for p in self._processor.partitions.values() if p.caught_up]
+        places = [TopicPartition(topic, number) for topic in self._tables for number in owned]
+        if not places:
+            return
+        for place, end in (await self._app.event_consumer.highwaters(*places)).items():
+            for start, stop in self._producer.take_foreign_ranges(place.topic, place.partition, end):
+                try:
+                    keys = {record.key: record.value for record in await self._read(place, start, stop)}
+                except KafkaError:
+                    self._producer.note_foreign_range(place.topic, place.partition, start, stop)
+                    raise
+                await self._answer(self._tables[place.topic], place.partition, keys)
+
+    async def _answer(self, table: StateTable, number: int, written: dict[bytes, bytes | None]) -> None:
+        async with self._processor.lock:
+            partition = self._processor.partitions.get(number)
+            if partition is None:
+                return
+            if table is self._pages:
+                _note_requests(partition, written)
+                return
+            outs = []
+            for raw, value in written.items():
+                key = raw.decode("utf-8")
+                run_id = run_of_key(key)
+                known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
+                if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
+                    outs.append(ProducerRecord(table.topic, number, raw, table.get(key)))
+            if outs:
+                log.warning(
+                    "%d summaries on %s were overwritten by older ones: again", len(outs), table.topic
+                )
+                await self._producer.write(outs)
+
+    async def _read(self, place: TopicPartition, start: int, stop: int) -> list[Any]:
+        async with aclosing(records_between(self._settings, place, start, stop)) as batches:
+            return [record async for batch in batches for record in batch]
+
+
+def _note_requests(partition: Partition, written: Mapping[bytes, bytes | None]) -> None:
+    """Requests to fold runs again; pages that a zombie writes do no harm."""
+    for raw, value in written.items():
+        run_id = run_to_repair(raw.decode("utf-8", "replace"))
+        if run_id is not None and value is not None:
+            partition.repairs[run_id] = value.decode("utf-8", "replace")
+
+
+def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
+    """True if another writer's value says less than, or other than, the owner's.
+
+    >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
+    >>> [is_overwritten(*pair) for pair in ((old, new), (new, old), (new, new), (None, new), (old, None))]
+    [True, False, False, True, True]
+    """
+    if written is None or own is None:
+        return written != own
+    return written != own and not is_older(_version(own), _version(written))
+
+
+def _version(value: bytes) -> Version:
+    return version_of(orjson.loads(value))

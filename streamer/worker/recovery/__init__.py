@@ -1,1 +1,0 @@
-"""The work after a crash or a rebalance: state from pages, epochs, fencing, repairs."""

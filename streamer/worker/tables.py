@@ -1,0 +1,662 @@
+"""Faust's tables, written per partition: the source of truth `trials` and the four published aggregates.
+
+Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
+changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from
+their changelogs, from where the store is complete.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import shutil
+import time
+import uuid
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import faust
+from faust.stores import base, rocksdb
+from faust.stores import memory as memory_store
+from faust.tables.manager import TableManager
+from faust.tables.recovery import Recovery
+from faust.types import TP
+from filelock import BaseFileLock, FileLock, Timeout
+from mode import Service
+from mode.utils.queues import ThrowableQueue
+
+from streamer.folding.slots import SummaryKind
+from streamer.settings import Settings
+from streamer.storage.kafka import Names, producing
+from streamer.storage.log import LOG_KEY, meta_records
+from streamer.worker.producer import ProducerRecord
+
+# -----------------------------------------------------------------------------
+# Where the tables keep their rows: in memory, or in RocksDB on local disk. Both keep partitions apart.
+#
+# A store knows up to which offset of the changelog it is complete, partition by partition. The worker's own
+# writes count only without records of others between them: recovery begins behind that offset, and must not
+# pass over the others' records. A row enters the store when the changelog has it, never before: a page that
+# only a local disk knows would make its events look saved.
+
+
+StoreRow = tuple[bytes, bytes | None]
+"""Key and value; None is a tombstone."""
+
+TRUST_SECONDS = 12 * 60 * 60.0
+"""Rows on disk that were not kept current for longer are dropped: tombstones that they miss may be gone."""
+
+STAMP_SECONDS = 60.0
+
+
+class Rows(base.Store[bytes, bytes]):
+    """A store of one table, as `Table` uses it."""
+
+    logger = logging.getLogger("faust.streamer")
+
+    @abstractmethod
+    def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of a partition; none if this worker does not hold it."""
+
+    @abstractmethod
+    def row(self, key: bytes) -> bytes | None:
+        """Value of a key, None if there is none."""
+
+    @abstractmethod
+    def partitions(self) -> list[int]:
+        """Partitions held, standby ones included."""
+
+    @abstractmethod
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
+        """Write rows.
+
+        Args:
+            complete_to: offset up to which the partition is complete then; None: as before.
+        """
+
+    @abstractmethod
+    def let_go(self, partition: int) -> None:
+        """The partition is no longer ours; what a process leaves behind stays."""
+
+    @abstractmethod
+    def forget(self, partition: int) -> None:
+        """Drop a partition: it is recovered from the beginning of the changelog."""
+
+    def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
+        """The worker's own records, which the changelog has from offset `first` on."""
+        if tp.partition not in self.partitions():
+            return
+        known = self.persisted_offset(tp)
+        last = first + len(rows) - 1
+        gapless = first == 0 if known is None else known < last and first <= known + 1
+        self.apply(tp.partition, rows, last if gapless else None)
+
+    def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
+        """Rows from the changelog, in its order; Faust calls it, now and then with what is not ours."""
+        held, topics = self.partitions(), self.table.changelog_topic.topics
+        found: dict[int, tuple[list[StoreRow], int]] = {}
+        for event in batch:
+            message = event.message
+            if message.partition in held and message.topic in topics:
+                rows, _ = found.get(message.partition, ([], 0))
+                rows.append((message.key, message.value))
+                found[message.partition] = rows, message.offset
+        for partition, (rows, last) in found.items():
+            self.apply(partition, rows, last)
+
+    async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
+        """Rows of standby partitions stay."""
+
+
+class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
+    """Rows in memory, gone with the process."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rows: dict[int, dict[bytes, bytes]] = {}
+        self._complete_to: dict[int, int] = {}
+
+    def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of a partition."""
+        yield from self._rows.get(partition, {}).items()
+
+    def row(self, key: bytes) -> bytes | None:
+        """Value of a key."""
+        return next((rows[key] for rows in self._rows.values() if key in rows), None)
+
+    def partitions(self) -> list[int]:
+        """Partitions held."""
+        return list(self._rows)
+
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
+        """Write rows."""
+        held = self._rows.setdefault(partition, {})
+        for key, value in rows:
+            if value is None:
+                held.pop(key, None)
+            else:
+                held[key] = value
+        if complete_to is not None:
+            self._complete_to[partition] = complete_to
+
+    def let_go(self, partition: int) -> None:
+        """Drop a partition: nothing is left behind."""
+        self.forget(partition)
+
+    def forget(self, partition: int) -> None:
+        """Drop a partition."""
+        self._rows.pop(partition, None)
+        self._complete_to.pop(partition, None)
+
+    def persisted_offset(self, tp: TP) -> int | None:
+        """Offset up to which the partition is complete."""
+        return self._complete_to.get(tp.partition)
+
+    async def on_rebalance(self, assigned: set[TP], *args: Any, **kwargs: Any) -> None:
+        """Drop what went to another worker, make room for what came."""
+        mine = {tp.partition for tp in assigned if tp.topic in self.table.changelog_topic.topics}
+        for partition in self._rows.keys() - mine:
+            self.let_go(partition)
+        for partition in mine:
+            self._rows.setdefault(partition, {})
+
+
+class RocksRows(rocksdb.Store, Rows):
+    """Rows in RocksDB by Faust's driver, one database for each partition, with its offset inside.
+
+    What a SIGKILL leaves behind is a state as of some moment, rows and offset together. A database that
+    cannot be read, or was not kept current for `TRUST_SECONDS`, is dropped: the changelog has everything.
+    """
+
+    logger = logging.getLogger("faust.streamer")
+    stamp_key = b"__streamer\0current__"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        from rocksdict import WriteBatch  # of the extra `rocksdb`
+
+        super().__init__(*args, **kwargs)
+        self._new_batch = WriteBatch
+
+    def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of a partition, by key."""
+        if partition in self._dbs:
+            for key, value in self._dbs[partition].items():
+                if key not in (self.offset_key, self.stamp_key):
+                    yield key, value
+
+    def row(self, key: bytes) -> bytes | None:
+        """Value of a key."""
+        found: Iterator[bytes | None] = (db.get(key) for db in self._dbs.values())
+        return next((value for value in found if value is not None), None)
+
+    def partitions(self) -> list[int]:
+        """Partitions held."""
+        return list(self._dbs)
+
+    def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
+        """Write rows, and how far they go, in one step."""
+        batch = self._new_batch(raw_mode=True)
+        for key, value in rows:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        if complete_to is not None:
+            batch.put(self.offset_key, b"%d" % complete_to)
+            batch.put(self.stamp_key, _now())
+        self._db_for_partition(partition).write(batch)
+
+    def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
+        """Rows from the changelog."""
+        Rows.apply_changelog_batch(self, batch, to_key, to_value)
+
+    def forget(self, partition: int) -> None:
+        """Drop a partition, its files too."""
+        self.let_go(partition)
+        shutil.rmtree(self.partition_path(partition), ignore_errors=True)
+
+    def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
+        """Close what went to another worker; its files stay, in case it comes back."""
+        for tp in tps:
+            if tp.topic in table.changelog_topic.topics:
+                self.let_go(tp.partition)
+
+    async def stop(self) -> None:
+        """Close everything."""
+        for partition in self.partitions():
+            self.let_go(partition)
+
+    @Service.task
+    async def _keep_current(self) -> None:
+        """Say now and then that the rows are current, though nothing is written."""
+        while not self.should_stop:
+            await self.sleep(STAMP_SECONDS)
+            for db in self._dbs.values():
+                db.put(self.stamp_key, _now())
+
+    def let_go(self, partition: int) -> None:
+        """Close a partition."""
+        db = self._dbs.pop(partition, None)
+        if db is not None:
+            db.put(self.stamp_key, _now())
+            db.close()
+
+    def _open_for_partition(self, partition: int) -> Any:
+        path = self.partition_path(partition)
+        try:
+            db = super()._open_for_partition(partition)
+            why = self._why_not(db)
+        except Exception as error:
+            if "lock" in str(error).lower():
+                raise  # held by this process still: Faust tries again
+            db, why = None, str(error)
+        if why:
+            self.log.warning("%s is dropped and recovered from the changelog: %s", path, why)
+            if db is not None:
+                db.close()
+            shutil.rmtree(path, ignore_errors=True)
+            db = super()._open_for_partition(partition)
+        return db
+
+    def _why_not(self, db: Any) -> str:
+        """Why the rows of a database are of no use; "" if they are."""
+        offset, stamp = db.get(self.offset_key), db.get(self.stamp_key)
+        if offset is None:
+            return "its recovery was never finished" if next(iter(db.keys()), None) is not None else ""
+        age = abs(time.time() - float(stamp or 0))
+        return f"last current {age / 3600:.0f} hours ago" if age > TRUST_SECONDS else ""
+
+
+def _now() -> bytes:
+    return b"%d" % time.time()
+
+
+StoreOf = Callable[[Any, Any], Rows]
+"""Makes the store of an app's table."""
+
+ROCKSDB_OPTIONS: Mapping[str, int] = {
+    "max_open_files": 256,
+    "write_buffer_size": 8 * 1024 * 1024,
+    "max_write_buffer_number": 2,
+    "target_file_size_base": 32 * 1024 * 1024,
+    "block_cache_size": 8 * 1024 * 1024,
+}
+"""Settings of each database; a worker has one per table and partition. Faust's own would take gigabytes."""
+
+
+def memory(app: Any, table: Any) -> Rows:
+    """A store in memory."""
+    return MemoryRows("memory://", app, table)
+
+
+def rocks(app: Any, table: Any) -> Rows:
+    """A store in RocksDB, under the app's data directory."""
+    return RocksRows("rocksdb://", app, table, options=dict(ROCKSDB_OPTIONS), driver="rocksdict")
+
+
+def in_directory(directory: Path | None) -> StoreOf:
+    """The stores of a worker: RocksDB if it has a directory for them."""
+    return memory if directory is None else rocks
+
+
+# -----------------------------------------------------------------------------
+# Faust's tables, written per partition: the source of truth `trials` and the four published aggregates.
+
+
+class StateTable:
+    """One table of bytes by bytes, its partitions apart."""
+
+    def __init__(self, app: faust.App, name: str, topic: str, partitions: int, store: StoreOf) -> None:
+        self.topic = topic
+        changelog = app.topic(
+            topic,
+            key_type=bytes,
+            value_type=bytes,
+            partitions=partitions,
+            key_serializer="raw",
+            value_serializer="raw",
+            allow_empty=True,
+            acks=False,
+            internal=True,
+        )
+        table: Any = app.Table(
+            name, key_type=bytes, value_type=bytes, partitions=partitions, changelog_topic=changelog
+        )
+        self.faust = table
+        self.rows = store(app, self.faust)
+        self.faust._data = self.rows
+        self._unacknowledged: dict[bytes, bytes | None] = {}
+
+    def put(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
+        """The changelog record of a write; the table has it as soon as the record is acknowledged."""
+        return ProducerRecord(self.topic, partition, key.encode("utf-8"), value)
+
+    def publish(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
+        """As `put`; `published` has it at once."""
+        out = self.put(partition, key, value)
+        self._unacknowledged[key.encode("utf-8")] = value
+        return out
+
+    def published(self, key: str) -> bytes | None:
+        """The value that was published last, also where that is not acknowledged yet."""
+        raw = key.encode("utf-8")
+        return self._unacknowledged[raw] if raw in self._unacknowledged else self.rows.row(raw)
+
+    def take_back(self, of_run: Callable[[str], bool]) -> None:
+        """Treat values to publish under these keys that were not acknowledged as not published."""
+        for raw in [raw for raw in self._unacknowledged if of_run(raw.decode("utf-8"))]:
+            del self._unacknowledged[raw]
+
+    def wrote(self, tp: TP, first: int, rows: Sequence[StoreRow]) -> None:
+        """Rows of ours are acknowledged, from offset `first` on."""
+        self.rows.wrote(tp, first, rows)
+        for key, value in rows:
+            if key in self._unacknowledged and self._unacknowledged[key] is value:
+                del self._unacknowledged[key]
+
+    def get(self, key: str) -> bytes | None:
+        """The value, None if there is none."""
+        return self.rows.row(key.encode("utf-8"))
+
+    def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
+        """All entries of a partition."""
+        return ((raw.decode("utf-8"), value) for raw, value in self.rows.rows(partition))
+
+
+class Tables:
+    """The five tables."""
+
+    def __init__(self, app: faust.App, names: Names, partitions: int, store: StoreOf = memory) -> None:
+        def table(name: str, topic: str) -> StateTable:
+            return StateTable(app, name, topic, partitions, store)
+
+        self.trials = table("trials", names.trials_changelog)
+        self.summaries: dict[SummaryKind, StateTable] = {
+            "agent_model": table("agent_model_summaries", names.agent_model_summaries),
+            "tier": table("tier_summaries", names.tier_summaries),
+            "run": table("run_summaries", names.run_summaries),
+            "comparison": table("run_comparisons", names.run_comparisons),
+        }
+        self._by_topic = {table.topic: table for table in self.all()}
+
+    def all(self) -> list[StateTable]:
+        """Every table."""
+        return [self.trials, *self.summaries.values()]
+
+    def summary_rows(self, records: Iterable[ProducerRecord]) -> dict[tuple[SummaryKind, str], bytes | None]:
+        """What the tables hold at the keys of those records that are summaries; None: nothing yet."""
+        kinds = {table.topic: kind for kind, table in self.summaries.items()}
+        keys = [(kinds[one.topic], (one.key or b"").decode()) for one in records if one.topic in kinds]
+        return {(kind, key): self.summaries[kind].get(key) for kind, key in keys}
+
+    def on_recovered(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Call this after each recovery, before any event of the partitions arrives."""
+        self.trials.faust.on_recover(callback)
+
+    def written(self, topic: str, partition: int, first: int, records: Sequence[ProducerRecord]) -> None:
+        """Records of ours are acknowledged, from offset `first` on: from now on the tables have them."""
+        if topic in self._by_topic:
+            rows = [(record.key or b"", record.value) for record in records]
+            self._by_topic[topic].wrote(TP(topic, partition), first, rows)
+
+
+# -----------------------------------------------------------------------------
+# How Faust recovers the tables from their changelogs, with its faults fixed.
+
+
+log = logging.getLogger(__name__)
+
+STANDBY_NEWS_SECONDS = 1.0
+
+
+class RecoveryIncomplete(RuntimeError):
+    """Faust says that the tables are recovered, but they are not."""
+
+    def __init__(self, topic: str, partition: int, reached: object, end: object) -> None:
+        super().__init__(
+            f"partition {partition} of {topic} was recovered up to offset {reached}, it ends at {end}; "
+            "going on would publish from half a state. The worker ends; start it again"
+        )
+
+
+def rebalances(app: Any) -> int:
+    """How many rebalances have begun so far, those at work included."""
+    return int(app.rebalancing_count)
+
+
+class PatientRecovery(Recovery):
+    """Faust's recovery, with three of its faults fixed.
+
+    - When one of its timeouts passes, it takes that for a stop and ends without a word. The worker would then
+      hold its partitions and never fold a record. Here nothing times out but the client's calls.
+    - It resumes the event partitions before it seeks them to their committed offsets, and clears the queues
+      of the streams after that. So records fetched in between are lost until the next rebalance. Here the
+      event partitions are resumed last.
+    - It swallows the news of another rebalance while it reads changelogs, and completes with what it has
+      until then. Here that ends quietly: the recovery that the other rebalance asked for follows.
+    """
+
+    logger = logging.getLogger("faust.streamer")
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109
+        await super()._wait(coro, timeout=None)
+
+    def _add(self, table: Any, tp: TP, offsets: Any) -> None:
+        """Read on from what the store has; Faust would go by what it once handed to a store that is gone."""
+        self.tp_to_table[tp] = table
+        offsets[tp] = table.persisted_offset(tp)
+
+    async def _build_offsets(self, consumer: Any, tps: set[TP], destination: Any, title: str) -> None:
+        """Where to read on; a store that claims more than the changelog has is of another changelog."""
+        claimed = {tp: offset for tp in tps if (offset := destination[tp]) is not None and offset >= 0}
+        for tp, end in (await consumer.highwaters(*claimed) if claimed else {}).items():
+            if claimed[TP(*tp)] >= (end or 0):
+                log.warning("%s: local rows go past its end and are dropped", TP(*tp))
+                cast(Any, self.tp_to_table[TP(*tp)]).data.forget(tp.partition)
+                destination[TP(*tp)] = None
+        await super()._build_offsets(consumer, tps, destination, title)
+        if title == "active":
+            ends = self.active_highwaters
+            unread = sum(max(ends[tp] - destination[tp], 0) for tp in tps)
+            log.info("recovery: %d records of the changelogs to read, %d partitions", unread, len(tps))
+
+    @Service.task
+    async def _tell_of_standbys(self) -> None:
+        """Say how far the standby copies are, whenever they have moved."""
+        told = 0
+        while not self.should_stop:
+            await self.sleep(STANDBY_NEWS_SECONDS)
+            reached = {tp: self.standby_offsets[tp] for tp in self.standby_tps}
+            copied = sum((offset or 0) + 1 for offset in reached.values() if offset is not None)
+            if copied != told:
+                ends = {tp: self.app.consumer.highwater(tp) or 0 for tp in reached}
+                behind = sum(max(end - 1 - (reached[tp] or 0), 0) for tp, end in ends.items())
+                log.info("standby: %d changelog records copied, %d behind", copied, behind)
+            told = copied
+
+    _rebalance = 0
+
+    async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
+        """Partitions are assigned; their recovery begins."""
+        self._rebalance = rebalances(self.app)
+        self.tables.changelog_queue.clear()
+        await super().on_rebalance(*args, **kwargs)
+
+    def _overtaken(self, generation_id: int) -> bool:
+        """True if another rebalance has begun; its own recovery follows, so this one must resume nothing."""
+        return self._rebalance != rebalances(self.app) or self.app.consumer_generation_id != generation_id
+
+    async def on_recovery_completed(self, generation_id: int = 0) -> None:
+        """The tables are recovered: rebuild what hangs on them, then let the events in."""
+        if self._overtaken(generation_id):
+            return
+        consumer = self.app.consumer
+        await self.app.on_rebalance_complete.send()
+        self._set_recovery_ended()
+        for table in self.tables.values():
+            await table.on_recovery_completed(self.actives_for_table[table], self.standbys_for_table[table])
+        if consumer.assignment() and not self._overtaken(generation_id):
+            await self._wait(consumer.perform_seek())
+        if self._overtaken(generation_id):
+            return
+        self.completed.set()
+        self.app.flow_control.resume()
+        consumer.resume_flow()
+        consumer.resume_partitions({tp for tp in consumer.assignment() if not self._is_changelog_tp(tp)})
+        await cast(faust.app.base.App, self.app)._fetcher.maybe_start()
+        self.tables.on_actives_ready()
+        self.tables.on_standbys_ready()
+        self.app.on_rebalance_end()
+
+
+class ChangelogQueue(ThrowableQueue[Any]):
+    """Takes changelog records fetched since the last rebalance only.
+
+    One that waited for its turn during the rebalance would come before those that are read again, and Faust
+    skips what is older than what it has seen.
+    """
+
+    app: faust.App
+
+    def _put(self, event: Any) -> None:
+        if event.message.generation_id == self.app.consumer_generation_id:
+            super()._put(event)
+
+
+class PatientTableManager(TableManager):
+    """Faust's table manager with `PatientRecovery` and `ChangelogQueue`, and without a rest of a second."""
+
+    logger = logging.getLogger("faust.streamer")
+
+    async def on_start(self) -> None:
+        """Begin; all tables are known."""
+        await self._update_channels()
+        await self.recovery.start()
+
+    @property
+    def changelog_queue(self) -> ThrowableQueue[Any]:
+        """Changelog records on their way to the recovery."""
+        if self._changelog_queue is None:
+            queue = ChangelogQueue(
+                maxsize=self.app.conf.stream_buffer_maxsize,
+                flow_control=self.app.flow_control,
+                clear_on_resume=True,
+            )
+            queue.app = cast(faust.App, self.app)
+            self._changelog_queue = queue
+        return self._changelog_queue
+
+    @property
+    def recovery(self) -> Recovery:
+        """The recovery service."""
+        if self._recovery is None:
+            self._recovery = PatientRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+        return self._recovery
+
+    def check_recovered(self) -> None:
+        """Raise RecoveryIncomplete unless every changelog of this worker was read to its end."""
+        recovery = self.recovery
+        for tp in recovery.active_tps:
+            end, reached = recovery.active_highwaters.get(tp), recovery.active_offsets.get(tp)
+            if end is None or reached is None or reached < end:
+                raise RecoveryIncomplete(tp.topic, tp.partition, reached, end)
+
+
+# -----------------------------------------------------------------------------
+# The directory of a worker that keeps its tables on local disk.
+#
+# Under the data directory: `state/NAMESPACE/LOG/N`. LOG names the log that the rows were recovered from. So
+# rows of a broker that was set up again are not taken for rows of the one before. N is the first number
+# that no other worker of this machine holds: workers may share a data directory.
+
+
+MAX_WORKERS = 1_000
+"""Workers of one machine, at most."""
+
+
+class StateUnavailable(Exception):
+    """Tables cannot be kept on local disk. The message says what to do."""
+
+
+async def log_name(settings: Settings) -> str:
+    """The name of this deployment's log, in the topic `streamer-meta`; the first who asks gives it one."""
+    name = await _known_name(settings)
+    if name is None:
+        new = uuid.uuid4().hex[:12].encode()
+        async with producing(settings) as producer:
+            await producer.send_and_wait(
+                Names(settings.namespace).streamer_meta, new, key=LOG_KEY, partition=0
+            )
+        name = await _known_name(settings) or new.decode()
+    return name
+
+
+async def _known_name(settings: Settings) -> str | None:
+    names = [record.value for record in await meta_records(settings) if record.key == LOG_KEY]
+    return names[-1].decode() if names else None
+
+
+@contextmanager
+def held_directory(settings: Settings, log: str) -> Iterator[Path]:
+    """A directory for the state of one worker, as long as the context lasts.
+
+    Raises:
+        StateUnavailable: the package for RocksDB is missing, or the directory cannot be made.
+    """
+    if importlib.util.find_spec("rocksdict") is None:
+        raise StateUnavailable(
+            "the setting store=rocksdb needs the package rocksdict: pip install 'trialstream[rocksdb]', "
+            "or choose store=memory"
+        )
+    parent = settings.data_root / "state" / (settings.namespace or "default") / log
+    try:
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory, lock = _first_free(parent)
+        _remove_older(parent)
+    except OSError as error:
+        raise StateUnavailable(
+            f"cannot keep tables under {parent}: {error.strerror}. Choose another data_dir, or store=memory"
+        ) from error
+    try:
+        yield directory
+    finally:
+        lock.release()
+
+
+def _first_free(parent: Path) -> tuple[Path, BaseFileLock]:
+    """The first directory that no running process holds, and its lock, which ends with the process."""
+    for number in range(MAX_WORKERS):
+        directory = parent / str(number)
+        directory.mkdir(exist_ok=True, mode=0o700)
+        lock = _lock(directory)
+        if lock is not None:
+            return directory, lock
+    raise StateUnavailable(f"{MAX_WORKERS} workers hold directories under {parent}; end some")
+
+
+def _lock(directory: Path) -> BaseFileLock | None:
+    """Hold a directory; None if another process does."""
+    lock = FileLock(directory / "lock", blocking=False, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        return None
+    return lock
+
+
+def _remove_older(parent: Path) -> None:
+    """Remove what other logs of the namespace left, where no worker is at work on them."""
+    for log in parent.parent.iterdir():
+        if log != parent:
+            for directory in log.iterdir():
+                lock = _lock(directory)
+                if lock is not None:
+                    try:
+                        shutil.rmtree(directory)
+                    finally:
+                        lock.release()
+            with suppress(OSError):  # one is still held
+                log.rmdir()

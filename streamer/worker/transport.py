@@ -1,0 +1,644 @@
+"""The Faust app that the settings describe."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+import faust
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.errors import IllegalStateError
+from aiokafka.structs import OffsetAndMetadata
+from faust.sensors.prometheus import FaustMetrics, PrometheusMonitor
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage
+from prometheus_client import CollectorRegistry
+from yarl import URL
+
+from streamer.settings import READ_COMMITTED, Settings
+from streamer.storage.kafka import FETCH_WAIT_MS, MAX_MESSAGE_BYTES, Names
+from streamer.storage.log import AIOKafkaConsumer, ends_of, stable_end
+from streamer.worker.producer import (
+    BROKER_PATIENCE_SECONDS,
+    EMBEDDED_FETCH_WAIT_MS,
+    EMBEDDED_SESSION_TIMEOUT_SECONDS,
+    FETCH_TURN_SECONDS,
+    MAX_POLL_RECORDS,
+    MAX_UNDONE_RECORDS,
+    USUAL_RECORD_BYTES,
+)
+from streamer.worker.tables import PatientTableManager
+
+# -----------------------------------------------------------------------------
+# Batches of events, and which of them are done: what may be committed.
+
+
+RECORDS_PER_TURN = 500
+"""Records folded before the event loop gets its turn: about 10 ms."""
+
+
+@dataclass(eq=False, slots=True)
+class FetchedBatch:
+    """Records of one partition, as one fetch brought them; never empty.
+
+    Attributes:
+        records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
+        folded: true once the records are folded and their pages saved (`release`).
+        done: true once everything that follows from the records is safe (`finish`).
+    """
+
+    topic: str
+    partition: int
+    records: list[Any]
+    folded: bool = False
+    done: bool = False
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record: the offset of the batch."""
+        return int(self.records[-1].offset)
+
+    def release(self) -> None:
+        """The batch is folded and saved: its records are not needed any more."""
+        self.folded = True
+        self.records = []
+
+    def finish(self) -> None:
+        """The batch is done (the commit may be seconds away)."""
+        self.release()
+        self.done = True
+
+
+@dataclass(eq=False, slots=True)
+class _Handed:
+    batch: FetchedBatch
+    last_offset: int
+    count: int
+
+
+class HandedBatches:
+    """Batches handed on, per partition in log order, until they are done and committed.
+
+    >>> from types import SimpleNamespace as Record
+    >>> handed = HandedBatches()
+    >>> first, second = (FetchedBatch("t", 0, [Record(offset=n, value=b"")]) for n in (0, 7))
+    >>> handed.note("t0", first), handed.note("t0", second), handed.undone
+    (None, None, 2)
+    >>> second.finish(); handed.end_of_done("t0") is None
+    True
+    >>> first.finish(); handed.end_of_done("t0")
+    8
+    >>> handed.undone
+    0
+    """
+
+    def __init__(self) -> None:
+        self._by_tp: dict[Any, deque[_Handed]] = {}
+
+    @property
+    def undone(self) -> int:
+        """Records handed on and not folded, a large one counted as several: they take memory."""
+        return sum(item.count for items in self._by_tp.values() for item in _unfolded(items))
+
+    def waiting(self, tp: Any) -> bool:
+        """True if the partition has batches that are not folded."""
+        return any(True for _ in _unfolded(self._by_tp.get(tp, deque())))
+
+    def partitions(self) -> list[Any]:
+        """Partitions that have batches noted."""
+        return [tp for tp, items in self._by_tp.items() if items]
+
+    def note(self, tp: Any, batch: FetchedBatch) -> None:
+        """Remember a batch that is being handed on."""
+        self._by_tp.setdefault(tp, deque()).append(_Handed(batch, batch.last_offset, _weight(batch.records)))
+
+    def note_gap(self, tp: Any, end: int) -> None:
+        """No event lies between what was handed on and the offset `end`: it is done when that is."""
+        gap = FetchedBatch(tp.topic, tp.partition, [], folded=True, done=True)
+        self._by_tp.setdefault(tp, deque()).append(_Handed(gap, end - 1, 0))
+
+    def end_of_done(self, tp: Any) -> int | None:
+        """Forget the leading batches that are done; the offset after them, None if there is none."""
+        items = self._by_tp.get(tp, deque())
+        end = None
+        while items and items[0].batch.done:
+            end = items.popleft().last_offset + 1
+        return end
+
+    def forget(self, tps: Any = None) -> None:
+        """Forget the batches of these partitions (of all): they will be read again."""
+        for tp in list(self._by_tp if tps is None else tps):
+            self._by_tp.pop(tp, None)
+
+
+def _unfolded(items: deque[_Handed]) -> Iterator[_Handed]:
+    """The last of them: batches of a partition are folded in order, and many may wait to be done."""
+    return takewhile(lambda item: not item.batch.folded, reversed(items))
+
+
+def _weight(records: list[Any]) -> int:
+    """How many records of the usual size take so much memory; at least as many as there are."""
+    size = sum(len(record.value or b"") for record in records)
+    return max(len(records), size // USUAL_RECORD_BYTES)
+
+
+def portions(records: list[Any], silent_to: int) -> Iterator[list[Any]]:
+    """Cut records into what is folded in one turn; none reaches from before `silent_to` beyond it.
+
+    >>> from types import SimpleNamespace as Record
+    >>> cut = portions([Record(offset=offset) for offset in (3, 5, 8)], 5)
+    >>> [[record.offset for record in portion] for portion in cut]
+    [[3], [5, 8]]
+    """
+    before = 0
+    if records and records[0].offset < silent_to:
+        before = sum(record.offset < silent_to for record in records)
+    for part in (records[:before], records[before:]):
+        for start in range(0, len(part), RECORDS_PER_TURN):
+            yield part[start : start + RECORDS_PER_TURN]
+
+
+# -----------------------------------------------------------------------------
+# A partition of a topic, by a name of ours.
+
+
+class TopicPartition(NamedTuple):
+    """Names one partition; equal to the tuples by which Faust and aiokafka name it.
+
+    >>> TopicPartition("trial-events", 3) == ("trial-events", 3)
+    True
+    """
+
+    topic: str
+    partition: int
+
+
+# -----------------------------------------------------------------------------
+# The questions that other rooms may ask the group's consumer; `transport.Consumer` answers them.
+
+
+class Committed(NamedTuple):
+    """A committed offset, None if there is none; `by_others`: it was not set by a worker."""
+
+    offset: int | None
+    by_others: bool
+
+
+class EventConsumer(Protocol):
+    """The consumer of the group: it reads the events and the changelogs.
+
+    Attributes:
+        handed: the batches that were handed on.
+        refolded: partitions that are read from their beginning, whatever offset is committed.
+    """
+
+    handed: HandedBatches
+    refolded: set[TopicPartition]
+
+    def assignment(self) -> AbstractSet[TopicPartition]:
+        """The partitions assigned now, changelogs included."""
+
+    def highwater(self, place: TopicPartition, /) -> int | None:
+        """Where a partition ends, as of the last fetch; None before one."""
+
+    def pending(self, place: TopicPartition, /) -> bool:
+        """True if events of the partition are fetched and not folded."""
+
+    async def position(self, place: TopicPartition, /) -> int | None:
+        """Offset of the next record to fetch; None where the partition is not ours any more."""
+
+    async def committed(self, place: TopicPartition, /) -> Committed:
+        """The group's committed offset of a partition, and who committed it."""
+
+    async def highwaters(self, *places: TopicPartition) -> Mapping[TopicPartition, int]:
+        """The offset after the last record of each partition, asked of the broker."""
+
+    async def earliest_offsets(self, *places: TopicPartition) -> Mapping[TopicPartition, int]:
+        """Offset of the first record that each partition still has."""
+
+
+# -----------------------------------------------------------------------------
+# The Faust app that the settings describe.
+
+
+HEARTBEATS_PER_SESSION = 3
+COMMIT_SECONDS = 1.0
+"""What a killed worker's successor folds again at most, beside what was not published yet."""
+
+
+class StreamerApp(faust.App):
+    """The Faust app of a worker, with what the other rooms ask of it under names of ours.
+
+    It leaves nothing on disk: stores make their own directories.
+    """
+
+    logger = logging.getLogger("faust.streamer")
+
+    def _create_directories(self) -> None:
+        """Create no directories: a worker keeps its files elsewhere."""
+
+    @property
+    def event_consumer(self) -> EventConsumer:
+        """The consumer of our transport."""
+        return cast(EventConsumer, self.consumer)
+
+    @property
+    def rebalances(self) -> int:
+        """How many rebalances have begun so far, those at work included."""
+        return int(self.rebalancing_count)
+
+    @property
+    def is_settled(self) -> bool:
+        """True unless a rebalance or a recovery is under way."""
+        return not (self.rebalancing or self.in_recovery)
+
+    @property
+    def unrecovered(self) -> int:
+        """Changelog records that the recovery under way still has to read; 0 outside of one."""
+        remaining = self._manager.recovery.active_remaining_total() if self.in_recovery else 0
+        return max(0, int(remaining))
+
+    def assigned_partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic that are this worker's, in order."""
+        return sorted(tp.partition for tp in self.assignor.assigned_actives() if tp.topic == topic)
+
+    def check_recovered(self) -> None:
+        """Raise RecoveryIncomplete unless every changelog of this worker was read to its end."""
+        self._manager.check_recovered()
+
+    def changelog_ends(self) -> dict[tuple[str, int], int]:
+        """The offset after the last record of each changelog partition that the recovery has read."""
+        last = self._manager.recovery.active_highwaters
+        return {(tp.topic, tp.partition): offset + 1 for tp, offset in last.items()}
+
+    def known_end(self, place: TopicPartition) -> int:
+        """Where a partition ends as far as known; 0 if it is not assigned, or before a fetch."""
+        consumer = self.event_consumer
+        return (consumer.highwater(place) if place in consumer.assignment() else None) or 0
+
+    def report_to(self, registry: CollectorRegistry) -> None:
+        """Let Faust's own sensor report: consumer, tables, sends, assignments, rebalances."""
+        self.monitor = PrometheusMonitor(metrics=FaustMetrics.create(registry, "faust"))
+
+    async def wait_for_crash(self) -> None:
+        """Return once the app has crashed."""
+        await self._crashed.wait()
+
+    def leave_group_at_the_end(self) -> None:
+        """Leave the consumer group at a stop, even if the group would wait for this worker's return."""
+        thread = getattr(self.consumer, "_thread", None)
+        consumer = thread and thread._consumer
+        if consumer is not None and consumer._coordinator is not None:
+            consumer._coordinator._group_instance_id = None
+
+    @property
+    def _manager(self) -> PatientTableManager:
+        return cast(PatientTableManager, self.tables)
+
+
+def session_seconds(settings: Settings) -> float:
+    """Session timeout: on the embedded broker at most 3 s, since a join waits for half of it."""
+    seconds = settings.session_timeout_seconds
+    return min(seconds, EMBEDDED_SESSION_TIMEOUT_SECONDS) if settings.embedded else seconds
+
+
+def faust_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
+    """The Faust app that the settings describe, without topics, tables and processors."""
+    session = session_seconds(settings)
+    app = StreamerApp(
+        names.group,
+        env_prefix="STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
+        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        store="memory://",  # each table brings its own
+        datadir=state or Path(os.devnull),
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_partitions=settings.partitions,
+        topic_replication_factor=settings.replication,
+        table_standby_replicas=settings.standby_replicas,
+        broker_session_timeout=session,
+        broker_heartbeat_interval=session / HEARTBEATS_PER_SESSION,
+        broker_request_timeout=BROKER_PATIENCE_SECONDS,
+        broker_rebalance_timeout=BROKER_PATIENCE_SECONDS,
+        broker_commit_interval=COMMIT_SECONDS,
+        broker_max_poll_records=MAX_POLL_RECORDS,
+        consumer_group_instance_id=None if state is None or settings.embedded else _instance_of(state),
+        consumer_max_fetch_size=MAX_MESSAGE_BYTES,
+        producer_compression_type=settings.codec,
+        producer_max_request_size=MAX_MESSAGE_BYTES,
+        stream_wait_empty=True,
+        stream_recovery_delay=0.0,
+        TableManager=PatientTableManager,
+        ssl_context=settings.ssl_context(),
+        **_credentials(settings),
+    )
+    app.finalize()
+    return app
+
+
+def _instance_of(directory: Path) -> str:
+    """The name under which the worker of a directory is known to its consumer group, over its restarts.
+
+    The host is part of it: Faust refuses an assignment that was made for another host.
+    """
+    file = directory / "instance"
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex[:12])
+    return f"{file.read_text()}-{socket.gethostname()}"
+
+
+def _credentials(settings: Settings) -> dict[str, Any]:
+    """Faust's own words for SASL; TLS alone goes by the SSL context."""
+    if not settings.security_protocol.startswith("SASL"):
+        return {}
+    options = settings.kafka_options()
+    return {
+        "broker_credentials": faust.SASLCredentials(
+            username=options["sasl_plain_username"],
+            password=options["sasl_plain_password"],
+            mechanism=settings.sasl_mechanism,
+            ssl_context=options["ssl_context"],
+        )
+    }
+
+
+# -----------------------------------------------------------------------------
+# Faust's Kafka transport, handing on one fetched batch of the event topic as one Faust event.
+#
+# Nothing waits for a batch to fill: what one fetch brought is one batch, so the first record travels alone
+# and a backlog travels in thousands. Other topics (the changelogs) pass through unchanged.
+#
+# A batch counts as acknowledged only when the processor has called `FetchedBatch.finish`: Faust itself also
+# acknowledges what raised an exception or was cancelled.
+
+
+BY_WORKER = "streamer"
+"""Metadata of the offsets that workers commit; what else sets offsets does not know of it."""
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort.
+
+    On the embedded broker it never leaves its group: its membership ends with its session. If the leader
+    leaves while another member joins, that broker goes on naming the one that left as the leader. No member
+    gets partitions from then on.
+    """
+
+    logger = logging.getLogger("faust.streamer")
+    transport: Transport
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = self.transport.fetch_wait_ms
+        consumer._isolation_level = READ_COMMITTED
+        commit = consumer.commit
+
+        async def commit_as_worker(offsets: Mapping[KafkaPartition, Any]) -> None:
+            await commit({tp: OffsetAndMetadata(to.offset, BY_WORKER) for tp, to in offsets.items()})
+
+        consumer.commit = commit_as_worker
+        return consumer
+
+    async def on_start(self) -> None:
+        """Start the consumer."""
+        await super().on_start()
+        if self.transport.settings.embedded:
+            coordinator = self._ensure_consumer()._coordinator
+
+            async def stay() -> None:
+                coordinator.reset_generation()
+
+            coordinator._maybe_leave_group = stay
+
+    def highwater(self, tp: TP) -> Any:
+        """Where a partition ends, open transactions left out; None before a fetch."""
+        return stable_end(self._ensure_consumer(), tp)
+
+
+class Consumer(driver.Consumer):
+    """Faust's consumer with batches on the event topic. All of it runs in the main loop.
+
+    Attributes:
+        handed: the batches that were handed on.
+        refolded: partitions that are read from their beginning, whatever offset is committed.
+    """
+
+    logger = logging.getLogger("faust.streamer")
+    transport: Transport
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.handed = HandedBatches()
+        self._fetched: dict[Any, FetchedBatch] = {}
+        self.refolded: set[TP] = set()
+        super().__init__(*args, **kwargs)
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _is_events(self, tp: Any) -> bool:
+        return bool(tp.topic == self.transport.event_topic)
+
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:  # noqa: ASYNC109
+        if self.flow_active and not self.app.in_recovery and self.handed.undone > MAX_UNDONE_RECORDS:
+            await self._wait_until_ebb(timeout)
+            return {}, self._get_active_partitions()
+        await self._put_back_dropped()
+        records, active = await super()._wait_next_records(timeout)
+        return self._in_batches(records or {}), active
+
+    async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        """Faust hands its living set over: emptied meanwhile, it would mean all partitions, paused or not."""
+        return await super()._getmany(set(active_partitions), min(timeout, FETCH_TURN_SECONDS))
+
+    async def _put_back_dropped(self) -> None:
+        """Faust drops what was fetched when it finds the partition paused: go back to where that began."""
+        assigned = self.assignment() if self._fetched else set()
+        dropped = {tp: batch.records[0].offset for tp, batch in self._fetched.items() if tp in assigned}
+        self._fetched.clear()
+        if dropped:
+            with suppress(IllegalStateError):  # revoked this moment: read again by its next owner
+                await self._thread.seek_wait({KafkaPartition(*tp): first for tp, first in dropped.items()})
+
+    async def _wait_until_ebb(self, seconds: float) -> None:
+        deadline = self.loop.time() + seconds
+        while self.flow_active and not self.should_stop and self.handed.undone > MAX_UNDONE_RECORDS:
+            if self.loop.time() > deadline:
+                return
+            await asyncio.sleep(0.002)
+
+    def _in_batches(self, records: Mapping[Any, list[Any]]) -> dict[Any, list[Any]]:
+        self._fetched = {
+            TP(*tp): FetchedBatch(tp.topic, tp.partition, found)
+            for tp, found in records.items()
+            if found and self._is_events(tp)
+        }
+        return {tp: [self._fetched[tp]] if tp in self._fetched else found for tp, found in records.items()}
+
+    def _to_message(self, tp: Any, record: Any) -> ConsumerMessage:
+        if not isinstance(record, FetchedBatch):
+            return super()._to_message(tp, record)
+        self.handed.note(TP(*tp), record)
+        self._fetched.pop(TP(*tp), None)
+        last = record.records[-1]
+        return ConsumerMessage(
+            record.topic,
+            record.partition,
+            record.last_offset,
+            last.timestamp / 1000.0,
+            last.timestamp_type,
+            [],
+            None,
+            cast(Any, record),
+            None,
+            0,
+            0,
+            TP(*tp),
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    # -- commits: the end of the done prefix of batches ---------------------------------------------
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[Any]:
+        tps = {*super()._filter_tps_with_pending_acks(), *self.handed.partitions()}
+        return (tp for tp in tps if topics is None or tp in topics or tp.topic in topics)
+
+    def _new_offset(self, tp: Any) -> int | None:
+        if not self._is_events(tp):
+            offset: int | None = super()._new_offset(tp)
+            return offset
+        self._acked.pop(tp, None)
+        self._acked_index.pop(tp, None)
+        return self.handed.end_of_done(tp)
+
+    async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
+        if not self._is_events(tp):
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    async def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        """Forget the records that were handed on: the next owner of the partitions reads them again."""
+        self.handed.forget(revoked)
+        await super().on_partitions_revoked(revoked)
+        self.handed.forget(revoked)
+        self._fetched.clear()
+
+    async def perform_seek(self) -> None:
+        """Back to the committed offsets: what was handed on since is read again.
+
+        Faust leaves partitions without a committed offset where they are. Records that were fetched of them
+        and dropped in a rebalance would never be read, so they go back to their beginning.
+        """
+        self.handed.forget()
+        await super().perform_seek()
+        assigned = [tp for tp in self.assignment() if self._is_events(tp)]
+        for tp in self.refolded:
+            self._read_offset[tp] = None
+        fresh = [
+            KafkaPartition(*tp) for tp in assigned if not self._committed_offset[tp] or tp in self.refolded
+        ]
+        if fresh:
+            await self._thread.seek_to_beginning(*fresh)
+        self._fetched.clear()
+
+    def pending(self, tp: TP) -> bool:
+        """True if events of the partition are fetched and not folded."""
+        return tp in self._fetched or self.handed.waiting(tp)
+
+    async def position(self, tp: TP) -> int | None:
+        """Offset of the next record to fetch; None if the partition was revoked this moment."""
+        with suppress(IllegalStateError):
+            offset: int | None = await super().position(tp)
+            return offset
+        return None
+
+    async def committed(self, tp: TP) -> Committed:
+        """The group's committed offset of a partition, and who committed it."""
+        place = KafkaPartition(tp.topic, tp.partition)
+        coordinator = self._thread._ensure_consumer()._coordinator
+        found = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
+        if place not in found or found[place].offset < 0:
+            return Committed(None, by_others=False)
+        told = (
+            found[place].metadata == BY_WORKER or self.transport.settings.embedded
+        )  # which keeps no metadata
+        return Committed(found[place].offset, by_others=not told)
+
+    async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
+        """Ends of the partitions; on the embedded broker as fetches report them (`streamer.storage.log`)."""
+        if self.transport.settings.embedded:
+            return await ends_of(self.transport.settings, partitions)
+        reported: Mapping[Any, int] = await super().highwaters(*partitions)
+        return reported
+
+
+class Transport(driver.Transport):
+    """The transport of a worker's app; :func:`batch_transport` makes it."""
+
+    Consumer = Consumer
+    event_topic: str
+    fetch_wait_ms: int
+    settings: Settings
+
+
+def batch_transport(app: faust.App, settings: Settings, event_topic: str) -> Transport:
+    """The transport for this app and these settings."""
+    transport = Transport([URL(f"kafka://{server}") for server in settings.bootstrap.split(",")], app)
+    transport.event_topic = event_topic
+    transport.settings = settings
+    transport.fetch_wait_ms = EMBEDDED_FETCH_WAIT_MS if settings.embedded else FETCH_WAIT_MS
+    return transport
+
+
+# -----------------------------------------------------------------------------
+# The batches of the event topic, as the processor takes them.
+
+
+class BatchStream:
+    """Batches in their order of arrival."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> AsyncIterator[FetchedBatch]:
+        """Wait for one batch after the other."""
+        batches: AsyncIterator[FetchedBatch] = aiter(self._stream)
+        return batches
+
+    @property
+    def drained(self) -> bool:
+        """True if the next batch has not arrived yet."""
+        return bool(self._stream.channel.queue.empty())
+
+
+class AsFetched(faust.Schema[Any, Any]):
+    """Schema of the event topic: nothing is decoded here, since bad bytes are the pipeline's business."""
+
+    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
+        """Batches have no key."""
+        return message.key
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
+        """The batch itself."""
+        return message.value
+
+
+def process_batches(
+    app: faust.App, topic: str, partitions: int, process: Callable[[BatchStream], Awaitable[None]]
+) -> None:
+    """Let `process` take the batches of a topic for as long as the app runs."""
+
+    async def fold(stream: Any) -> None:
+        await process(BatchStream(stream))
+
+    events = app.topic(topic, schema=AsFetched(), partitions=partitions)
+    app.agent(events, name="streamer.fold")(fold)

@@ -1,0 +1,106 @@
+"""The tree is the diagram: few rooms, and modules that are read from top to bottom.
+
+Two gates once cut the tree into slips: 300 lines a module, and one test file for each module. These hold the
+opposite: rooms, modules and functions have a size to aim at, and tests stand in the folder of their room.
+"""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from pathlib import Path
+
+from tests.house.repository import ROOT, tracked_files
+
+PACKAGE = ROOT / "streamer"
+MODULES = [path for path in tracked_files() if path.suffix == ".py" and path.is_relative_to(PACKAGE)]
+TESTS = [path for path in tracked_files() if path.is_relative_to(ROOT / "tests") and path.suffix == ".py"]
+
+MOST_ROOMS = 12
+MOST_MODULES = 125
+MOST_IN_A_FOLDER = 12
+MOST_LINES = 900
+MEDIAN_LINES = range(300, 501)
+MOST_IMPORT_PERCENT = 5.8
+MOST_TEST_MODULES = 220
+
+NOT_A_ROOM = {"benchmarks", "conformance", "data", "faults", "fuzz", "golden", "house", "security", "support"}
+"""Folders of tests that are about the whole, or about what is beside it."""
+
+SMALL = 150
+MOST_SMALL = 24
+"""Modules below SMALL lines: heads of packages, programs run by `-m`, and few others."""
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def test_there_are_few_rooms() -> None:
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in MODULES if path.parent != PACKAGE}
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+
+
+def test_there_are_few_modules() -> None:
+    assert len(MODULES) <= MOST_MODULES
+
+
+def test_a_folder_is_seen_at_a_glance() -> None:
+    crowded = {}
+    for folder in {path.parent for path in MODULES}:
+        count = sum(path.parent == folder for path in MODULES)
+        if count > MOST_IN_A_FOLDER:
+            crowded[str(folder.relative_to(ROOT))] = count
+    assert crowded == {}
+
+
+def test_rooms_are_one_level_deep() -> None:
+    deep = [str(path.relative_to(ROOT)) for path in MODULES if len(path.relative_to(PACKAGE).parts) > 3]
+    assert deep == []
+
+
+def test_a_module_is_read_in_one_sitting() -> None:
+    lines = {str(path.relative_to(ROOT)): lines_of(path) for path in MODULES}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+    assert int(statistics.median(lines.values())) in MEDIAN_LINES
+    assert len([name for name, count in lines.items() if count < SMALL]) <= MOST_SMALL
+
+
+def test_imports_take_a_small_share_of_the_lines() -> None:
+    imports = total = 0
+    for path in MODULES:
+        source = path.read_text("utf-8")
+        total += len(source.splitlines())
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imports += (node.end_lineno or node.lineno) - node.lineno + 1
+    assert 100 * imports / total <= MOST_IMPORT_PERCENT
+
+
+def test_no_module_only_hands_on() -> None:
+    """A module that defines nothing is a head of a package or a program, or it should not exist."""
+    empty = []
+    for path in MODULES:
+        body = ast.parse(path.read_text("utf-8")).body
+        handing = ast.Import | ast.ImportFrom | ast.Expr
+        if path.name not in {"__init__.py", "__main__.py"} and all(
+            isinstance(node, handing) for node in body
+        ):
+            empty.append(str(path.relative_to(ROOT)))
+    assert empty == []
+
+
+def test_no_module_of_the_product_looks_like_a_test() -> None:
+    assert [
+        path.name for path in MODULES if path.name.startswith("test_") or path.stem.endswith("_test")
+    ] == []
+
+
+def test_tests_stand_in_the_folder_of_their_room() -> None:
+    rooms = {path.parent.name for path in MODULES if path.parent.parent == PACKAGE}
+    folders = {path.relative_to(ROOT / "tests").parts[0] for path in TESTS if path.parent != ROOT / "tests"}
+    assert folders <= rooms | NOT_A_ROOM
+
+
+def test_there_are_few_test_modules() -> None:
+    assert len([path for path in TESTS if path.name.startswith("test_")]) <= MOST_TEST_MODULES
