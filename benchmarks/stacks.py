@@ -34,7 +34,7 @@ PARTS = {
         "worker/processor.py",
         "worker/partition.py",
         "worker/publisher.py",
-        "worker/process.py",
+        "worker/__init__.py",
         "worker/tables.py",
     ),
     "Faust": ("faust/", "mode/"),

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import orjson
 from filelock import lock_descriptor
@@ -24,7 +24,9 @@ from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, en
 from streamer.schemas.events import Event, TrialResult
 from streamer.schemas.wire import Reason, canonical_json, decode, shown
 from streamer.settings import Settings
-from streamer.storage.outbox import Outgoing
+
+if TYPE_CHECKING:
+    from streamer.storage.outbox import Outgoing
 
 # -----------------------------------------------------------------------------
 # What code may hand over to publish, and the exceptions for what is no event.
@@ -251,6 +253,9 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
     >>> validate(capture({"type": "run_finished"})).message
     "Field 'run_id': Field required. See the JSON Schema of the event."
     """
+
+    from streamer.storage.outbox import Outgoing
+
     head = _head_of(taken)
     if taken.benchmarks is None:
         return reread(head)
@@ -288,6 +293,9 @@ def _head_of(taken: CapturedEvent) -> bytes:
 
 def reread(value: bytes) -> Outgoing | Reason:
     """The record of an event that is written already."""
+
+    from streamer.storage.outbox import Outgoing
+
     decoded = decode(value)
     return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
 

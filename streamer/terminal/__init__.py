@@ -26,15 +26,7 @@ from typing import Any
 
 import click
 
-from streamer.text import (
-    ACTING,
-    folded,
-    padded,
-    shown,
-    start_of,
-    text_width,
-    visible,
-)
+from streamer.text import ACTING, folded, padded, shown, start_of, text_width, visible
 
 # -----------------------------------------------------------------------------
 # Which extra of the distribution brings a package that is not installed.
@@ -399,9 +391,9 @@ COMMANDS = {
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
     "publish": ("harness", "Publish events from a file or a pipe."),
-    "subscribe": ("log", "Follow summaries, grades, rejections or trials as they come."),
+    "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),
     "rejections": ("operate", "Show what was rejected, and publish it again once it is right."),
-    "events": ("log", "Print the events of a run from the log, one JSON object per line."),
+    "events": ("operate", "Print the events of a run from the log, one JSON object per line."),
     "prices": ("files", "Say which price of a model applies, and who says so."),
     "verify": ("replay", "Fold the log again and compare with what Redis says."),
     "rebuild": ("replay", "Make the state anew from the log: compare, then replace it."),

@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 
 import pytest
 
-import streamer.statistics
+from streamer import statistics
 from streamer.operate.local.processes import free_port
 
 HEAVY = {
@@ -93,7 +93,7 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "module", sorted({info.name for info in iter_modules(streamer.statistics.__path__)} - {"distribution"})
+    "module", sorted({info.name for info in iter_modules(statistics.__path__)} - {"distribution"})
 )
 def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
     """The base has neither numpy nor anything else of the extra `local`."""

@@ -138,4 +138,4 @@ def test_everything_here_reads_with_that_consumer() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "aiokafka"
         if any(name.name == "AIOKafkaConsumer" for name in node.names)
     }
-    assert elsewhere == {"kafka/consumer.py"}
+    assert elsewhere == {"storage/log.py"}

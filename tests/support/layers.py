@@ -33,7 +33,7 @@ ENGINES = [
 ]
 """For a fixture that looks a broker up by name: the embedded one and Apache Kafka, each in its layer."""
 
-BY_GUARD = r"embedded/parent_death\.py\0"
+BY_GUARD = r"operate/local/parent_death\.py\0"
 AS_WORKER = r"-m\0streamer\.worker\b"
 BY_COMMAND = r"(main\(\)\0|\bstreamer[\0 ])(up|demo|live|worker)\b"
 FORBIDDEN = {

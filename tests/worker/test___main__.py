@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.worker import USED_WRONGLY
 from streamer.worker.__main__ import main
+from streamer.worker.process import USED_WRONGLY
 
 
 @pytest.mark.parametrize(
