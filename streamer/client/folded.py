@@ -97,7 +97,7 @@ class RunLog:
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
     def records(self) -> Iterator[LogRecord]:
-        """The records that may concern the run, in order; raises what `streamer.schemas.wire.up_to` raises, too."""
+        """The records that may concern the run, in order; raises what `up_to` of schemas.wire raises, too."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
         for record in records if self._as_of is None else up_to(records, self._as_of):
