@@ -112,13 +112,13 @@ bench-micro: $(STAMP)
 schema: $(STAMP)
 	$(BIN)/streamer schema --out schemas
 	$(BIN)/python -m tests.schemas.corpus
-	$(BIN)/python -m tests.publish.make_arguments
-	$(BIN)/python -m tests.redis.make_docs
+	$(BIN)/python -m tests.client.publish.make_arguments
+	$(BIN)/python -m tests.storage.make_docs
 	$(BIN)/python -m tests.house.guides
 
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots
-	$(BIN)/python -m tests.watch.captures docs/screenshots
+	$(BIN)/python -m tests.terminal.watch.captures docs/screenshots
 
 # Into an environment of its own, so that nothing installed by hand gets pinned.
 constraints:

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.common import Scale, events
 from benchmarks.rows import Measured, Row, Sites
 from benchmarks.startup import publish
-from tests.embedded.stack import running
+from tests.operate.stack import running
 from tests.support.worker_process import wait_for
 
 SECONDS = 0.5

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf, isfinite
+from pathlib import Path
 from random import Random
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +21,16 @@ from benchmarks.coverage import (
     main,
     outcomes_of,
 )
+from benchmarks.gate_replay import FIGURE, comparisons, figure, gated, table
+from benchmarks.replay import HEAD, Past, missing_of, moments, past, public_runs, replayed
+from benchmarks.trace_event import STEPS, report, step_of, trace
+from benchmarks.two_agents import MEAN_CHANCE, PLANS, WAYS, Plan, Sides, Way, order_of, shifted, two_runs
+from streamer.statistics.final import FinalMissing
+from streamer.statistics.pairs import GateVerdict
+from tests.house.repository import ROOT
+
+# -----------------------------------------------------------------------------
+# The coverage study at a small size: it prints a table, repeats itself, and separates the intervals.
 
 
 def test_every_scenario_is_printed_with_its_misses(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +79,188 @@ def test_what_becomes_known_is_true_and_complete_where_nothing_is_held_back(scen
     assert None not in known.values()
     assert (len(known) < len(outcomes)) == held_back
     assert scenario.rounds > 1 or (len(outcomes), sum(outcomes)) == (PLANNED, PASSES)
+
+
+# -----------------------------------------------------------------------------
+# Public runs against each other: what would have been saved, by hand, and that the page has the table.
+
+
+PAGE = (ROOT / "docs" / "inference.md").read_text("utf-8")
+
+
+def test_the_candidate_stops_with_the_first_loss_if_the_baseline_passed_everything() -> None:
+    """Ten trials of 60 s start every 20 s. The first fails at 60 s; two others run, and one starts then."""
+    ours = [Past(f"t{n}", n > 0, started=20.0 * n, ended=20.0 * n + 60) for n in range(10)]
+    theirs = [Past(f"t{n}", passed=True, started=0, ended=1) for n in range(10)]
+    found = gated("x, 1", ours, "y, 1", theirs)
+    assert (found.verdict, found.truth, found.difference) == (GateVerdict.FAIL, GateVerdict.FAIL, -0.1)
+    assert (found.share, found.unstarted) == (0.1, 6)
+    assert (found.saved_seconds, found.seconds) == (20 + 40 + 60 + 6 * 60, 600)
+    assert not found.same_agent
+    assert gated("x, 1", ours, "x, 2", theirs).same_agent
+
+
+def test_only_common_tasks_are_compared() -> None:
+    ours = [Past(task, passed=True, started=n, ended=n + 5) for n, task in enumerate("abc")]
+    theirs = [Past(task, passed=False, started=n, ended=n + 5) for n, task in enumerate("cbd")]
+    found = gated("x, 1", ours, "y, 1", theirs)
+    assert (found.difference, found.verdict, found.seconds) == (1.0, GateVerdict.PASS, 10)
+
+
+def test_the_page_has_the_table_and_the_figure_of_the_command(tmp_path: Path) -> None:
+    found = comparisons()
+    assert len(found) == 14 * 13
+    assert sum(one.same_agent for one in found) == 20
+    assert all(one.verdict is one.truth for one in found)
+    assert "\n".join(table(found)) in PAGE
+    figure(found, tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes().startswith(b"\x89PNG")
+    assert FIGURE.is_file()
+    assert f"]({FIGURE.relative_to(ROOT / 'docs')})" in PAGE
+
+
+# -----------------------------------------------------------------------------
+# Public runs replayed: what becomes known when, which looks miss, and that the page has the table.
+
+
+RUNS = dict(public_runs())
+REPLAYED = {run: trials for run, rows in RUNS.items() if (trials := past(rows))}
+
+
+def one_by_one(outcomes: list[bool]) -> list[Past]:
+    return [Past(f"t{n}", outcome, started=n, ended=n + 0.5) for n, outcome in enumerate(outcomes)]
+
+
+def test_a_result_counts_at_the_place_of_its_start() -> None:
+    trials = [Past("slow", True, started=0, ended=9), Past("quick", False, started=1, ended=2)]
+    assert [tuple(known) for known in moments(trials)] == [
+        (None, None),
+        (None, None),
+        (None, False),
+        (True, False),
+    ]
+    found = replayed("r", trials)
+    assert (found.looks, found.at_once, found.rate) == (4, 2, 0.5)
+
+
+def test_an_order_that_follows_the_outcomes_misses_and_is_caught() -> None:
+    """20 passes, then 20 failures: 15 of 15 do not agree with the half that passes in the end."""
+    found = replayed("r", one_by_one([True] * 20 + [False] * 20))
+    assert found.misses > 0 < found.wilson_misses
+    assert found.missing is FinalMissing.EMPTY
+    in_blocks = replayed("r", one_by_one(([True] * 10 + [False] * 10) * 4))
+    assert in_blocks.missing is FinalMissing.ORDER_FOLLOWS_OUTCOME
+    fair = replayed("r", one_by_one([True, False] * 20))
+    assert (fair.misses, fair.missing) == (0, None)
+
+
+def test_the_width_of_wilson_is_the_one_of_the_textbook() -> None:
+    """10 of 20 passed: [0.299, 0.701]."""
+    assert replayed("r", one_by_one([True, False] * 20)).wilson_width == pytest.approx(0.4014, abs=1e-4)
+
+
+def test_the_page_has_a_row_for_each_run_with_times() -> None:
+    assert len(REPLAYED) == 14
+    _, found, table = PAGE.partition(HEAD)
+    assert found
+    rows = table.strip().splitlines()[: len(REPLAYED) + 1]
+    assert [row.split(" | ")[0] for row in rows] == [*(f"| {run}" for run in REPLAYED), ""]
+
+
+@pytest.mark.parametrize(
+    "run", ["swe-agent-mini_claude-4-sonnet, 2025-08-14__19-39-35", "droid_gpt-5, tb_rc2_g5_5"]
+)
+def test_two_of_its_rows_are_what_the_command_prints(run: str) -> None:
+    assert replayed(run, REPLAYED[run]).line() in PAGE
+
+
+def test_the_run_without_times_has_the_reason_that_the_page_says() -> None:
+    [run] = RUNS.keys() - REPLAYED
+    assert missing_of(run, RUNS[run]) is FinalMissing.ORDER_UNKNOWN_IN_PART
+    by_task = sorted(RUNS[run], key=lambda row: (row["task_id"], row["attempt"]))
+    assert len(by_task) == 391
+    assert {row["n_attempts"] for row in by_task} == {5}
+
+
+# -----------------------------------------------------------------------------
+# The trace of one event names what the event really touches, and that does not grow.
+
+
+MOST_FILES = 16
+"""Lower it when an event touches fewer."""
+
+
+def test_one_event_touches_no_more_files_than_before() -> None:
+    found = report(trace())
+    assert [step["step"] for step in found["steps"]] == ["fold", *STEPS]
+    assert all(step["calls"] and step["files"] for step in found["steps"])
+    assert found["calls"] == sum(step["calls"] for step in found["steps"])
+    assert "streamer/folding/fold.py" in found["files"]
+    assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
+    assert len(found["files"]) <= MOST_FILES, found["files"]
+
+
+def test_a_step_that_was_renamed_is_named_with_what_to_do() -> None:
+    with pytest.raises(SystemExit, match="no method for 'save'"):
+        step_of(Mock(spec=["run"], run=lambda _run: object()), "save")
+
+
+# -----------------------------------------------------------------------------
+# Simulated comparisons: abilities differ by what was asked, and what becomes known is complete.
+
+
+SMALL = Plan("small", tasks=40, attempts=3)
+
+
+@pytest.mark.parametrize("better", [0.0, 0.02, 0.1, -0.02, -0.2])
+def test_the_mean_over_all_tasks_differs_by_what_was_asked(better: float) -> None:
+    """The shift is linear in a task's chance, so it is enough to look at the mean and at both ends."""
+    assert shifted(MEAN_CHANCE, better) == pytest.approx(MEAN_CHANCE + better)
+    assert shifted(0.25, better) + shifted(0.75, better) == pytest.approx(2 * shifted(0.5, better))
+    assert 0 <= shifted(0.0, better) <= shifted(1.0, better) <= 1
+
+
+def test_with_several_attempts_each_round_has_every_task_once() -> None:
+    tasks = order_of(SMALL, Random(1))
+    rounds = [tasks[start : start + 40] for start in (0, 40, 80)]
+    assert [sorted(one) for one in rounds] == [list(range(40))] * 3
+    assert rounds[0] != rounds[1] != rounds[2] != sorted(rounds[2])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_each_result_is_known_from_its_own_number_on(way: Way) -> None:
+    runs = two_runs(SMALL, way, -0.1, Random(2))
+    numbers = [known for known in runs.ours_known + runs.theirs_known if known and isfinite(known)]
+    assert sorted(numbers) == list(range(1, runs.results + 1))
+    alone = way.sides is Sides.FINISHED
+    assert (runs.theirs_known == [0] * 120, runs.planned) == (alone, 120 if alone else 240)
+    ours, theirs = runs.at(0)
+    assert (ours, theirs) == ([None] * 120, runs.theirs if alone else [None] * 120)
+    ours, theirs = runs.at(runs.results)
+    assert theirs == runs.theirs
+    assert [now for now in ours if now is not None] == [
+        outcome for outcome, known in zip(runs.ours, runs.ours_known, strict=True) if known < inf
+    ]
+    assert (None in ours) == any(way.scenario.cancel)
+
+
+def test_a_tenth_stays_unknown_and_mostly_failures() -> None:
+    [way] = [way for way in WAYS if any(way.scenario.cancel)]
+    lost: Counter[bool] = Counter()
+    for seed in range(40):
+        runs = two_runs(PLANS[2], way, 0.0, Random(seed))
+        lost += Counter(o for o, known in zip(runs.ours, runs.ours_known, strict=True) if known == inf)
+    assert lost.total() / (40 * 500) == pytest.approx(0.1, abs=0.01)
+    assert lost[False] > 3 * lost[True]
+
+
+def test_a_pair_is_the_same_attempt_at_the_same_task_whatever_the_order_of_the_other_side() -> None:
+    """All pairs of a task that always passes are passed on both sides."""
+    [way] = [way for way in WAYS if way.sides is Sides.APART]
+    runs = two_runs(SMALL, way, 0.0, Random(3))
+    order = sorted(range(120), key=lambda pair: runs.theirs_known[pair])
+    first_of_task: dict[int, list[int]] = {}
+    for pair in order:
+        first_of_task.setdefault(runs.tasks[pair], []).append(pair)
+    assert {len(pairs) for pairs in first_of_task.values()} == {3}
+    assert runs.ours_known != runs.theirs_known

@@ -1,21 +1,281 @@
-"""What `from streamer.client import` offers, and what it does not load."""
+"""The asyncio reader answers as the plain one does, waits, and follows without missing anything."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import asyncio
+import inspect
+import signal
+import threading
+from pathlib import Path
+
+import orjson
+import pytest
+import redis
+
+from streamer.client import AsyncStateReader, NotReached, StateReader
+from streamer.client.queries import RedisUnavailable, UnknownRun
+from streamer.operate.local.processes import free_port
+from streamer.schemas.summaries import RunSummary
+from streamer.settings import Settings
+from tests.client.following import DEADLINE_SECONDS, KEYS, Worker, following
+from tests.storage.test_redis_stack import ClusterNode
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.servers import RedisServer
+
+# -----------------------------------------------------------------------------
+# The asyncio reader answers as the plain one does, waits, and follows without missing anything.
 
 
-def test_importing_the_client_imports_neither_broker_nor_store() -> None:
-    code = (
-        "import sys, streamer.client as c; c.Counts; sys.exit(bool({'aiokafka', 'redis'} & set(sys.modules)))"
+def test_it_has_every_question_of_the_plain_reader() -> None:
+    def questions(kind: type) -> dict[str, list[str]]:
+        public = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+        return {name: list(inspect.signature(value).parameters) for name, value in public.items()}
+
+    asked = questions(AsyncStateReader)
+    assert asked.pop("updates")
+    assert asked == questions(StateReader)
+
+
+async def test_it_answers_as_the_plain_reader_does(
+    reader: AsyncStateReader, settings: Settings, worker: Worker
+) -> None:
+    await worker.write(
+        a_run_change("r/1", benchmark="tb", labels={"team": "x"}),
+        an_agent_model_change("r/1", "a", "m:1", accuracy=0.5),
+        an_agent_model_change("r/1", "b", accuracy=0.75),
+        a_tier_change("r/1", "T0"),
+        a_tier_change("r/1", "T0", "a", "m:1"),
+        a_run_change("r2"),
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    with StateReader(settings) as plain:
+        assert await reader.runs() == plain.runs()
+        assert await reader.run("r/1") == plain.run("r/1")
+        assert await reader.agents("r/1") == plain.agents("r/1") != []
+        assert await reader.tiers("r/1", within=True) == plain.tiers("r/1", within=True) != []
+        for narrowed in ({}, {"run": "r/1"}, {"benchmark": "tb"}, {"labels": {"team": "x"}}, {"limit": 1}):
+            found = await reader.leaderboard("accuracy", **narrowed)  # type: ignore[arg-type]
+            assert found == plain.leaderboard("accuracy", **narrowed) != []  # type: ignore[arg-type]
+        assert await reader.history("r/1", limit=3) == plain.history("r/1", limit=3) != []
+        assert await reader.workers() == plain.workers()
+    with pytest.raises(UnknownRun, match="Did you mean r2, r/1"):
+        await reader.run("r/2")
 
 
-def test_every_public_name_is_there() -> None:
-    import streamer.client
+async def test_a_redis_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    async with AsyncStateReader(Settings(redis=f"redis://127.0.0.1:{free_port()}/0")) as reader:
+        with pytest.raises(RedisUnavailable):
+            await reader.runs()
+        with pytest.raises(RedisUnavailable):
+            await anext(reader.updates())
+        with pytest.raises(RedisUnavailable):
+            await reader.wait_for("r", timeout_seconds=5)
 
-    missing = [name for name in streamer.client.__all__ if not hasattr(streamer.client, name)]
-    assert missing == []
-    assert callable(streamer.client.subscribe)
+
+async def test_a_restarted_redis_does_not_fail_the_next_question(
+    reader: AsyncStateReader, redis_server: RedisServer
+) -> None:
+    assert await reader.runs() == []
+    redis_server.restart_empty()
+    assert await reader.runs() == []
+
+
+@pytest.mark.stack
+async def test_a_cluster_is_read_and_followed_too(tmp_path: Path) -> None:
+    with ClusterNode(tmp_path) as node:
+        settings = Settings(redis=f"{node.url}?cluster=true", namespace="team")
+        worker = Worker(settings)
+        async with AsyncStateReader(settings) as reader, following(reader) as follower:
+            await worker.write(a_run_change("r1", version=1), a_tier_change("r1", version=1))
+            await worker.write(a_run_change("r2", version=1))
+            await follower.until(r1_run=1, r1_tier=1, r2_run=1)
+            assert {run.run_id for run in await reader.runs()} == {"r1", "r2"}
+            assert len(await reader.tiers("r1")) == 1
+        await worker.sink.close()
+
+
+# -----------------------------------------------------------------------------
+# Following the changes in Redis: what stands, each change, and all that a lost connection hid.
+
+
+async def test_updates_begin_with_what_stands_and_go_on_with_each_change(
+    reader: AsyncStateReader, worker: Worker
+) -> None:
+    await worker.write(a_run_change(version=1), an_agent_model_change(version=1), a_tier_change(version=1))
+    async with following(reader) as follower:
+        await follower.until(r1_run=1, r1_agent_model=1, r1_tier=1)
+        await worker.write(a_run_change(version=2), a_run_change("r2", version=7))
+        await follower.until(r1_run=2, r2_run=7)
+        await worker.write(a_tier_change(version=3, deleted=True))
+        await follower.until(r1_tier=None)
+        [agent] = [update for update in follower.told if update.kind == "agent_model"]
+        assert (agent.run_id, agent.group) == ("r1", "claude:opus")
+        assert agent.key == KEYS.agent_model("r1", "claude", "opus")
+
+
+async def test_updates_from_now_leave_out_what_stands(reader: AsyncStateReader, worker: Worker) -> None:
+    await worker.write(a_run_change("old", version=1), a_run_change("r1", version=1))
+    async with following(reader, from_now=True) as follower:
+        version = 1
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not follower.told:  # until it has looked around, changes are part of what stands
+                version += 1
+                await worker.write(a_run_change("r1", version=version))
+                await asyncio.sleep(0.05)
+        assert {update.run_id for update in follower.told} == {"r1"}
+
+
+async def test_updates_of_one_run_tell_nothing_of_others(reader: AsyncStateReader, worker: Worker) -> None:
+    await worker.write(a_run_change("r1", version=1), a_run_change("r2", version=1))
+    async with following(reader, "r2") as follower:
+        await follower.until(r2_run=1)
+        await worker.write(a_run_change("r1", version=2), a_run_change("r2", version=2))
+        await follower.until(r2_run=2)
+        assert {update.run_id for update in follower.told} == {"r2"}
+
+
+async def test_a_message_of_something_older_tells_nothing(
+    reader: AsyncStateReader, worker: Worker, redis_server: RedisServer
+) -> None:
+    await worker.write(a_run_change(version=5))
+    async with following(reader) as follower:
+        await follower.until(r1_run=5)
+        stale = a_run_change(version=4)
+        message = {"run": "r1", "kind": "run", "group": "", "key": KEYS.run("r1"), "deleted": False}
+        with redis.Redis.from_url(redis_server.url) as client:
+            client.set(KEYS.run("r1"), stale.value or b"")
+            client.publish(KEYS.updates, orjson.dumps(message | {"epoch": 1, "state_version": 4}))
+        await worker.write(a_run_change("r2", version=1))
+        await follower.until(r2_run=1)
+        assert [u.summary.state_version for u in follower.told if u.run_id == "r1" and u.summary] == [5]
+
+
+async def test_a_value_that_changed_under_an_equal_version_is_told(
+    reader: AsyncStateReader, worker: Worker
+) -> None:
+    await worker.write(a_run_change(version=5, trials=1))
+    async with following(reader) as follower:
+        await follower.until(r1_run=5)
+        await worker.write(a_run_change(version=5, trials=2))
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while len(follower.told) < 2:
+                await asyncio.sleep(0.01)
+        assert [update.summary.trials for update in follower.told if update.summary] == [1, 2]
+
+
+async def test_a_deleted_run_takes_along_all_that_was_told_of_it(
+    reader: AsyncStateReader, worker: Worker
+) -> None:
+    await worker.write(a_run_change(version=1), an_agent_model_change(version=1), a_tier_change(version=1))
+    async with following(reader) as follower:
+        await follower.until(r1_run=1, r1_agent_model=1, r1_tier=1)
+        await worker.write(a_run_change(version=2, deleted=True))
+        await follower.until(r1_run=None, r1_agent_model=None, r1_tier=None)
+
+
+async def test_what_changed_while_the_connection_was_lost_is_told_after_it(
+    reader: AsyncStateReader, worker: Worker, redis_server: RedisServer
+) -> None:
+    await worker.write(a_run_change("r1", version=1), a_tier_change("r1", version=1))
+    async with following(reader) as follower:
+        await follower.until(r1_run=1, r1_tier=1)
+        with redis.Redis.from_url(redis_server.url) as client:
+            client.client_kill_filter(_type="pubsub", skipme=True)
+        await worker.write(a_run_change("r1", version=2), a_tier_change("r1", version=2, deleted=True))
+        await worker.write(a_run_change("r2", version=3))
+        await follower.until(r1_run=2, r1_tier=None, r2_run=3)
+
+
+async def test_a_redis_that_lost_everything_deletes_nothing_and_later_changes_are_told(
+    reader: AsyncStateReader, worker: Worker, redis_server: RedisServer
+) -> None:
+    await worker.write(a_run_change("r1", version=1), a_run_change("r2", version=1))
+    async with following(reader) as follower:
+        await follower.until(r1_run=1, r2_run=1)
+        redis_server.kill()
+        await worker.write(a_run_change("r1", version=2))  # kept by the sink
+        redis_server.start()
+        await follower.until(r1_run=2)
+        await worker.write(a_run_change("r2", version=3))
+        await follower.until(r2_run=3)
+        assert all(update.summary for update in follower.told)
+        versions = [u.summary.state_version for u in follower.told if u.summary and u.run_id == "r1"]
+        assert versions == sorted(versions)
+
+
+async def test_what_is_written_silently_is_told_too(reader: AsyncStateReader, worker: Worker) -> None:
+    """Workers that fill an emptied Redis publish nothing: everything is looked at now and then."""
+    async with following(reader) as follower:
+        await worker.write(a_run_change("loud", version=1))
+        await follower.until(loud_run=1)
+        worker.owned.put(a_run_change("silent", version=4))
+        await worker.sink.reconcile(["silent"])
+        await follower.until(silent_run=4)
+
+
+@pytest.mark.stack
+async def test_a_redis_that_hangs_is_noticed_and_followed_again_when_it_goes_on(
+    hung_redis: RedisServer,
+) -> None:
+    settings = Settings(redis=hung_redis.url, namespace="team")
+    worker = Worker(settings)
+    async with AsyncStateReader(settings, timeout_seconds=0.3) as reader, following(reader) as follower:
+        await worker.write(a_run_change(version=1))
+        await follower.until(r1_run=1)
+        hung_redis.child.signal(signal.SIGSTOP)
+        with pytest.raises(RedisUnavailable):
+            await reader.runs()
+        hung_redis.child.signal(signal.SIGCONT)
+        await worker.write(a_run_change(version=2))
+        await follower.until(r1_run=2)
+    await worker.sink.close()
+
+
+# -----------------------------------------------------------------------------
+# Waiting for a condition of a run ends when it holds, or says where the run is.
+
+
+async def test_waiting_ends_when_the_run_is_finished(reader: AsyncStateReader, worker: Worker) -> None:
+    waiting = asyncio.create_task(reader.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
+    await worker.write(a_run_change(version=1, progress={"done": 1, "planned": 2}))
+    await worker.write(a_run_change(version=2, progress={"done": 1, "planned": 2}, status="done"))
+    assert (await waiting).status == "done"
+    await worker.write(a_run_change("r2", version=1, progress={"done": 2, "planned": 2}))
+    assert (await reader.wait_for("r2", timeout_seconds=DEADLINE_SECONDS)).run_id == "r2"
+
+
+async def test_waiting_ends_when_a_condition_holds(reader: AsyncStateReader, worker: Worker) -> None:
+    def enough(run: RunSummary) -> bool:
+        return run.trials >= 3
+
+    waiting = asyncio.create_task(reader.wait_for("r1", enough, timeout_seconds=DEADLINE_SECONDS))
+    for number in range(1, 5):
+        await worker.write(a_run_change(version=number, trials=number))
+    assert (await waiting).trials >= 3
+
+
+async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, worker: Worker) -> None:
+    with pytest.raises(NotReached, match=r"'r1' did not get there within 0\.2 s: there is no such run yet"):
+        await reader.wait_for("r1", timeout_seconds=0.2)
+    await worker.write(a_run_change(version=1, progress={"done": 1, "planned": 2_000}))
+    with pytest.raises(NotReached, match=r"1 of 2,000 slots filled, stalled") as caught:
+        await reader.wait_for("r1", timeout_seconds=1)
+    assert isinstance(caught.value, TimeoutError)
+    reading = {"done": 1, "planned": None, "plan_complete": False}
+    await worker.write(a_run_change(version=2, progress=reading))
+    with pytest.raises(NotReached, match=r"1 of \? slots filled, plan not complete yet, unfinished"):
+        await reader.wait_for("r1", timeout_seconds=1)
+    assert caught.value.last is not None
+
+
+async def test_plain_code_can_wait_too(settings: Settings, worker: Worker) -> None:
+    found: list[RunSummary] = []
+    with StateReader(settings) as plain:
+        thread = threading.Thread(
+            target=lambda: found.append(plain.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
+        )
+        thread.start()
+        await worker.write(a_run_change(version=2, status="done"))
+        await asyncio.to_thread(thread.join)
+        assert found[0].status == "done"
+        with pytest.raises(NotReached, match="no such run"):
+            plain.wait_for("r2", timeout_seconds=0.1)

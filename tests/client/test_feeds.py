@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from types import SimpleNamespace
 
+import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.client.feeds import Feed, Update, subscribe
+from streamer.client.feeds import Feed, NotInLog, ScoredTrialReader, Update, scored_trials, subscribe
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, TopicMissing
+from streamer.storage.kafka import Names, TopicMissing, partition_of
+from streamer.worker.process import ensure_topics
+from tests.client.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.client.writing import send
-from tests.support.builders import an_agent_model_change
+from tests.support.builders import a_run_change, an_agent_model_change
+from tests.support.events import a_trial, folded
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
+
+# -----------------------------------------------------------------------------
+# Following a topic: what comes, in the order of its versions, from where it was asked for.
+
 
 SECONDS = 20
 
@@ -110,3 +119,131 @@ async def test_what_is_no_json_object_and_what_has_no_key_is_handed_on_as_it_is(
 async def test_a_missing_topic_is_an_error(settings: Settings) -> None:
     with pytest.raises(TopicMissing):
         await take(settings.model_copy(update={"namespace": "nobody"}), "run", 1, from_beginning=True)
+
+
+# -----------------------------------------------------------------------------
+# What a record of the topic of scored trials changes in one run.
+
+
+def a_record_of_scored_trial_reader(
+    version: tuple[int, int] | None, key: str | None = "r|slot", offset: int = 0
+) -> SimpleNamespace:
+    """A scored trial of this version; None: a tombstone."""
+    value = version and orjson.dumps({"epoch": version[0], "state_version": version[1]})
+    return SimpleNamespace(key=key and key.encode(), offset=offset, value=value)
+
+
+def test_a_late_writers_trial_changes_nothing() -> None:
+    reader = ScoredTrialReader("r")
+    taken = [
+        reader.change(a_record_of_scored_trial_reader(version)) is not None
+        for version in ((1, 5), (1, 4), (1, 5), (2, 0), (1, 9))
+    ]
+    assert taken == [True, False, True, True, False]
+
+
+def test_a_deleted_slot_stays_empty_when_a_late_writer_fills_it() -> None:
+    reader = ScoredTrialReader("r")
+    assert reader.change(a_record_of_scored_trial_reader((1, 5)))
+    deletion = reader.change(a_record_of_scored_trial_reader(None))
+    assert deletion
+    assert (deletion.trial, deletion.version) == (None, None)
+    assert reader.change(a_record_of_scored_trial_reader((1, 4))) is None
+    assert reader.change(a_record_of_scored_trial_reader((1, 6)))
+
+
+def test_only_the_run_itself_is_read() -> None:
+    reader = ScoredTrialReader("r/1")
+    assert [
+        reader.change(a_record_of_scored_trial_reader((1, 1), key)) is not None
+        for key in ("r%2F1|slot", "r%2F1x|slot", "r|slot", None)
+    ] == [True, False, False, False]
+
+
+def test_slots_are_guarded_apart_and_a_change_says_where_it_stands() -> None:
+    reader = ScoredTrialReader("r")
+    assert reader.change(a_record_of_scored_trial_reader((1, 5), "r|one"))
+    change = reader.change(a_record_of_scored_trial_reader((1, 4), "r|other", offset=7))
+    assert change
+    assert (change.key, change.offset, change.version) == (b"r|other", 7, (1, 4))
+
+
+# -----------------------------------------------------------------------------
+# Following a topic from code: all runs, or one of them.
+
+
+@pytest.fixture
+async def log(embedded_broker: str, namespace: str) -> Settings:
+    settings = settings_of(embedded_broker, namespace)
+    await ensure_topics(settings)
+    changes = [a_run_change(run, version=version) for version in (1, 2) for run in ("one", "two")]
+    topic = Names(namespace).run_summaries
+    await send(settings, topic, [(change.key.encode(), change.value) for change in changes])
+    return settings
+
+
+async def told(settings: Settings, count: int, run_id: str | None = None) -> list[tuple[str | None, object]]:
+    found = []
+    async with (
+        asyncio.timeout(SECONDS),
+        aclosing(subscribe("run", settings, run_id=run_id, from_beginning=True)) as updates,  # type: ignore[type-var]
+    ):
+        async for update in updates:
+            found.append((update.run_id, update.version))
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_of_one_run_no_other_is_told(log: Settings) -> None:
+    assert [run for run, _ in await told(log, 2, "two")] == ["two", "two"]
+
+
+async def test_without_a_run_everything_is_told(log: Settings) -> None:
+    assert {run for run, _ in await told(log, 4)} == {"one", "two"}
+
+
+async def test_before_any_worker_the_topic_is_missing(embedded_broker: str, namespace: str) -> None:
+    with pytest.raises(TopicMissing):
+        await told(settings_of(embedded_broker, namespace), 1)
+
+
+# -----------------------------------------------------------------------------
+# Single trials come from the log: the latest of each slot, and none that was withdrawn.
+
+
+@pytest.fixture
+def log_of_trials(embedded_broker: str, namespace: str) -> Settings:
+    return make_topics(settings_of(embedded_broker, namespace))
+
+
+def publish(settings: Settings, *records: tuple[str, bytes | None]) -> None:
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap) as producer:
+            for key, value in records:
+                place = partition_of("run-1", PARTITIONS)
+                topic = Names(settings.namespace).scored_trials
+                await producer.send_and_wait(topic, value, key=key.encode(), partition=place)
+
+    asyncio.run(send())
+
+
+def scored(task: str, **fields: object) -> tuple[str, bytes | None]:
+    [change] = folded([a_trial(task_id=task, **fields)])[0].run("run-1").take_scored()
+    return change.key, change.value
+
+
+def test_the_latest_of_each_slot_counts_and_what_was_withdrawn_is_gone(log_of_trials: Settings) -> None:
+    first, second = scored("a", resolved=False), scored("a")
+    other, gone = scored("b"), scored("c")
+    publish(log_of_trials, first, gone, other, (gone[0], None))
+    assert scored_trials(log_of_trials, "run-1") == [first[1], other[1]]
+    publish(log_of_trials, second)
+    found = scored_trials(log_of_trials, "run-1")
+    assert len(found) == 2
+    assert other[1] in found
+
+
+def test_a_run_of_which_the_log_holds_nothing_is_said_with_what_to_do(log_of_trials: Settings) -> None:
+    with pytest.raises(NotInLog, match=r"holds nothing of run 'run-1'\. `streamer query runs`"):
+        scored_trials(log_of_trials, "run-1")

@@ -1,79 +1,296 @@
-"""The questions to Redis: boards, histories, and stale places."""
+"""Runs as leaderboards read them: agents of all, tasks of those that are over."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Any
 
+import pytest
 import redis
 
-from streamer.client.readers import StateReader
+from streamer.client import AsyncStateReader, StateReader
+from streamer.client.folded import PastRuns
+from streamer.client.queries import (
+    MOST_BOARD_RUNS,
+    LeaderboardRow,
+    RedisUnavailable,
+    UnknownBenchmark,
+    UnknownMetric,
+    UnknownRun,
+    UnreadableSummary,
+    board_run,
+    compared_run,
+    kinds_of,
+    ranked,
+    snapshot_of,
+)
+from streamer.client.readers import StateReader as StateReader_of_results
+from streamer.operate.local.processes import free_port
+from streamer.schemas.summaries import AgentModelSummary
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys
 from streamer.storage.redis import RedisSink
-from tests.client.writing import KEYS, a_benchmark_of_three_runs, write
-from tests.support.builders import a_run_change, a_tier_change
+from tests.client.writing import KEYS, write
+from tests.folding.compared import PLAN, trial
+from tests.support.board_runs import a_night, board_runs
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.events import a_start, folded
 from tests.support.servers import RedisServer
 
+# -----------------------------------------------------------------------------
+# Runs as leaderboards read them: agents of all, tasks of those that are over.
 
-async def test_a_board_is_best_first_in_the_direction_of_its_metric(
-    sink: RedisSink, plain: StateReader
+
+EVENTS = [
+    *a_night("n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}),
+    *a_night("n2", 2, {"a": "++"}, ended=False),
+    *a_night("n3", 3, {"a": "--"}, benchmark="other"),
+]
+
+
+async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
+    sink: RedisSink, plain: StateReader, reader: AsyncStateReader
 ) -> None:
-    await a_benchmark_of_three_runs(sink)
-    cheapest = plain.leaderboard("mean_cost")
-    assert [(row.rank, row.run, row.agent_model, row.value) for row in cheapest] == [
-        (1, "r3", "a:opus", 0.5),
-        (2, "r2", "a:opus", 1.0),
-        (3, "r2", "b:opus", 2.0),
-        (4, "r1", "a:opus", 3.0),
-        (5, "r1", "early:opus", 1.0),
-    ]
-    best = plain.leaderboard("accuracy", benchmark="tb")
-    assert [(row.rank, row.run, row.agent_model, row.grade) for row in best] == [
-        (1, "r2", "b:opus", None),
-        (2, "r1", "a:opus", "B"),
-        (2, "r2", "a:opus", None),
-        (4, "r2", "unpriced:opus", None),
-        (5, "r1", "early:opus", None),
-    ]
-    assert [row.provisional for row in best] == [False] * 4 + [True]
+    pipeline, _ = folded(EVENTS)
+    await sink.write([pipeline.run(run_id).take_changes() for run_id in pipeline.runs()])
+    found = plain.board_runs()
+    assert found == board_runs(EVENTS)
+    assert {one.run.run_id: bool(one.tasks) for one in found} == {"n1": True, "n2": False, "n3": True}
+    for narrowed, runs in (
+        ({"run": "n2"}, ["n2"]),
+        ({"benchmark": "tb"}, ["n2", "n1"]),
+        ({"labels": {"team": "x"}}, ["n1"]),
+        ({"benchmark": "other", "labels": {"team": "x"}}, []),
+    ):
+        some: list[Any] = plain.board_runs(**narrowed) if runs else []  # type: ignore[arg-type]
+        assert [one.run.run_id for one in some] == runs
+        if runs:
+            assert await reader.board_runs(**narrowed) == some  # type: ignore[arg-type]
+    with pytest.raises(UnknownBenchmark, match="other, tb"):
+        plain.board_runs(benchmark="t")
+    with pytest.raises(UnknownRun):
+        plain.board_runs(run="n")
 
 
-async def test_a_board_can_be_narrowed_to_a_run_a_benchmark_labels_and_a_length(
-    sink: RedisSink, plain: StateReader
+def test_a_run_that_is_gone_is_none_and_what_cannot_be_read_is_named() -> None:
+    assert board_run(Keys(), "r", {}) is None
+    [night, *_] = board_runs(EVENTS)
+    assert TASKS in kinds_of(night.run)
+    stored = {"run": night.run.model_dump_json().encode(), TASKS: [b"t", b"{"]}
+    with pytest.raises(UnreadableSummary, match=r"streamer:\{r\}:tasks"):
+        board_run(Keys(), "r", stored)
+
+
+# -----------------------------------------------------------------------------
+# Runs of an earlier time answer as a reader answers from Redis.
+
+
+NOW = datetime(2026, 1, 3, 3, 5, tzinfo=UTC)
+PLANNED = {"reward": {"direction": "higher"}}
+EVENTS_OF_PAST_RUNS = [
+    *a_night("n1", 1, {"a": "+-", "b": "--", "nop": "++"}, labels={"team": "x"}, metrics=PLANNED),
+    *a_night("n2", 2, {"a": "++"}, ended=False),
+    *a_night("n3", 3, {"a": "--"}, ended=False, benchmark="other", labels={"team": "x"}),
+]
+NARROWED: list[dict[str, Any]] = [
+    *({}, {"run": "n2"}, {"benchmark": "tb"}, {"labels": {"team": "x"}}),
+    *({"run": "n1", "benchmark": "tb"}, {"benchmark": "other", "labels": {"team": "y"}}),
+]
+
+
+async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateReader) -> None:
+    pipeline, _ = folded(EVENTS_OF_PAST_RUNS)
+    await sink.write([pipeline.run(run_id).take_changes() for run_id in pipeline.runs()])
+    past = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW)
+    assert past.runs() == plain.runs()
+    assert past.run("n1") == plain.run("n1")
+    for narrowed in NARROWED:
+        assert past.board_runs(**narrowed) == plain.board_runs(**narrowed), narrowed
+        for metric in ("pass_rate", "metrics/reward"):
+            rows = past.leaderboard(metric, **narrowed)
+            assert rows == plain.leaderboard(metric, now=NOW, **narrowed), narrowed
+    assert past.leaderboard("pass_rate", limit=1) == plain.leaderboard("pass_rate", limit=1, now=NOW)
+
+
+def test_the_states_are_those_of_the_moment() -> None:
+    for after, state in ((timedelta(), "running"), (timedelta(hours=1), "unfinished")):
+        [row] = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW + after).leaderboard("pass_rate", run="n3")
+        assert row.state == state
+
+
+def test_what_was_not_there_yet_is_an_error() -> None:
+    past = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW)
+    with pytest.raises(UnknownRun):
+        past.leaderboard("pass_rate", run="n4")
+    with pytest.raises(UnknownBenchmark, match="other, tb"):
+        past.board_runs(benchmark="swe")
+    with pytest.raises(UnknownMetric):
+        past.leaderboard("luck")
+
+
+def test_the_latest_runs_are_pooled() -> None:
+    [one, *_] = board_runs(EVENTS_OF_PAST_RUNS)
+    assert len(PastRuns([one] * (MOST_BOARD_RUNS + 1), NOW).board_runs()) == MOST_BOARD_RUNS
+
+
+# -----------------------------------------------------------------------------
+# The rows of a board: best first in the direction of the metric, provisional ones last.
+
+
+def rows(metric: str, **agents: dict[str, Any]) -> list[LeaderboardRow]:
+    changes = [an_agent_model_change("r1", agent, "m", **fields) for agent, fields in agents.items()]
+    summaries = [AgentModelSummary.model_validate(change.summary) for change in changes]
+    return ranked(metric, summaries, {"r1": "complete"})
+
+
+def told(found: list[LeaderboardRow]) -> list[tuple[int, str, float]]:
+    return [(row.rank, row.agent_model, row.value) for row in found]
+
+
+def test_equal_values_share_a_rank_and_the_next_one_counts_them_all() -> None:
+    found = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5}, c={"accuracy": 0.25})
+    assert told(found) == [(1, "a:m", 0.5), (1, "b:m", 0.5), (3, "c:m", 0.25)]
+
+
+def test_less_cost_is_better_and_infinity_is_the_worst() -> None:
+    found = rows("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
+    assert told(found) == [(1, "b:m", 2.0), (2, "a:m", inf)]
+
+
+def test_provisional_rows_come_last_and_share_no_rank_with_others() -> None:
+    found = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5, "provisional": True})
+    assert told(found) == [(1, "a:m", 0.5), (2, "b:m", 0.5)]
+
+
+def test_baselines_and_agents_without_the_number_are_left_out() -> None:
+    found = rows("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}, b={"accuracy": 0.0})
+    assert told(found) == [(1, "b:m", 0.0)]
+    assert rows("metrics/unheard-of", a={}) == []
+
+
+# -----------------------------------------------------------------------------
+# A reader's errors name what was asked for, and what there is.
+
+
+async def test_unknown_names_are_answered_with_the_known_ones(
+    sink: RedisSink, plain: StateReader_of_results
 ) -> None:
-    await a_benchmark_of_three_runs(sink)
+    with pytest.raises(UnknownRun, match="no runs yet"):
+        plain.run("r")
+    await write(
+        sink, *[a_run_change(run, benchmark="terminal") for run in ("nightly-1", "nightly-2", "zebra")]
+    )
+    for ask in (plain.run, plain.agents, plain.tiers, plain.history):
+        with pytest.raises(UnknownRun, match=r"'nightly_1'\. Did you mean nightly-1, nightly-2\?"):
+            ask("nightly_1")
+    with pytest.raises(UnknownRun, match="of 3 runs"):
+        plain.leaderboard("accuracy", run="Q")
+    with pytest.raises(UnknownMetric, match=r"'speed'.*accuracy, pass_rate"):
+        plain.leaderboard("speed")
+    with pytest.raises(UnknownBenchmark, match=r"'term'\. Benchmarks: terminal\."):
+        plain.leaderboard("accuracy", benchmark="term")
 
-    def runs(**narrowed: object) -> list[str]:
-        return [row.run for row in plain.leaderboard("accuracy", **narrowed)]  # type: ignore[arg-type]
 
-    assert runs(run="r1") == ["r1", "r1"]
-    assert runs(labels={"team": "x"}) == ["r3", "r1", "r1"]
-    assert runs(labels={"team": "x", "gpu": "no"}) == ["r1", "r1"]
-    assert runs(benchmark="tb", labels={"team": "x"}) == ["r1", "r1"]
-    assert runs(benchmark="tb", limit=2) == ["r2", "r1"]
-    assert runs(labels={"team": "z"}) == []
-    assert runs(run="r3", benchmark="tb") == []
-    [row] = plain.leaderboard("cost_of_pass")
-    assert row.value == float("inf")
+def test_a_redis_that_is_not_there_is_named_with_what_to_do_and_no_password() -> None:
+    url = f"redis://user:secret@127.0.0.1:{free_port()}/0"
+    for ending in ("", "?cluster=true"):
+        with (
+            pytest.raises(RedisUnavailable, match=r"127\.0\.0\.1:.*--redis or STREAMER_REDIS") as caught,
+            StateReader_of_results(Settings(redis=url + ending)) as plain,
+        ):
+            plain.runs()
+        assert "secret" not in str(caught.value)
 
 
-async def test_a_stale_place_on_a_board_shows_the_summary_it_stands_for_or_nothing(
-    sink: RedisSink, plain: StateReader, redis_server: RedisServer
+async def test_what_is_no_summary_is_named_by_its_key(
+    sink: RedisSink, plain: StateReader_of_results, redis_server: RedisServer
 ) -> None:
-    await a_benchmark_of_three_runs(sink)
+    await write(sink, a_run_change())
     with redis.Redis.from_url(redis_server.url) as client:
-        client.zadd(KEYS.benchmark_board("tb", "accuracy"), {"r2|b:opus": 0.0, "gone|a:b": 1.0})
-    assert [(row.run, row.value) for row in plain.leaderboard("accuracy", benchmark="tb", limit=1)] == [
-        ("r2", 0.75)
+        client.set(KEYS.run("r1"), b'{"type": "run_summary"}')
+    with pytest.raises(UnreadableSummary, match=r"team:streamer:\{r1\}:run"):
+        plain.run("r1")
+
+
+# -----------------------------------------------------------------------------
+# Snapshots and compared runs from values by key suffix, without a server.
+
+
+CHANGES = [
+    a_run_change(),
+    an_agent_model_change(agent="z"),
+    an_agent_model_change(agent="a"),
+    a_tier_change(tier="T1"),
+    a_tier_change(tier="T0", agent="a", model="m"),
+    a_tier_change(tier="T0"),
+]
+VALUES = {change.group.redis_suffix: change.value for change in CHANGES}
+
+
+def test_agents_come_by_label_and_tiers_before_the_agents_within_them() -> None:
+    found = snapshot_of(Keys(), "r1", VALUES | {"comparisons": b"{}", "agent_model:gone:m": None})
+    assert found is not None
+    assert [agent.agent for agent in found.agents] == ["a", "z"]
+    assert [(tier.tier, tier.agent_model) for tier in found.tiers] == [
+        ("T0", None),
+        ("T0", "a:m"),
+        ("T1", None),
     ]
 
 
-async def test_history_tells_each_emission_oldest_first(sink: RedisSink, plain: StateReader) -> None:
-    await write(sink, a_run_change(version=1, progress={"done": 3, "planned": 5}))
-    await write(sink, a_tier_change(tier="T 1", version=2, means={"pass_rate": 0.5}))
-    await write(sink, a_tier_change(tier="T 1", version=3, deleted=True))
-    first, second, third = plain.history("r1")
-    assert (first.kind, first.group, first.state_version) == ("run", "", 1)
-    assert (first.headline["done"], first.headline["planned"]) == ("3", "5")
-    assert (second.group, second.headline["pass_rate"], second.deleted) == ("T 1", "0.5", False)
-    assert second.last_event_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert (third.deleted, third.last_event_at, third.headline) == (True, None, {})
-    assert plain.history("r1", limit=1) == [third]
+def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> None:
+    starts = [
+        a_start(task_id="unknown"),
+        a_start(task_id="late", started_at="2026-01-02T00:00:00Z"),
+        a_start(task_id="early", started_at="2026-01-01T00:00:00Z"),
+    ]
+    trials = folded(starts)[0].run("run-1").in_flight(10)
+    fields = [part for trial in reversed(trials) for part in (b"slot", canonical_json(trial))]
+    found = snapshot_of(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
+    assert found is not None
+    assert [trial.task_id for trial in found.in_flight] == ["early", "late", "unknown"]
+
+
+def test_without_its_own_summary_there_is_no_run() -> None:
+    assert snapshot_of(Keys(), "r1", {**VALUES, "run": None}) is None
+
+
+def test_a_value_that_is_no_summary_names_its_key() -> None:
+    with pytest.raises(UnreadableSummary, match="r1"):
+        snapshot_of(Keys(), "r1", VALUES | {"tier:T0": b"{}"})
+
+
+def of_agents(*agents: str) -> dict[str, Any]:
+    """What Redis holds of a run in which these agents passed one task."""
+    run = folded([PLAN, *(trial(agent, "t1", passed=True) for agent in agents)])[0].run("run-1")
+    found: dict[str, Any] = {change.group.redis_suffix: change.value for change in run.summaries()}
+    parts = [part.encode() for field in run.comparisons.tasks().items() for part in field]
+    return found | {TASKS: parts}
+
+
+def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
+    found = compared_run(Keys(), "run-1", of_agents("a", "b"))
+    assert found is not None
+    assert found.comparison is not None
+    assert [agent.agent for agent in found.comparison.agents] == ["a", "b"]
+    assert found.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+
+
+def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
+    alone = compared_run(Keys(), "run-1", of_agents("a"))
+    assert alone is not None
+    assert (alone.comparison, alone.tasks) == (None, {"t1": {"a:m": (1, 1, 0)}})
+    earlier = compared_run(Keys(), "run-1", {"run": of_agents("a")["run"]})
+    assert earlier is not None
+    assert (earlier.comparison, earlier.tasks) == (None, {})
+    assert compared_run(Keys(), "run-1", {}) is None
+
+
+@pytest.mark.parametrize(
+    "broken", [{TASKS: [b"t", b"{"]}, {TASKS: [b"t", b'{"a:m":[1,-1,0]}']}, {COMPARISONS: b"{}"}]
+)
+def test_a_comparison_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
+    with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
+        compared_run(Keys(), "run-1", of_agents("a", "b") | broken)

@@ -73,7 +73,7 @@ def travelling(value: Any) -> Any:
 
 
 ERRORS = ("standard_error", "low", "high")
-"""Of a mean, beside the specification's statistics; tests/aggregate/test_uncertainty.py has their rules."""
+"""Of a mean, beside the specification's statistics; tests/folding/test_scores.py has their rules."""
 
 
 def statistics_of(summary: Summary, metric: str) -> dict[str, Any]:

@@ -8,10 +8,7 @@ from typing import NamedTuple
 
 from tests.conformance.fc_runs import Trial
 from tests.conformance.folds import Summary
-from tests.conformance.formulacode_rules import (
-    Json,
-    SubTrial,
-)
+from tests.conformance.formulacode_rules import Json, SubTrial
 from tests.support.data import shared_data
 from tests.support.formulacode_cases import decoded
 

@@ -21,8 +21,8 @@ from streamer.sources.fc_eval_payload import parse_log
 from tests.conformance import compatibility as prose
 from tests.conformance import compatibility_scylla as scylla
 from tests.conformance import formulacode_run_directories as runs
-from tests.conformance import test_formulacode_merge as merge
-from tests.conformance import test_formulacode_run as run
+from tests.conformance import test_compatibility as merge
+from tests.conformance import test_formulacode_parse as run
 from tests.conformance.compatibility import Difference
 from tests.conformance.compatibility_shares import in_order, opening
 from tests.conformance.fc_run_differences import SUB_TRIALS

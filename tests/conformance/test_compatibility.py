@@ -2,11 +2,265 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.folding.fold import Folding
+from streamer.folding.score.prices import PriceTable
+from streamer.sources.base import fit_event
+from streamer.sources.files import AgentLogs, enriched, read_agent_logs
 from tests.conformance import make_compatibility
-from tests.conformance import test_formulacode_merge as merge
-from tests.conformance import test_formulacode_run as run
+from tests.conformance import test_formulacode_parse as run
 from tests.conformance.compatibility import DIFFERENCES
 from tests.conformance.fc_run_differences import SUB_TRIALS
+from tests.conformance.folds import close, summaries
+from tests.conformance.formulacode_compare import differing_fields, finite, rulings
+from tests.conformance.formulacode_rules import (
+    Json,
+    SubTrial,
+    cost_weighted,
+    exact_mean,
+    fallen_back,
+    known_oracles,
+    ruled,
+    split,
+    sub_trials,
+)
+from tests.support.data import shared_data
+from tests.support.events import Event, a_plan, a_trial, folded
+from tests.support.events import folded as piped
+from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close_difference, the_case
+from tests.support.formulacode_cases import close as close_of_formulacode_merge
+from tests.support.formulacode_trials import Published
+
+# -----------------------------------------------------------------------------
+# Multi-agent trials: each agent's payload as fc-eval 0.1.0 merges it, or as the rulings say.
+#
+# Every sub-trial goes through the whole pipeline as an event. Three answers are compared: ours, fc-eval's,
+# and the ruled one of `formulacode_rules`. Ours is always the ruled one; where fc-eval's is not, the
+# sub-trial stands in `DIFFERS` under the ruling that makes it differ.
+
+
+JsonOfFormulacodeMerge = dict[str, Any]
+COUNTS = ("passed", "failed", "error", "skipped", "total")
+COMPARED, EQUAL = 395, 299
+"""Sub-trials that stand in their slot; those of them that are fc-eval's in every field."""
+
+DIFFERS = {
+    "R1": "230.1 230.2 230.3",
+    "R5": "7.3 22.3 26.3 41.3 67.3 75.2 77.2 82.2 82.3 84.2 85.2 86.2 86.3 132.3 136.2 139.4 147.1 148.1 "
+    "167.2 169.1",
+    "R5 R21": "129.5 133.3 136.4 136.5 158.3 176.6",
+    "R7": "43.1 43.2 113.1 113.2 113.3 115.1 115.2 115.3 123.1 160.1 160.2 160.3 188.3 190.3 198.3 199.3 "
+    "200.1 200.2 204.3 204.4 205.4 246.1 246.2 247.1 247.2",
+    "R7 R21": "196.3 202.3 205.3 206.3 214.1 214.2 214.3 244.3 245.3",
+    "R7 R20 R21": "14.3 59.3 74.3 127.2 154.1 154.3 160.4",
+    "R7 R20 R21 R1": "113.5 123.2 134.1 152.2 160.5 174.4",
+    "R20 R21": "121.1 121.2 121.3",
+    "R20 R21 R1": "43.3 115.4",
+    "R21": "128.3 135.3 158.5 162.5 171.1 171.2 182.3 187.4 210.1 210.2 210.3 213.1 213.2 213.3",
+    "R22": "179.2",
+}
+"""Rulings -> the sub-trials (case.index) that they make differ from fc-eval's merge, 96 of 395.
+
+R1: a trajectory length that is no number is unknown, not 0. R5: a TESTS block that is missing fails.
+R7: numbers that are not the agent's own, or an entry under another key. R20: no section, so only the
+verdict counts. R21: not measured, so null and not 1.0 or 0.0; or a failed agent, whose benchmarks and
+oracle values are those that its trial knows. R22: no oracle value, no advantage.
+"""
+
+
+@cache
+def written_cases() -> list[Case]:
+    """Cases whose merge wrote a trial."""
+    return [case for case in cases("merge") if case.expected["written"]]
+
+
+def an_event_of_formulacode_merge(case: Case, sub: SubTrial) -> Event:
+    """What a connector makes of a sub-trial; later sub-trials of one agent correct earlier ones (R17)."""
+    metrics = sub.metrics
+    sections: JsonOfFormulacodeMerge = {}
+    if sub.has_tests:
+        status = "missing" if not sub.has_counts else "ok" if metrics["tests"] == "passed" else "failed"
+        held = {name: int(metrics[f"test_{name}"]) for name in COUNTS if f"test_{name}" in metrics}
+        sections["tests"] = {"status": status} | held
+    if sub.has_snapshot:
+        status = str(metrics.get("snapshot_status")).lower()
+        sections["snapshot"] = {
+            "status": {"passed": "passed", "none": "missing"}.get(status, "failed"),
+            "pass_to_fail": float(metrics.get("snapshot_pass_to_fail") or 0),
+        } | {name: metrics[f"snapshot_{name}"] for name in ("passed", "skipped", "total")}
+    return a_trial(
+        run_id=case.id,
+        agent=sub.agent,
+        model=sub.model,
+        agent_index=sub.index,
+        revision=sub.index,
+        resolved=sub.written["is_resolved"],
+        failure_mode=sub.written["failure_mode"],
+        cost_usd=sub.written["total_cost"],
+        trajectory_length=sub.trajectory_length,
+        benchmarks=finite(sub.benchmarks),
+        **sections,
+    )
+
+
+@cache
+def folded_case(case_id: str) -> tuple[dict[str, JsonOfFormulacodeMerge], JsonOfFormulacodeMerge]:
+    """Scored trials by agent:model, and the run summary."""
+    (case,) = (case for case in written_cases() if case.id == case_id)
+    pipeline, result = folded([an_event_of_formulacode_merge(case, sub) for sub in sub_trials(case)])
+    assert not result.rejections
+    scored = [json.loads(trial.value) for trial in pipeline.run(case_id).take_changes().scored if trial.value]
+    (run,) = (c.summary for c in pipeline.run(case_id).summaries() if c.kind == "run")
+    assert run is not None
+    return {trial["agent_model"]: trial for trial in scored}, run
+
+
+def standing(case: Case) -> list[SubTrial]:
+    """Sub-trials that stand in their slot: of two of one agent:model the later does (R17, as D5 a)."""
+    return list({sub.key: sub for sub in sub_trials(case)}.values())
+
+
+def payload_of(case: Case, sub: SubTrial) -> JsonOfFormulacodeMerge | None:
+    """fc-eval's payload under the sub-trial's own key."""
+    metrics = case.expected["merged"]["parser_extra_metrics"]
+    held: JsonOfFormulacodeMerge | None = metrics["agent_metrics_by_agent"].get(sub.key)
+    return held
+
+
+def number(case: Case) -> int:
+    return int(case.id.removeprefix("merge-"))
+
+
+def test_every_sub_trial_has_the_ruled_payload() -> None:
+    compared = bare = 0
+    for case in written_cases():
+        scored, _ = folded_case(case.id)
+        assert set(scored) == {sub.key for sub in sub_trials(case)}
+        for sub in standing(case):
+            want, ours = ruled(sub, sub_trials(case)), scored[sub.key]
+            assert ours["success"] is want["success"], (case.id, sub.key)
+            payload = ours["formulacode"]
+            compared += 1
+            if payload is None:
+                bare += 1
+                assert nothing_is_known(sub, sub_trials(case))
+                continue
+            assert not differing_fields(payload, want), (case.id, sub.key)
+    assert compared == COMPARED
+    assert bare <= 18
+
+
+def nothing_is_known(sub: SubTrial, trial: list[SubTrial]) -> bool:
+    """True if a sub-trial has no FormulaCode section, and its trial no benchmark to fall back on (R21)."""
+    return not sub.is_formulacode and not known_oracles(sub, trial)
+
+
+def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
+    found: dict[str, list[str]] = {}
+    equal = 0
+    for case in written_cases():
+        for sub in standing(case):
+            want, theirs = ruled(sub, sub_trials(case)), payload_of(case, sub)
+            if theirs is not None and not differing_fields(want, theirs):
+                equal += 1
+                continue
+            why = rulings(sub, sub_trials(case), want, theirs)
+            assert why, (case.id, sub.key)
+            found.setdefault(why, []).append(f"{number(case)}.{sub.index}")
+    assert {why: " ".join(held) for why, held in found.items()} == DIFFERS
+    assert equal == EQUAL
+
+
+def test_summaries_of_tests_and_snapshots_are_fc_evals_but_r6_the_snapshots_own_failures() -> None:
+    """fc-eval's `snapshot_summary.failed` is its own flag as 0 or 1 (B7); these logs hold no other count."""
+    compared: Counter[str] = Counter()
+    for case in written_cases():
+        scored, _ = folded_case(case.id)
+        for sub in standing(case):
+            payload, theirs = scored[sub.key]["formulacode"], payload_of(case, sub)
+            if payload is None or theirs is None or not sub.has_snapshot:
+                continue
+            snapshot, counted = payload["snapshot_summary"], theirs["snapshot_summary"]
+            compared["snapshots"] += 1
+            assert {n: snapshot[n] for n in ("passed", "skipped", "total", "pass_to_fail")} == {
+                n: counted[n] for n in ("passed", "skipped", "total", "pass_to_fail")
+            }
+            assert (snapshot["failed"], counted["failed"]) == (None, int(sub.metrics["snapshot_failed"]))
+            assert snapshot["status"] in (counted["status"].lower(), "missing", "failed")
+            if sub.has_counts:
+                compared["tests"] += 1
+                tests = payload["pytest_summary"]
+                assert {n: tests[n] for n in (*COUNTS, "failed_total")} == {
+                    n: theirs["pytest_summary"][n] for n in (*COUNTS, "failed_total")
+                }
+                assert (tests["status"] == "ok") is (theirs["pytest_summary"]["status"] == "passed")
+    assert compared == {"snapshots": 363, "tests": 339}
+
+
+def test_the_trials_verdict_and_failure_mode_are_fc_evals() -> None:
+    """R10 too: where the last of a trial is a baseline, the agent before it has the same verdict here."""
+    for case in written_cases():
+        _, run = folded_case(case.id)
+        merged = case.expected["merged"]
+        verdict = None if run["no_verdict"] else bool(run["resolved"])
+        assert (run["trials"], verdict) == (1, merged["is_resolved"]), case.id
+        assert run["failure_modes"] == {merged["failure_mode"]: 1}
+
+
+def test_r10_the_trials_speedup_is_the_deciding_sub_trials() -> None:
+    """fc-eval's is that of whichever agent the last log names (D14)."""
+    same = 0
+    for case in written_cases():
+        _, run = folded_case(case.id)
+        decides = [s for s in standing(case) if s.agent not in ("nop", "oracle")] or standing(case)
+        measured = any(sub.is_formulacode for sub in standing(case))  # (R21) else no run of FormulaCode
+        speedup = ruled(decides[-1], sub_trials(case))["task_speedup"] if measured else None
+        ours = run["mean_speedup_percentage"]
+        assert ours == close_difference(None if speedup is None else (speedup - 1.0) * 100.0, 100.0)
+        theirs = case.expected["merged"]["parser_extra_metrics"].get("speedup_percentage")
+        same += theirs is not None and ours == close_difference(theirs, 100.0)
+    assert same == 98
+
+
+def test_a_trials_cost_is_the_sum_of_its_agents_costs() -> None:
+    """merge-0242: fc-eval sums the map `costs_by_agent_model`, which may not agree with them (D3)."""
+    other = {}
+    for case in written_cases():
+        _, run = folded_case(case.id)
+        assert run["total_cost"] == close_of_formulacode_merge(
+            sum(sub.written["total_cost"] for sub in standing(case))
+        )
+        if run["total_cost"] != close_of_formulacode_merge(case.expected["merged"]["total_cost"]):
+            other[case.id] = case.expected["merged"]["total_cost"]
+    assert other == {"merge-0242": 0.75, "merge-0243": pytest.approx(3.090218)}
+
+
+def test_a_merge_that_throws_loses_no_sub_trial_here() -> None:
+    """merge-0237: fc-eval raises on a null advantage and writes no trial (D16)."""
+    (case,) = (case for case in cases("merge") if case.expected["raised"])
+    assert case.expected["raised"] == "TypeError"
+    pipeline, result = folded([an_event_of_formulacode_merge(case, sub) for sub in sub_trials(case)])
+    assert not result.rejections
+    assert len([trial for trial in pipeline.run(case.id).take_changes().scored if trial.value]) == 3
+
+
+def test_the_reference_splits_names_as_fc_eval() -> None:
+    for name, parts in the_case("benchmark_names").expected:
+        assert list(split(name)) == parts
+
+
+# -----------------------------------------------------------------------------
+# docs/compatibility.md says what the cases say, and leaves no ruling out.
 
 
 def test_the_document_is_what_the_cases_say() -> None:
@@ -17,5 +271,332 @@ def test_the_document_is_what_the_cases_say() -> None:
 
 
 def test_every_ruling_that_moves_a_number_is_explained() -> None:
-    counted = [*merge.DIFFERS, *run.DIFFERS, *(held for found in SUB_TRIALS.values() for held in found)]
+    counted = [*DIFFERS, *run.DIFFERS, *(held for found in SUB_TRIALS.values() for held in found)]
     assert {name for held in counted for name in held.split()} <= {held.ruling for held in DIFFERENCES}
+
+
+# -----------------------------------------------------------------------------
+# Random multi-agent runs of FormulaCode against the plain reimplementation: R7 to R10, R20 to R22, R25.
+
+
+SEEDS = range(60)
+KEYS = ["nop:nop", "oracle:oracle", "alpha:m", "beta:m"]
+VALUES = (None, None, 0.0, 0.5, 1.0, 1.2, 1.5, 3.0)
+NAMES = ("m.f", "m.C.g(1)", "m.C.g(2)", "n.f")
+MEANS = {
+    "mean_speedup": "task_speedup",
+    **{name: name for name in ADVANTAGES},
+    "mean_success_rate": "success",
+    "mean_cost_per_task": "task_cost_usd",
+    "mean_trajectory_length": "trajectory_length",
+}
+
+
+class Run:
+    """A random run: trials of up to four agents, with an end or without."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.finished = self.rng.random() < 0.5
+        self.trials = {f"t{n}": self._trial() for n in range(self.rng.choice([1, 3, 6]))}
+
+    def _trial(self) -> list[SubTrial]:
+        taking_part = [index for index in range(1, 5) if self.rng.random() < 0.8] or [3]
+        return [self._sub_trial(index) for index in taking_part]
+
+    def _sub_trial(self, index: int) -> SubTrial:
+        rng, metrics = self.rng, dict[str, Any]()
+        crashed = rng.random() < 0.25
+        if not crashed and rng.random() < 0.9:
+            failed = rng.choice([0, 0, 0, 1, 2])
+            metrics |= {"tests": "failed" if failed else "passed", "test_failed": failed, "test_error": 0}
+        if not crashed and rng.random() < 0.7:
+            metrics |= {"snapshot_failed": False, "snapshot_status": rng.choice(["passed"] * 4 + ["failed"])}
+        if not crashed and rng.random() < 0.8:
+            entries = {name: self._entry() for name in NAMES if rng.random() < 0.6}
+            metrics["per_benchmark_speedups_by_agent"] = {KEYS[index - 1]: entries}
+        if rng.random() < 0.7:
+            metrics["trajectory_length"] = rng.choice([1, 5, 40])
+        verdict = None if crashed else rng.choice([True, True, False])
+        written = {"is_resolved": verdict, "total_cost": rng.choice([None, 0.0, 0.1, 2.5])}
+        return SubTrial(index, KEYS[index - 1], KEYS, written, metrics)
+
+    def _entry(self) -> Any:
+        if self.rng.random() < 0.05:
+            return 7
+        return {side: self.rng.choice(VALUES) for side in ("agent/nop", "oracle/nop")}
+
+    @property
+    def events(self) -> list[Event]:
+        plan = a_plan(agent_models=KEYS)
+        subs = [an_event(task, sub) for task, trial in self.trials.items() for sub in trial]
+        ends = [{"type": "run_finished", "run_id": "run-1"}] if self.finished else []
+        events = [plan, *subs, *ends]
+        self.rng.shuffle(events)
+        return events
+
+    @property
+    def is_formulacode(self) -> bool:
+        return any(sub.is_formulacode for trial in self.trials.values() for sub in trial)
+
+    def missing(self, key: str) -> list[Json]:
+        """What the rulings say of a planned agent in the trials that lack it; nop never fails (R21)."""
+        if key == "nop:nop":
+            return []
+        lacking = [t for t in self.trials.values() if all(sub.key != key for sub in t)]
+        return [absent(key, trial) for trial in lacking] if self.finished else []
+
+
+def an_event(task: str, sub: SubTrial) -> Event:
+    """The event that says the same as a sub-trial's metrics."""
+    metrics, sections = sub.metrics, dict[str, Any]()
+    if sub.has_tests:
+        status = "failed" if sub.failures else "ok"
+        sections["tests"] = {"status": status, "failed": sub.failures, "error": 0}
+    if sub.has_snapshot:
+        sections["snapshot"] = {"status": metrics["snapshot_status"]}
+    crashed = sub.written["is_resolved"] is None
+    return a_trial(
+        task_id=task,
+        agent=sub.agent,
+        model=sub.model,
+        agent_index=sub.index,
+        resolved=sub.written["is_resolved"],
+        failure_mode="agent_timeout" if crashed else "unset",
+        cost_usd=sub.written["total_cost"],
+        trajectory_length=sub.trajectory_length,
+        benchmarks=sub.benchmarks,
+        **sections,
+    )
+
+
+def absent(key: str, trial: list[SubTrial]) -> Json:
+    """An agent that a trial lacks: it failed, at no cost that is known."""
+    nobody = SubTrial(0, key, KEYS, {"is_resolved": None, "total_cost": None}, {})
+    return ruled(nobody, trial)
+
+
+@pytest.fixture(params=SEEDS, scope="module")
+def run_of_formulacode_groups(request: pytest.FixtureRequest) -> Run:
+    return Run(request.param)
+
+
+def test_every_sub_trial_is_scored_as_ruled(run_of_formulacode_groups: Run) -> None:
+    stream = Published()
+    for event in run_of_formulacode_groups.events:
+        stream.fold(event)
+    scored = {(s["task_id"], s["agent_model"]): s for s in stream.scored.values()}
+    assert set(scored) == {
+        (task, sub.key) for task, trial in run_of_formulacode_groups.trials.items() for sub in trial
+    }
+    for task, trial in run_of_formulacode_groups.trials.items():
+        for sub in trial:
+            ours, want = scored[task, sub.key], ruled(sub, trial)
+            assert ours["success"] is want["success"]
+            if ours["formulacode"] is None:
+                assert not sub.is_formulacode
+                assert sub.agent == "nop" or ours["success"] or not known_oracles(sub, trial)
+            else:
+                assert not differing_fields(ours["formulacode"], want), (task, sub.key)
+
+
+def test_every_agents_summary_is_the_ruled_one(run_of_formulacode_groups: Run) -> None:
+    found = {
+        s["agent_model"]: s
+        for s in summaries(Folding(piped(run_of_formulacode_groups.events)[0]), "agent_model")
+    }
+    for key in {sub.key for trial in run_of_formulacode_groups.trials.values() for sub in trial}:
+        ours = found[key]["formulacode"]
+        if not run_of_formulacode_groups.is_formulacode:
+            assert ours is None
+            continue
+        rows = [
+            ruled(sub, trial)
+            for trial in run_of_formulacode_groups.trials.values()
+            for sub in trial
+            if sub.key == key
+        ]
+        want = ruled_summary(rows, run_of_formulacode_groups.missing(key))
+        assert {name: ours[name] for name in want} == {
+            name: close_difference(value) if name in ADVANTAGES else close(value)
+            for name, value in want.items()
+        }, key
+
+
+def ruled_summary(rows: list[Json], missing: list[Json]) -> Json:
+    """An agent:model's numbers, with its missing sub-trials counted like failed ones (R21)."""
+    every = [*rows, *missing]
+    known = {n: [row[field] for row in every if row[field] is not None] for n, field in MEANS.items()}
+    return {
+        **{name: exact_mean(values) for name, values in known.items()},
+        **{name: sum(row[name] for row in every) for name in ("num_benchmarks", "num_valid_benchmarks")},
+        "cost_weighted_advantage": cost_weighted(
+            [row["agent_advantage"] for row in every], [row["task_cost_usd"] for row in every]
+        ),
+        "fallbacks": sum(row["fallback_to_baseline"] for row in every),
+        "missing": len(missing),
+    }
+
+
+def test_a_fallback_on_nothing_is_a_speedup_of_one_without_advantages() -> None:
+    """The reimplementation's own corner: R21 beside R22."""
+    held = fallen_back({})
+    assert (held["task_speedup"], held["agent_advantage"], held["num_benchmarks"]) == (1.0, None, 0)
+
+
+# -----------------------------------------------------------------------------
+# Every case of formulacode/logs gives fc-eval's tokens, cost and trajectory length, or names the ruling.
+
+
+CASES = (
+    *("bom", "cast_all_kinds", "cast_crlf", "cast_header_only", "cast_junk", "cast_named_after_agent"),
+    *("cast_no_header_first_event_lost", "cast_no_trailing_newline", "cast_two_newest_wins"),
+    *("cast_u2028_in_event", "completion_only", "directory_named_json", "empty_file", "entry_not_dict"),
+    *("llm_metrics_null_last", "nan_token", "never_any_tokens", "no_agent_logs_dir"),
+    *("not_accumulated_per_call_only", "odd_length_last_entry_without_metrics", "price_00", "price_01"),
+    *("price_02", "price_03", "price_04", "price_05", "price_12", "price_16", "prompt_only", "real_cast_0"),
+    *("real_cast_1", "real_cast_4", "real_cast_6", "real_cast_7", "real_cast_9", "token_all_negative"),
+    *("token_floats", "token_strings", "two_files_newest_is_dict", "two_files_newest_malformed_no_cast"),
+    "usage_null",
+)
+
+NO_LOG = "there is no agent log"
+TOKENS_UNKNOWN_R1 = {
+    "bom": "the newest log starts with a byte order mark, which fc-eval cannot read",
+    "cast_all_kinds": NO_LOG,
+    "cast_crlf": NO_LOG,
+    "cast_header_only": NO_LOG,
+    "cast_junk": NO_LOG,
+    "cast_named_after_agent": NO_LOG,
+    "cast_no_header_first_event_lost": NO_LOG,
+    "cast_no_trailing_newline": NO_LOG,
+    "cast_two_newest_wins": NO_LOG,
+    "cast_u2028_in_event": NO_LOG,
+    "directory_named_json": "the newest log is a directory",
+    "empty_file": "the newest log is empty",
+    "entry_not_dict": "the last entry is a text, which stops the scan",
+    "llm_metrics_null_last": "the last entry's llm_metrics is null, which stops the scan",
+    "nan_token": "prompt_tokens is NaN, which stops the scan",
+    "no_agent_logs_dir": NO_LOG,
+    "not_accumulated_per_call_only": "only usage per call is stated, none accumulated",
+    "real_cast_0": NO_LOG,
+    "real_cast_1": NO_LOG,
+    "real_cast_4": NO_LOG,
+    "real_cast_6": NO_LOG,
+    "real_cast_7": NO_LOG,
+    "real_cast_9": NO_LOG,
+    "two_files_newest_is_dict": "the newest log is an object",
+    "two_files_newest_malformed_no_cast": "the newest log is cut off",
+    "usage_null": "the last entry's usage is null, which stops the scan",
+}
+"""R1: nothing states tokens, so they are unknown where fc-eval says 0; and the cost with them (R2)."""
+
+LENGTH_UNKNOWN_R1 = {"two_files_newest_malformed_no_cast": "neither a log nor a recording can be read"}
+"""R1: nothing states a length, so it is unknown where fc-eval says 0."""
+
+COST_R2 = {
+    "price_03": (29071 * 1.25 + 3951 * 10) / 1e6,  # gpt-5-2025-08-07 is an alias of gpt-5
+    "price_04": (16507 * 1.25 + 1814 * 10) / 1e6,  # openai/gpt-5-2025-08-07 likewise
+    "price_12": None,  # no table knows fireworks_ai/...
+    "price_16": None,  # no model, no price
+}
+"""R2: dated names have their model's price, and a model without a price has no cost, where fc-eval says 0."""
+
+NOT_TAKEN_E6 = {"never_any_tokens", "token_all_negative"}
+"""E6: the log states tokens, none above 0; the trial's result keeps its own, and has none here."""
+
+
+def restored(case_id: str, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A case as it was on disk: with its times and its empty directories."""
+    original = shared_data() / "formulacode" / "logs" / case_id
+    case: dict[str, Any] = json.loads((original / "case.json").read_text())
+    trial = tmp_path / case_id
+    shutil.copytree(original, trial)
+    for name in case["empty_dirs"]:
+        (trial / name).mkdir(parents=True)
+    for name, mtime in case["mtimes"].items():
+        os.utime(trial / name, (mtime, mtime))
+    return trial, case
+
+
+def values(logs: AgentLogs, model: str) -> dict[str, Any]:
+    return {
+        "input_tokens": logs.input_tokens,
+        "output_tokens": logs.output_tokens,
+        "cost_usd": PriceTable.default().cost(model, logs.input_tokens, logs.output_tokens),
+        "trajectory_length": logs.trajectory_length,
+    }
+
+
+def ruled_of_formulacode_logs(case_id: str, expected: dict[str, Any]) -> dict[str, Any]:
+    """What fc-eval says, changed by the rulings."""
+    by_rulings = dict(expected)
+    if case_id in TOKENS_UNKNOWN_R1:
+        by_rulings |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+    if case_id in LENGTH_UNKNOWN_R1:
+        by_rulings["trajectory_length"] = None
+    if case_id in COST_R2:
+        by_rulings["cost_usd"] = COST_R2[case_id]
+    return by_rulings
+
+
+def approximately(expected: dict[str, Any]) -> dict[str, Any]:
+    cost = expected["cost_usd"]
+    return expected | {"cost_usd": cost if cost is None else pytest.approx(cost, rel=1e-9)}
+
+
+def test_the_cases_are_those_that_there_are() -> None:
+    there = {case.parent.name for case in (shared_data() / "formulacode" / "logs").glob("*/case.json")}
+    assert there == set(CASES)
+
+
+@pytest.mark.parametrize("case_id", CASES)
+def test_a_log_gives_what_fc_eval_reads_from_it_but_for_the_rulings(case_id: str, tmp_path: Path) -> None:
+    trial, case = restored(case_id, tmp_path)
+    got = values(read_agent_logs(trial), case["model_name"])
+    assert got == approximately(ruled_of_formulacode_logs(case_id, case["expected"]))
+
+
+@pytest.mark.parametrize(
+    ("rulings", "fields"),
+    [
+        (TOKENS_UNKNOWN_R1, {"input_tokens", "output_tokens", "cost_usd"}),
+        (LENGTH_UNKNOWN_R1, {"trajectory_length"}),
+        (COST_R2, {"cost_usd"}),
+    ],
+    ids=["R1 tokens", "R1 length", "R2"],
+)
+def test_a_ruling_speaks_only_where_fc_eval_says_0(rulings: dict[str, Any], fields: set[str]) -> None:
+    for case_id in rulings:
+        case = json.loads((shared_data() / "formulacode" / "logs" / case_id / "case.json").read_text())
+        assert {case["expected"][field] for field in fields} == {0}
+
+
+@pytest.mark.parametrize("case_id", CASES)
+def test_every_value_names_the_file_it_comes_from_and_every_missing_one_the_reason(
+    case_id: str, tmp_path: Path
+) -> None:
+    trial, _ = restored(case_id, tmp_path)
+    logs = read_agent_logs(trial)
+    known = {name for name, value in values(logs, "").items() if value is not None}
+    assert set(logs.sources) == known
+    assert all((trial / file).is_file() for file in logs.sources.values())
+    stopped = case_id in TOKENS_UNKNOWN_R1 and TOKENS_UNKNOWN_R1[case_id] != NO_LOG
+    assert bool(logs.problems) == (stopped and case_id != "not_accumulated_per_call_only")
+
+
+@pytest.mark.parametrize("case_id", CASES)
+def test_a_trial_is_scored_with_what_its_logs_say(case_id: str, tmp_path: Path) -> None:
+    trial, case = restored(case_id, tmp_path)
+    bare = a_trial(model=case["model_name"] or "unknown")
+    event, misfits = fit_event(enriched(bare, read_agent_logs(trial)).event)
+    assert event is not None
+    assert not misfits
+    pipeline, _ = folded([event])
+    [change] = pipeline.run("run-1").take_changes().scored
+    scored = json.loads(change.value or b"")
+    expected = ruled_of_formulacode_logs(case_id, case["expected"])
+    if case_id in NOT_TAKEN_E6:
+        expected |= {"input_tokens": None, "output_tokens": None, "cost_usd": None}
+    assert {name: scored[name] for name in expected} == approximately(expected)
+    assert scored["cost_source"] == (None if expected["cost_usd"] is None else "estimated")

@@ -9,12 +9,49 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from streamer.folding.fold import Folding, fold_records
+from streamer.folding.groups import GroupState
+from streamer.folding.slots import SlotKey
+from streamer.folding.summaries import formulacode_body
 from streamer.schemas.base import MAX_COUNT
-from streamer.sources.fc_eval_payload import ParsedLog, parse_log, sections_for
+from streamer.schemas.wire import records_of_lines
+from streamer.sources.fc_eval_payload import ParsedLog, parse_log, place, sections_for
 from streamer.sources.files import Subject
+from tests.conformance.fc_run_differences import LEFT_OUT
+from tests.conformance.fc_runs import crashed_as_a_whole
+from tests.conformance.folds import digests
+from tests.conformance.folds import summaries as summaries_of_formulacode_runs_whole
+from tests.conformance.formulacode_rules import cost_weighted, exact_mean, ruled_gmean
+from tests.conformance.formulacode_run_cases import (
+    MEANS,
+    SUMS,
+    Entry,
+    Json,
+    agents,
+    by_agent,
+    number,
+    scored_trial,
+    summary,
+    whole,
+)
+from tests.conformance.formulacode_run_directories import Run, expected
 from tests.support import formulacode_cases
+from tests.support.cli import streamer
+from tests.support.events import a_trial, folded
+from tests.support.formulacode_cases import ADVANTAGES, close, kinds, the_case
+from tests.support.formulacode_cases import Case as Case_of_formulacode_run
+from tests.support.formulacode_cases import cases as cases_of_formulacode_run
+
+# -----------------------------------------------------------------------------
+# The log parser against every `parse` case of the real harness, and where rulings make it differ.
+
 
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 SNAPSHOT_COUNTS = ("passed", "skipped", "total")
@@ -289,3 +326,281 @@ def test_the_percentage_of_the_old_format_is_the_harnesss_but_a_missing_one_is_m
             assert case.metrics["speedup_percentage"] == (ours or 0.0), case.id
     assert old == {"parse-0182", "parse-0185"}
     assert missing == NO_RESULT
+
+
+# -----------------------------------------------------------------------------
+# Run-level aggregation of FormulaCode as fc-eval 0.1.0's, or as the rulings say.
+#
+# The cases give each agent's metrics per trial, so these go into the aggregate of an agent:model as scored
+# trials; verdicts, costs and percentages go through the whole pipeline as events. Fields are as dirty as
+# fc-eval bears them: text, lists, null. Ours is always the ruled answer, worked out here with fractions;
+# where fc-eval's differs, the field stands in `DIFFERS` under the ruling.
+
+
+COMPARED, EQUAL = 876, 641
+"""Fields of the agents' summaries; those of them that are fc-eval's."""
+
+DIFFERS = {
+    "R1": "1:15 11:8 13:3 19:3 33:2 35:12 37:1 44:8 45:8 46:6 48:5",
+    "R18": "1:17 11:7 13:21 19:2 27:24 35:11 37:39 48:2",
+    "R20": "1:4 13:3 19:1 27:3 37:5 45:1",
+    "R25": "1:4 11:2 13:3 19:1 27:3 35:3 37:5 44:1 45:1 48:1",
+}
+"""Ruling -> case:fields of its agents' summaries that it makes differ from fc-eval's, 235 of 876.
+
+R1: a missing value is left out of the mean, where fc-eval puts a default. R18: so is NaN or infinity,
+which makes fc-eval's mean NaN or infinite. R20: without a success and without flags the verdict decides,
+where fc-eval counts a success. R25: the mean advantage over the mean cost, each of the trials that have it.
+"""
+
+
+def ruled_mean(entries: list[Entry], field: str) -> float | None:
+    convert = whole if field == "trajectory_length" else number
+    found = [convert(entry.raw.get(field)) for entry in entries]
+    return exact_mean([value for value in found if value is not None])
+
+
+def ruled_cost_weighted(entries: list[Entry]) -> float | None:
+    advantages = [number(entry.raw.get("agent_advantage")) for entry in entries]
+    return cost_weighted(advantages, [number(entry.raw.get("task_cost_usd")) for entry in entries])
+
+
+def ruled(entries: list[Entry]) -> Json:
+    """An agent:model's summary by the specification and the rulings."""
+    return {
+        **{name: ruled_mean(entries, field) for name, field in MEANS.items()},
+        **{name: sum(whole(entry.raw.get(name)) or 0 for entry in entries) for name in SUMS},
+        "mean_success_rate": exact_mean([float(entry.scored.success) for entry in entries]),
+        "cost_weighted_advantage": ruled_cost_weighted(entries),
+    }
+
+
+def why(field: str, entries: list[Entry]) -> str:
+    """The ruling that can make fc-eval's field differ; "" if none does."""
+    if field == "mean_success_rate":
+        return "" if all(isinstance(e.raw.get("success"), bool) for e in entries) else "R20"
+    if field == "cost_weighted_advantage":
+        needed = ("agent_advantage", "task_cost_usd")
+        return "R25" if any(number(e.raw.get(n)) is None for e in entries for n in needed) else ""
+    values = [e.raw.get(MEANS.get(field, field)) for e in entries]
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        return "R18"
+    return "R1" if any(number(v) is None or whole(v) is None for v in values) else ""
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    return bool(ours == (theirs if theirs is None or math.isnan(theirs) else close(theirs)))
+
+
+def test_every_agents_summary_is_the_ruled_one() -> None:
+    compared = 0
+    for case, key, entries in agents():
+        ours = summary(key, entries)
+        for field, value in ruled(entries).items():
+            assert ours[field] == close(value), (case.id, key, field)
+        compared += 1
+    assert compared == 74
+
+
+def test_every_agents_summary_is_fc_evals_or_differs_by_a_ruling() -> None:
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    equal = 0
+    for case, key, entries in agents():
+        theirs = case.expected["agent_metrics_summary"]
+        if "raised" in theirs:
+            assert case.id == "run-0049"  # an infinite length breaks fc-eval's whole file (F2)
+            continue
+        for field, value in ruled(entries).items():
+            if same(value, theirs[key][field]):
+                equal += 1
+                continue
+            ruling = why(field, entries)
+            assert ruling, (case.id, key, field, value, theirs[key][field])
+            found[ruling][int(case.id.removeprefix("run-"))] += 1
+    assert {
+        ruling: " ".join(f"{case}:{fields}" for case, fields in held.items())
+        for ruling, held in found.items()
+    } == DIFFERS
+    differing = sum(held.total() for held in found.values())
+    assert equal == EQUAL
+    assert differing == COMPARED - EQUAL
+
+
+def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() -> None:
+    """Numbers only, text left out (F7); one NaN makes fc-eval's NaN. Not for nop."""
+    compared = nan = 0
+    for case in cases_of_formulacode_run("run"):
+        theirs = case.expected["agent_advantages_gmean"]
+        held = by_agent(case, "agent_advantages_by_agent")
+        assert set(theirs) <= set(held)
+        for key, entries in held.items():
+            numeric = [
+                Entry({n: v for n, v in e.raw.items() if isinstance(v, int | float)}, e.scored)
+                for e in entries
+            ]
+            numeric = [Entry(e.raw, scored_trial(e.raw, None)) for e in numeric]
+            ours = summary(key, numeric)["agent_advantages_gmean"]
+            if key.partition(":")[0] == "nop":
+                assert ours is None
+                assert key not in theirs
+                continue
+            for name in ADVANTAGES:
+                values = [e.raw[name] for e in numeric if name in e.raw]
+                finite = [float(v) for v in values if math.isfinite(v)]
+                assert ours[name] == close(ruled_gmean(finite)), (case.id, key, name)
+                if len(finite) == len(values):
+                    assert ours[name] == close(theirs.get(key, {}).get(name)), (case.id, key, name)
+                    compared += 1
+                else:
+                    nan += 1
+    assert (compared, nan) == (222, 53)
+
+
+def test_verdicts_pass_at_k_and_costs_of_a_run_are_fc_evals_but_r11_k_is_one_too() -> None:
+    for case in cases_of_formulacode_run("run"):
+        seen: Counter[str] = Counter()
+        events = []
+        for trial in case.input["results"]:
+            seen[trial["task_id"]] += 1
+            percentage = (trial.get("parser_extra_metrics") or {}).get("speedup_percentage")
+            events.append(
+                a_trial(
+                    run_id=case.id,
+                    task_id=trial["task_id"],
+                    attempt=seen[trial["task_id"]],
+                    resolved=trial.get("is_resolved"),
+                    cost_usd=trial.get("total_cost"),
+                    speedup_percentage=number(percentage) if isinstance(percentage, int | float) else None,
+                )
+            )
+        check_run(case, events)
+
+
+def check_run(case: Case_of_formulacode_run, events: list[Json]) -> None:
+    """The run summary against fc-eval's; of an empty run there is none."""
+    theirs = case.expected
+    pipeline, result = folded(events)
+    assert not result.rejections
+    if not events:
+        assert list(pipeline.runs()) == []
+        assert (theirs["accuracy"], theirs["mean_cost_per_task"]) == (0.0, None)
+        return
+    (run,) = (c.summary for c in pipeline.run(case.id).summaries() if c.kind == "run")
+    assert run is not None
+    assert (run["resolved"], run["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+    assert run["accuracy"] == close(theirs["accuracy"])
+    assert run["mean_speedup_percentage"] == close(theirs["mean_speedup_percentage"])
+    assert (run["total_cost"] or 0.0) == close(theirs["total_cost"])  # of nothing ours is null (R1)
+    for k, value in theirs["pass_at_k"].items():
+        assert run["pass_at_k"][k]["value"] == close(value)
+        assert not run["pass_at_k"][k]["partial"]
+    assert "1" in run["pass_at_k"]
+    assert "1" not in theirs["pass_at_k"]
+
+
+def test_costs_by_agent_model_are_fc_evals() -> None:
+    compared = 0
+    for case in cases_of_formulacode_run("run"):
+        events = []
+        for task, trial in enumerate(case.input["results"]):
+            for index, (key, cost) in enumerate((trial.get("costs_by_agent_model") or {}).items(), 1):
+                agent, _, model = key.partition(":")
+                who = {"agent": agent, "model": model, "agent_index": index}
+                events.append(a_trial(run_id=case.id, task_id=f"task-{task}", cost_usd=cost, **who))
+        runs = folded(events)[0].run(case.id).summaries() if events else []
+        ours: Json = next(
+            (c.summary["cost_by_agent_model"] for c in runs if c.kind == "run" and c.summary), {}
+        )
+        assert ours == {key: close(cost) for key, cost in case.expected["cost_by_agent_model"].items()}
+        compared += len(ours)
+    assert compared == 54
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
+    """Removal law on the cases: all in, one half out again, is the other half, to the last bit."""
+    for case, key, entries in agents():
+        group = GroupState()
+        slots: list[SlotKey] = [SlotKey("", f"task-{n}", 1, key, "", None, None) for n in range(len(entries))]
+        for slot, entry in zip(slots, entries, strict=True):
+            group.merge(GroupState.of([(slot, entry.scored)]))
+        half = list(zip(slots, entries, strict=True))[::2]
+        for slot, entry in half[::order]:
+            group.unmerge(GroupState.of([(slot, entry.scored)]))
+        left = entries[1::2]
+        ours = formulacode_body(group, nop=key.partition(":")[0] == "nop")
+        assert ours == summary(key, left), (case.id, key)
+
+
+# -----------------------------------------------------------------------------
+# Complete fc-eval run directories through `convert` and `fold`: order, missing files, and the command.
+
+
+def test_crashed_trials_of_one_agent_count_and_of_several_are_left_out_and_reported(
+    directories: Path, run: Run
+) -> None:
+    """R21, R28; fc-eval's summaries leave out what has no payload (F1)."""
+    out = LEFT_OUT.get(run.name, 0)
+    assert len(crashed_as_a_whole(directories / run.name, run.expected["agents"])) == out
+    assert len(run.trials) == run.expected["n_trials_in_run_results"] - out
+    for one_summary in run.agents.values():
+        assert one_summary["trials"] == len(run.trials)
+        assert one_summary["coverage"]["trajectory_length"] <= len(run.trials)
+    said = streamer("convert", directories / run.name).stderr.decode()
+    assert ("unknown_agent_error" in said) is bool(out)
+
+
+def test_any_order_of_the_events_folds_to_the_same_digests(events: list[bytes], folding: Folding) -> None:
+    backwards = fold_records(records_of_lines(reversed(events)))
+    assert digests(backwards) == digests(folding)
+
+
+def test_trial_files_alone_leave_the_crashed_trials_out(directories: Path) -> None:
+    name = "fc-no-oracle-same-framework"
+    done = streamer("convert", "--trial-files-only", directories / name)
+    summary = summaries_of_formulacode_runs_whole(
+        fold_records(records_of_lines(done.stdout.splitlines())), "run"
+    )[0]
+    theirs = expected()[name]["expected_from_trial_files"]
+    assert summary["trials"] == expected()[name]["n_trial_files"]
+    assert (summary["resolved"], summary["unresolved"]) == (theirs["n_resolved"], theirs["n_unresolved"])
+    assert summary["accuracy"] == close(theirs["accuracy"])
+
+
+def test_fold_prints_the_same_summaries(events: list[bytes], folding: Folding) -> None:
+    done = streamer("fold", "--json", "-", stdin=b"\n".join(events))
+    assert done.returncode == 0, done.stderr.decode()
+    printed: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
+    ours = {change.digest for change in folding.summaries()}
+    assert {line["digest"] for line in printed} == ours
+
+
+# -----------------------------------------------------------------------------
+# Every kind of case has its test, or the ruling under which it has no counterpart here.
+
+
+TESTED = {
+    "agent_keys": "test_formulacode_speedups.py",
+    "benchmark_names": "test_formulacode_speedups.py",
+    "costs": "tests/folding/test_score.py",
+    "gmeans": "test_formulacode_speedups.py",
+    "merge": "test_formulacode_merge.py",
+    "model_names": "tests/folding/test_score.py",
+    "parse": "test_formulacode_parse.py",
+    "resolve_keys": "test_formulacode_speedups.py",
+    "run": "test_formulacode_run.py",
+    "speedups": "test_formulacode_speedups.py",
+    "trial_names": "here",
+}
+WITHOUT_COUNTERPART = {"deep_merge": "R7: agents' results are never merged into one another"}
+
+
+def test_no_kind_of_case_is_left_out() -> None:
+    assert kinds() == TESTED.keys() | WITHOUT_COUNTERPART.keys()
+
+
+def test_sub_trials_are_told_from_trials_by_name() -> None:
+    """F11, G2: `.agent-<digits>-` behind the trial's own name."""
+    for row in the_case("trial_names").expected:
+        task = row["name"].partition(".")[0]
+        assert (place(task, row["name"], ()).agent_index is not None) is row["is_sub_trial"], row["name"]

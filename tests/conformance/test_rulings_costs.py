@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import doctest
+import itertools
+from typing import Any
+
 import pytest
 
-from tests.conformance.ruling_examples import Json, passes, scored, statistics, summary
-from tests.support.events import a_trial
+from streamer.schemas.wire import canonical_json
+from tests.conformance.ruling_examples import (
+    AGENT,
+    FINISHED,
+    NOP,
+    OF_AGENT,
+    OF_ORACLE,
+    RUN,
+    TIMEOUT,
+    Json,
+    a_timeout,
+    numbers,
+    passes,
+    scored,
+    statistics,
+    summary,
+    the_agent,
+    the_nop,
+    the_oracle,
+)
+from tests.house.citations import SEMANTICS
+from tests.support.events import Event, a_plan, a_trial, summarised
+from tests.support.formulacode_trials import a_suite, published
+
+# -----------------------------------------------------------------------------
+# R2, R14, R15: costs, cost of pass and modes, example by example, through the whole pipeline.
+
 
 # R14: cost of pass
 
@@ -120,3 +149,432 @@ def test_r2_the_specifications_prices_have_its_names(model: str, cost: float) ->
 def test_r2_a_reported_cost_of_zero_is_a_cost() -> None:
     held = scored(a_trial(cost_usd=0.0, input_tokens=10, output_tokens=10))
     assert (held["cost_usd"], held["cost_source"]) == (0.0, "reported")
+
+
+# -----------------------------------------------------------------------------
+# R13, R23: grades and uplift, example by example, through the whole pipeline.
+
+
+def grading(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> tuple[Any, ...]:
+    held = summary(*events, key=key)
+    return held["grade"], held["grade_basis"], held["grade_provisional"]
+
+
+# R13: grades
+
+
+@pytest.mark.parametrize(
+    ("percent", "letter"),
+    [(100, "A"), (95, "A"), (94, "B"), (85, "B"), (75, "C"), (65, "D"), (64, "F"), (51, "F"), (49, "F")],
+)
+def test_r13_without_a_judge_the_grade_is_that_of_the_mean_pass_rate(percent: int, letter: str) -> None:
+    """65 % is D; 51 % and 49 % are both F, where the median makes A and F of them."""
+    held = summary(*passes(percent, 100))
+    assert (held["grade"], held["grade_basis"]) == (letter, "mean_pass_rate")
+    assert held["grade_score"] == percent / 100
+    assert held["grade_provisional"] is False
+
+
+def test_r13_a_tier_without_a_judge_is_graded_likewise() -> None:
+    events = passes(65, 100, tier="T0")
+    for key in ("tier run-1|T0", "tier run-1|T0|terminus:gpt-5"):
+        assert grading(*events, key=key) == ("D", "mean_pass_rate", False)
+
+
+def test_r13_without_a_judge_there_is_no_composite() -> None:
+    held = summary(*passes(3, 4))
+    assert held["statistics"]["composite_score"]["count"] == 0
+    assert held["statistics"]["composite_score"]["median"] is None
+    assert held["coverage"]["composite_score"] == 0
+    assert "composite_basis" not in held
+    held = scored(a_trial())
+    assert (held["composite_score"], held["grade"]) == (None, None)
+
+
+def test_r13_with_a_judge_the_grade_is_that_of_the_median_composite() -> None:
+    """(1 + 0.5) / 2, (1 + 0.9) / 2, (1 + 1) / 2: the median is 0.95."""
+    held = summary(*(a_trial(task_id=f"t{score}", score=score) for score in (0.5, 0.9, 1.0)))
+    assert (held["grade"], held["grade_score"]) == ("A", 0.95)
+    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", False)
+
+
+def test_r13_a_partly_judged_group_is_provisional_and_says_how_many_are_judged() -> None:
+    held = summary(*passes(3, 3), a_trial(task_id="judged", score=0.5))
+    assert (held["grade"], held["grade_score"], held["grade_basis"]) == ("C", 0.75, "composite_median")
+    assert held["grade_provisional"] is True
+    assert (held["coverage"]["composite_score"], held["trials"]) == (1, 4)
+
+
+def test_r13_the_end_of_the_run_ends_the_waiting_for_a_judge() -> None:
+    events = [*passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*events) == ("C", "composite_median", True)
+    assert grading(*events, FINISHED) == ("C", "composite_median", False)
+
+
+def test_r13_the_plan_says_beforehand_that_trials_will_be_judged() -> None:
+    plan = a_plan(judged=True)
+    held = summary(plan, *passes(3, 3))
+    assert (held["grade"], held["grade_score"]) == (None, None)
+    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", True)
+    first = [plan, *passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*first) == ("C", "composite_median", True)
+
+
+def test_r13_the_plan_says_beforehand_that_no_trial_will_be_judged() -> None:
+    events = [a_plan(judged=False), *passes(3, 3), a_trial(task_id="judged", score=0.5)]
+    assert grading(*events) == ("A", "mean_pass_rate", False)
+
+
+def test_r13_a_plan_that_says_nothing_of_judges_leaves_it_as_seen() -> None:
+    assert grading(a_plan(), *passes(2, 2)) == ("A", "mean_pass_rate", False)
+    judged = a_trial(task_id="judged", score=0.5)
+    assert grading(a_plan(judged=None), *passes(2, 2), judged) == ("C", "composite_median", True)
+
+
+def test_r13_a_plan_that_comes_late_settles_the_basis_too() -> None:
+    events = [*passes(2, 2), a_trial(task_id="judged", score=0.5)]
+    for judged in (True, False):
+        plan = a_plan(judged=judged)
+        assert grading(*events, plan) == grading(plan, *events)
+
+
+def test_r13_a_judge_of_one_tier_is_no_judge_of_another() -> None:
+    events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1")]
+    found = summarised(events)
+    assert found["tier run-1|T0"]["grade_basis"] == "composite_median"
+    assert found["tier run-1|T1"]["grade_basis"] == "mean_pass_rate"
+
+
+def test_r13_a_grade_change_names_the_number_and_its_basis() -> None:
+    stream = published(a_trial(resolved=False))
+    stream.fold(a_trial(resolved=True, revision=1))
+    (news,) = [item for item in stream.news if item["type"] == "grade_change"]
+    assert (news["from_grade"], news["to_grade"]) == ("F", "A")
+    assert (news["grade_score"], news["grade_basis"]) == (1.0, "mean_pass_rate")
+    assert news["grade_provisional"] is False
+    assert "median_composite" not in news
+
+
+def test_r13_grades_of_the_later_profile_are_of_the_same_number() -> None:
+    held = summary(a_plan(grading_profile="scylla-2026"), *passes(65, 100))
+    assert (held["grade"], held["grade_basis"]) == ("B", "mean_pass_rate")
+
+
+# R23: uplift
+
+
+def test_r23_uplift_is_of_the_mean_pass_rates_where_nobody_judges() -> None:
+    """0.75 against 0.5; the medians are both 0.5 and 1."""
+    events = [*passes(2, 4, tier="T0"), *passes(3, 4, tier="T1")]
+    held = summary(*events, key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (0.5, 0.25)
+
+
+def test_r23_uplift_is_of_the_median_composites_where_there_is_a_judge() -> None:
+    events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=0.8)]
+    held = summary(*events, key="tier run-1|T1")
+    assert held["tier_uplift"] == pytest.approx((0.9 - 0.75) / 0.75)
+    assert held["tier_delta"] == pytest.approx(0.15)
+
+
+def test_r23_two_bases_are_never_compared() -> None:
+    held = summary(a_trial(tier="T0", score=0.5), a_trial(tier="T1"), key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (None, None)
+
+
+def test_r23_a_baseline_of_zero_has_a_difference_and_no_uplift() -> None:
+    events = [*passes(0, 2, tier="T0"), *passes(1, 2, tier="T1")]
+    held = summary(*events, key="tier run-1|T1")
+    assert (held["tier_uplift"], held["tier_delta"]) == (None, 0.5)
+    across = summary(*events, key=RUN)["cross_tier"]
+    assert (across["tier_uplift"], across["tier_delta"]) == ({"T1": None}, {"T1": 0.5})
+
+
+# -----------------------------------------------------------------------------
+# R11, R19: pass@k and the two accuracies, example by example, through the whole pipeline.
+
+
+# R11: pass@k
+
+
+def test_r11_no_pass_at_k_over_a_mixture_of_agents() -> None:
+    """256 agents with one attempt each are no 256 attempts: "pass@256 100 %" is gone."""
+    agents = [a_trial(agent=f"agent-{n}", resolved=n == 0) for n in range(256)]
+    found = summarised(agents)
+    assert found[RUN]["pass_at_k"] is None
+    assert found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+    assert list(found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]) == ["1"]
+
+
+def test_r11_no_pass_at_k_over_a_mixture_of_tiers() -> None:
+    found = summarised([a_trial(tier="T0"), a_trial(tier="T1", resolved=False)])
+    assert found[RUN]["pass_at_k"] is None
+    assert found[f"agent_model run-1|{AGENT}"]["pass_at_k"] is None
+    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_no_pass_at_k_over_the_agents_of_one_tier() -> None:
+    found = summarised([a_trial(tier="T0"), a_trial(tier="T0", agent="other")])
+    assert found["tier run-1|T0"]["pass_at_k"] is None
+    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_pass_at_k_of_trial_groups_stands() -> None:
+    """R10: a trial of several agents is one trial."""
+    events = [
+        a_trial(agent=agent, agent_index=index, attempt=attempt, resolved=attempt == index)
+        for index, agent in ((1, "alpha"), (2, "beta"))
+        for attempt in (1, 2)
+    ]
+    found = summarised(events)[RUN]["pass_at_k"]
+    assert {k: held["value"] for k, held in found.items()} == {"1": 0.5, "2": 1.0}
+
+
+def test_r11_baselines_make_no_mixture() -> None:
+    """R4: the run's pass@k leaves them out."""
+    found = summarised(
+        [a_trial(), a_trial(agent="oracle", model="oracle"), a_trial(agent="nop", model="nop")]
+    )
+    assert found[RUN]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_a_second_agent_takes_pass_at_k_away_and_its_retraction_gives_it_back() -> None:
+    stream = published(a_trial(), a_trial(agent="other"))
+    assert stream.summaries[RUN]["pass_at_k"] is None
+    gone = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "model": "gpt-5"}
+    stream.fold(gone | {"agent": "other", "revision": 0})
+    assert stream.summaries[RUN]["pass_at_k"]["1"]["value"] == 1.0
+
+
+def test_r11_the_accuracy_of_a_run_of_several_agents_stays() -> None:
+    assert summary(a_trial(), a_trial(agent="other", resolved=False), key=RUN)["accuracy"] == 0.5
+
+
+# R19: accuracy without infrastructure failures
+
+OUTAGE = a_trial(task_id="outage", resolved=None, failure_mode="no_such_host")
+
+
+def test_r19_infrastructure_failures_count_as_failures_and_a_second_number_leaves_them_out() -> None:
+    plan = a_plan(infrastructure_failures=["no_such_host"])
+    events = [plan, *passes(1, 2), OUTAGE]
+    for key in (f"agent_model run-1|{AGENT}", RUN):
+        held = summary(*events, key=key)
+        assert held["accuracy"] == pytest.approx(1 / 3)
+        assert (held["accuracy_excluding_infrastructure"], held["infrastructure_failures"]) == (0.5, 1)
+
+
+def test_r19_without_infrastructure_failures_the_two_numbers_are_one() -> None:
+    held = summary(a_plan(infrastructure_failures=[]), *passes(1, 2), OUTAGE)
+    assert (held["infrastructure_failures"], held["trials"]) == (0, 3)
+    assert held["accuracy_excluding_infrastructure"] == held["accuracy"]
+
+
+def test_r19_nothing_but_infrastructure_failures_leaves_no_second_number() -> None:
+    held = summary(a_plan(infrastructure_failures=["no_such_host"]), OUTAGE)
+    assert (held["accuracy"], held["accuracy_excluding_infrastructure"]) == (0.0, None)
+    assert held["infrastructure_failures"] == 1
+
+
+def test_r19_a_timeout_of_the_agent_is_no_infrastructure_failure() -> None:
+    """The documented table decides where the plan names no failure mode."""
+    timeout = a_trial(resolved=None, failure_mode="agent_timeout")
+    assert summary(timeout)["infrastructure_failures"] == 0
+
+
+# -----------------------------------------------------------------------------
+# R21, R22, R25: speedups and advantages, example by example, through the whole pipeline.
+
+
+UNKNOWN_ORACLE = {"m.f": {"agent/nop": 1.2, "oracle/nop": None}}
+ONE_SUCCESS_ONE_TIMEOUT = [
+    the_oracle(task_id="t1"),
+    the_agent(task_id="t1"),
+    the_oracle(task_id="t2"),
+    a_timeout(task_id="t2"),
+]
+
+
+# R21: what failed changed nothing
+
+
+def test_r21_a_crash_never_raises_an_average() -> None:
+    """1.2 beside an oracle of 1.5, then a timeout: (1.2 + 1) / 2, and ((1.2 - 1.5) + (1 - 1.5)) / 2."""
+    held = numbers(*ONE_SUCCESS_ONE_TIMEOUT)
+    assert held["mean_speedup"] == pytest.approx(1.1)
+    assert held["agent_advantage"] == pytest.approx(-0.4)
+    assert [held[f"agent_advantage_level{n}"] for n in (1, 2, 3, 4)] == [pytest.approx(-0.4)] * 4
+    assert held["mean_success_rate"] == 0.5
+    assert (held["coverage"]["task_speedup"], held["coverage"]["agent_advantage"]) == (2, 2)
+
+
+def test_r21_every_order_of_the_events_gives_the_same_numbers() -> None:
+    wanted = canonical_json(numbers(*ONE_SUCCESS_ONE_TIMEOUT))
+    for order in itertools.permutations(ONE_SUCCESS_ONE_TIMEOUT):
+        assert canonical_json(numbers(*order)) == wanted
+
+
+def test_r21_an_agent_that_only_times_out_has_numbers_and_a_success_rate_of_zero() -> None:
+    held = numbers(the_oracle(), a_timeout())
+    assert (held["mean_success_rate"], held["mean_speedup"]) == (0.0, 1.0)
+    assert held["agent_advantage"] == pytest.approx(-0.5)
+
+
+def test_r21_an_agent_that_only_crashed_has_numbers_if_any_trial_of_the_run_has_a_section() -> None:
+    """Its own trials are of other tasks, and nobody knows their benchmarks."""
+    alone = a_trial(agent="crasher", task_id="t9", **TIMEOUT)
+    held = numbers(a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, agent_model="crasher:gpt-5")
+    assert (held["mean_success_rate"], held["mean_speedup"]) == (0.0, 1.0)
+    assert held["agent_advantage"] is None
+    assert (held["coverage"]["task_speedup"], held["coverage"]["agent_advantage"]) == (1, 0)
+
+
+def test_r21_the_section_may_come_after_the_crash_and_go_again() -> None:
+    alone = a_trial(agent="crasher", task_id="t9", **TIMEOUT)
+    section = a_trial(tests=a_suite(0), benchmarks=OF_AGENT)
+    late, early = published(alone, section), published(section, alone)
+    assert late.summaries == early.summaries
+    retraction = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "revision": 0}
+    gone = published(section, alone, retraction | {"agent": "terminus", "model": "gpt-5"})
+    assert gone.summaries["agent_model run-1|crasher:gpt-5"]["formulacode"] is None
+
+
+def test_r21_a_run_without_any_section_has_no_formulacode_numbers() -> None:
+    assert summary(a_trial(**TIMEOUT))["formulacode"] is None
+
+
+def test_r21_a_timeout_is_re_scored_by_an_oracle_that_comes_late() -> None:
+    stream = published(the_nop(benchmarks={"m.f": {"agent/nop": 1.0}}), a_timeout())
+    before = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
+    assert (before["mean_speedup"], before["agent_advantage"]) == (1.0, None)
+    stream.fold(the_oracle())
+    (news,) = [item for item in stream.rescorings() if item["trial"]["agent"] == "terminus"]
+    assert news["because"]["agent"] == "oracle"
+    after = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
+    assert (after["mean_speedup"], after["agent_advantage"]) == (1.0, pytest.approx(-0.5))
+
+
+def test_r21_a_failed_agent_takes_every_benchmark_that_its_group_knows() -> None:
+    """Its own m.f, and the oracle's m.g: 1 - sqrt(1.5 * 6)."""
+    both = OF_ORACLE | {"m.g": {"agent/nop": 6.0, "oracle/nop": 6.0}}
+    held = numbers(the_oracle(benchmarks=both), the_agent(tests=a_suite(1)))
+    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (2, 2)
+    assert held["agent_advantage"] == pytest.approx(-2.0)
+
+
+def test_r21_a_fallback_invents_no_oracle_value() -> None:
+    """fc-eval puts 1.0 there (C1), which makes the advantage 0.0."""
+    for failed in (the_agent(tests=a_suite(1), benchmarks=UNKNOWN_ORACLE), a_timeout()):
+        stream = published(the_nop(benchmarks=UNKNOWN_ORACLE), failed)
+        held = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
+        assert (held["mean_speedup"], held["agent_advantage"]) == (1.0, None)
+        assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (1, 0)
+        (scored,) = [s for s in stream.scored.values() if s["agent"] == "terminus"]
+        entry = scored["formulacode"]["per_benchmark_speedups"]["m.f"]
+        assert (entry["agent/nop"], entry["oracle/nop"], entry["advantage"]) == (1.0, None, None)
+
+
+def test_r21_a_benchmark_without_an_oracle_value_does_not_dilute_the_others() -> None:
+    """1 - 1.5 over one benchmark, and not 1 - sqrt(1.5 * 1)."""
+    some = OF_AGENT | {"m.g": {"agent/nop": 2.0}}
+    held = numbers(the_agent(tests=a_suite(1), benchmarks=some))
+    assert held["agent_advantage"] == pytest.approx(-0.5)
+    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (2, 1)
+
+
+def test_r21_nop_never_falls_back() -> None:
+    """R4: with benchmarks it keeps them, without any it was not measured."""
+    own = numbers(the_nop(tests=a_suite(1), benchmarks=OF_AGENT), the_agent(), agent_model=NOP)
+    assert (own["mean_success_rate"], own["mean_speedup"]) == (0.0, pytest.approx(1.2))
+    crashed = numbers(the_nop(tests=None, **TIMEOUT), the_oracle(), agent_model=NOP)
+    assert (crashed["mean_success_rate"], crashed["mean_speedup"]) == (0.0, None)
+
+
+def test_r21_not_measured_in_a_trial_that_succeeded_is_left_out() -> None:
+    events = [the_agent(), the_agent(task_id="null", benchmarks=None)]
+    held = numbers(*events)
+    assert (held["mean_speedup"], held["agent_advantage"]) == (pytest.approx(1.2), pytest.approx(-0.3))
+    assert held["mean_success_rate"] == 1.0
+
+
+@pytest.mark.parametrize("benchmarks", [{}, {"m.f": {"agent/nop": 0.0, "oracle/nop": 1.5}}])
+def test_r21_no_valid_benchmark_in_a_trial_that_succeeded_is_no_change(benchmarks: Json) -> None:
+    held = numbers(the_agent(), the_agent(task_id="empty", benchmarks=benchmarks))
+    assert held["mean_speedup"] == pytest.approx((1.2 + 1.0) / 2)
+    assert held["agent_advantage"] == pytest.approx((-0.3 + 0.0) / 2)
+
+
+def test_r22_no_oracle_value_at_all_leaves_the_advantages_unknown() -> None:
+    held = numbers(the_agent(), the_agent(task_id="t2", benchmarks={"m.f": {"agent/nop": 5.0}}))
+    assert held["mean_speedup"] == pytest.approx((1.2 + 5.0) / 2)
+    assert held["agent_advantage"] == pytest.approx(-0.3)
+    assert held["coverage"]["agent_advantage"] == 1
+
+
+# R25
+
+
+def test_r25_the_cost_weighted_advantage_is_the_quotient_of_the_two_numbers_beside_it() -> None:
+    """Advantage -0.3 of the two measured trials, $2 of the two priced ones."""
+    held = numbers(
+        the_agent(task_id="t1", cost_usd=1.0),
+        the_agent(task_id="t2"),
+        the_agent(task_id="t3", benchmarks=None, cost_usd=3.0),
+    )
+    assert held["mean_cost_per_task"] == 2.0
+    assert held["agent_advantage"] == pytest.approx(-0.3)
+    assert held["cost_weighted_advantage"] == held["agent_advantage"] / held["mean_cost_per_task"]
+
+
+def test_r25_zero_cost_is_zero_and_an_unknown_part_is_unknown() -> None:
+    assert numbers(the_agent(cost_usd=0.0))["cost_weighted_advantage"] == 0.0
+    assert numbers(the_agent())["cost_weighted_advantage"] is None
+    assert numbers(the_agent(benchmarks=None, cost_usd=1.0))["cost_weighted_advantage"] is None
+
+
+def test_r25_a_timeout_weighs_in_with_its_cost_and_its_advantage() -> None:
+    events = [*ONE_SUCCESS_ONE_TIMEOUT[:3], a_timeout(task_id="t2", cost_usd=4.0)]
+    held = numbers(*(event | ({"cost_usd": 0.0} if event is events[1] else {}) for event in events))
+    assert held["cost_weighted_advantage"] == pytest.approx(-0.4 / 2.0)
+
+
+# -----------------------------------------------------------------------------
+# docs/semantics.md: its worked examples are what the code computes.
+
+
+JsonOfSemanticsPage = dict[str, Any]
+
+
+def scored_of_semantics_page(event: Event) -> JsonOfSemanticsPage:
+    """The scored trial that is published of one event."""
+    (held,) = published(event).scored.values()
+    return held
+
+
+def agent(*events: Event) -> JsonOfSemanticsPage:
+    """The summary of the agent:model that `trial()` belongs to."""
+    return summarised(events)[f"agent_model run-1|{AGENT}"]
+
+
+def tier(name: str, *events: Event) -> JsonOfSemanticsPage:
+    """The pooled summary of a tier."""
+    return summarised(events)[f"tier run-1|{name}"]
+
+
+def run(*events: Event) -> JsonOfSemanticsPage:
+    """The summary of the run."""
+    return summarised(events)[RUN]
+
+
+def test_the_worked_examples_are_what_the_code_computes() -> None:
+    names = {
+        "trial": a_trial,
+        "plan": a_plan,
+        "scored": scored_of_semantics_page,
+        "agent": agent,
+        "tier": tier,
+        "run": run,
+    }
+    done = doctest.testfile(str(SEMANTICS), module_relative=False, globs=names, encoding="utf-8")
+    assert done.attempted >= 35
+    assert done.failed == 0

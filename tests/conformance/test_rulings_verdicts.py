@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import json
+import random
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from streamer.folding.fold import Folding, Pipeline, fold_records
+from streamer.schemas.wire import Record, digest_of, records_of_lines
+from tests.conformance.fc_runs import block, trials, unpacked
+from tests.conformance.folds import (
+    Summary,
+    close,
+    decoded,
+    digests,
+    folded,
+    pooled_subtests,
+    pooled_tiers,
+    statistics_of,
+    summaries,
+    the_run,
+    travelling,
+)
+from tests.conformance.formulacode_keys import file_spelling, own_key
+from tests.conformance.formulacode_rules import Json as Json_of_spellings
+from tests.conformance.formulacode_rules import ruled
+from tests.conformance.formulacode_run_directories import RUNS
+from tests.conformance.formulacode_run_directories import expected as expected_of_spellings
+from tests.conformance.group_rules import cost_of_pass, distribution, graded, pass_at_k
 from tests.conformance.ruling_examples import AGENT, ORACLE, Json, scored, summary, the_agent, the_oracle
+from tests.support.cli import streamer
+from tests.support.data import shared_data
 from tests.support.events import a_trial, summarised
 from tests.support.formulacode_trials import a_suite, published
+from tests.support.rows import read_rows, scylla_row_to_event
+
+# -----------------------------------------------------------------------------
+# R7, R27: spellings of baselines, and verdicts that follow from tests and snapshot.
+
 
 # R7
 
@@ -80,3 +116,424 @@ def test_r27_a_derived_verdict_follows_an_oracle_that_comes_late() -> None:
     (after,) = [s for s in stream.scored.values() if s["agent"] == "terminus"]
     assert (after["resolved"], after["verdict_source"]) == (True, "derived")
     assert stream.summaries[f"agent_model run-1|{AGENT}"]["accuracy"] == 1.0
+
+
+# -----------------------------------------------------------------------------
+# Real ProjectScylla results against what ProjectScylla computes from them, under the `specified` profile.
+
+
+Rows = list[dict[str, Any]]
+Events = list[dict[str, Any]]
+Wanted = dict[str, Any]
+
+DATASETS = ("dryrun", "haiku_n3", "haiku_draft")
+DISTRIBUTED = ("pass_rate", "impl_rate", "composite_score", "cost_usd", "duration_seconds")
+VARIANCES = ("pass_rate_variance", "impl_rate_variance", "cost_variance", "cost_delta")
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    return shared_data() / "scylla"
+
+
+@pytest.fixture(scope="module")
+def expected(data: Path) -> dict[str, Wanted]:
+    loaded: dict[str, Wanted] = json.loads((data / "expected.json").read_text())["datasets"]
+    return loaded
+
+
+def check_group(ours: Summary, theirs: Wanted, trials: Events) -> None:
+    """One tier or subtest: statistics, grade, cost of pass; as ProjectScylla has them, or as ruled."""
+    assert ours["runs_completed"] == theirs["runs_completed"] == len(trials)
+    assert ours["grading_profile"] == "specified"
+    for metric in (name for name in DISTRIBUTED if name in theirs):
+        ruled = distribution(trials, metric)
+        assert statistics_of(ours, metric) == {k: close(v) for k, v in ruled.items()}, metric
+        assert ours["statistics"][metric]["mode"] == ruled["mode"], metric
+        assert {k: v for k, v in ruled.items() if k != "mode"} == {
+            k: close(v)
+            for k, v in theirs[metric].items()
+            if k != "mode"  # (R15, differs from S4)
+        }, metric
+    check_grade(ours, theirs, trials)
+    check_cost_of_pass(ours, theirs, trials)
+
+
+def check_grade(ours: Summary, theirs: Wanted, trials: Events) -> None:
+    """The grade of the median composite: every run here has a judge (R13)."""
+    ruled = graded(trials)
+    assert ours["grade"] == ruled["grade"] == theirs["grade"]
+    assert ours["grade_score"] == close(ruled["grade_score"])
+    assert ruled["grade_score"] == close(theirs["composite_score"]["median"])
+    assert (ours["grade_basis"], ours["grade_provisional"]) == ("composite_median", False)
+    assert (ruled["grade_basis"], ruled["grade_provisional"]) == ("composite_median", False)
+
+
+def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
+    """R14: a metric of each run; the group's is mean cost / mean pass rate, total cost / passes."""
+    ruled = distribution(trials, "cost_of_pass")
+    assert statistics_of(ours, "cost_of_pass") == {k: close(travelling(v)) for k, v in ruled.items()}
+    assert ours["cost_of_pass"] == close(travelling(cost_of_pass(trials)))
+    if "cost_of_pass_from_means" in theirs:
+        assert ours["cost_of_pass"] == close(decoded(theirs["cost_of_pass_from_means"]))
+
+
+def check_run(run: Summary, tiers: dict[str, Summary], wanted: Wanted, trials: Events) -> None:
+    """All tiers, and the numbers across them."""
+    assert tiers.keys() == wanted["tiers"].keys()
+    for tier, theirs in wanted["tiers"].items():
+        check_group(tiers[tier], theirs, [trial for trial in trials if trial["tier"] == tier])
+    across, theirs = run["cross_tier"], wanted["cross_tier"]
+    for name in VARIANCES:
+        assert across[name] == close(theirs[name]), name
+    check_uplifts(across["tier_uplift"], tiers, theirs["tier_uplifts"])
+    check_pass_at_k(run["pass_at_k"], trials)
+
+
+def check_pass_at_k(ours: Summary | None, trials: Events) -> None:
+    """R11: null where there are several tiers."""
+    ruled = pass_at_k(trials)
+    assert (ours is None) is (ruled is None)
+    for k, held in (ruled or {}).items():
+        assert ours is not None
+        assert ours[k]["value"] == close(held["value"])
+        assert ours[k]["tasks_covered"] == held["tasks_covered"]
+
+
+def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[str, float]) -> None:
+    """R23 (differs from S7): null, not 0.0 or absent, where T0's number is not above 0."""
+    baseline = tiers["T0"]["grade_score"] if "T0" in tiers else None
+    assert ours.keys() == tiers.keys() - {"T0"}
+    for tier, uplift in ours.items():
+        assert uplift == tiers[tier]["tier_uplift"]
+        if baseline is None or baseline <= 0:
+            assert uplift is None
+        else:
+            assert uplift == close(theirs[tier])
+
+
+def events_of(rows: Rows, dataset: str, run_id: str, revision: int = 0) -> list[dict[str, Any]]:
+    """Rows as events; where the keys repeat (S18) the row is the shard."""
+    return [
+        scylla_row_to_event(row, run_id, str(row["row"]) if dataset == "haiku_draft" else "", revision)
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_the_pooled_rows_give_scyllas_numbers(data: Path, expected: dict[str, Wanted], dataset: str) -> None:
+    rows = read_rows(data / f"{dataset}.jsonl")
+    events = events_of(rows, dataset, dataset)
+    folding = folded(events)
+    assert the_run(folding)["trials"] == expected[dataset]["n_rows"]
+    check_run(the_run(folding), pooled_tiers(folding), expected[dataset]["pooled"]["by_score"], events)
+
+
+@pytest.mark.parametrize("experiment", ["test-001", "test-003"])
+def test_each_experiment_gives_scyllas_numbers(
+    data: Path, expected: dict[str, Wanted], experiment: str
+) -> None:
+    rows = [r for r in read_rows(data / "haiku_n3.jsonl") if r["experiment"] == experiment]
+    events = events_of(rows, "haiku_n3", experiment)
+    folding = folded(events)
+    wanted = expected["haiku_n3"][f"experiment={experiment}"]
+    check_run(the_run(folding), pooled_tiers(folding), wanted["by_score"], events)
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_each_subtest_gives_scyllas_numbers(data: Path, expected: dict[str, Wanted], dataset: str) -> None:
+    rows = read_rows(data / f"{dataset}.jsonl")
+    found: dict[str, tuple[Summary, Events]] = {}
+    for experiment in {row["experiment"] for row in rows}:
+        events = events_of([row for row in rows if row["experiment"] == experiment], dataset, experiment)
+        for (tier, name), body in pooled_subtests(folded(events)).items():
+            found[f"{experiment}/{tier}/{name}"] = body, of_subtest(events, tier, name)
+    assert found.keys() == expected[dataset]["_subtests"].keys()
+    for place, theirs in expected[dataset]["_subtests"].items():
+        check_group(found[place][0], theirs, found[place][1])
+
+
+def of_subtest(events: Events, tier: str, subtest: str) -> Events:
+    return [e for e in events if (e.get("tier"), e.get("subtest")) == (tier, subtest)]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "part", "experiment"),
+    [
+        ("dryrun", "pooled", None),
+        ("haiku_n3", "pooled", None),
+        ("haiku_n3", "experiment=test-001", "test-001"),
+        ("haiku_n3", "experiment=test-003", "test-003"),
+        ("haiku_draft", "pooled", None),
+    ],
+)
+def test_every_prefix_gives_scyllas_numbers(
+    data: Path, expected: dict[str, Wanted], dataset: str, part: str, experiment: str | None
+) -> None:
+    rows = [r for r in read_rows(data / f"{dataset}.jsonl") if experiment in (None, r["experiment"])]
+    wanted = expected[dataset][part]["prefixes_in_file_order"]
+    pipeline, checked = Pipeline(), 0
+    events = events_of(rows, dataset, "r")
+    for offset, event in enumerate(events):
+        pipeline.fold([Record(orjson.dumps(event), offset)])
+        if str(offset + 1) in wanted:
+            folding = Folding(pipeline)
+            seen = events[: offset + 1]
+            check_run(the_run(folding), pooled_tiers(folding), wanted[str(offset + 1)], seen)
+            checked += 1
+    assert checked == len(wanted)
+
+
+def test_results_before_their_corrections_give_scyllas_numbers(
+    data: Path, expected: dict[str, Wanted]
+) -> None:
+    current, superseded = corrections(data)
+    replaced = {slot_of(row) for row in superseded}
+    rows = superseded + [row for row in current if slot_of(row) not in replaced]
+    wanted = expected["haiku_n3_before_corrections"]
+    assert (len(rows), len(replaced)) == (wanted["n_rows"], wanted["n_replaced"])
+    events = events_of(rows, "haiku_n3", "haiku_n3")
+    folding = folded(events)
+    check_run(the_run(folding), pooled_tiers(folding), wanted["pooled"]["by_score"], events)
+
+
+@pytest.mark.parametrize("order", ["corrections last", "corrections first", "shuffled"])
+def test_corrections_in_any_order_give_the_digests_of_the_current_rows_alone(data: Path, order: str) -> None:
+    current, superseded = corrections(data)
+    old = events_of(superseded, "haiku_n3", "haiku_n3", revision=0)
+    new = events_of(current, "haiku_n3", "haiku_n3", revision=1)
+    events = new + old if order == "corrections first" else old + new
+    if order == "shuffled":
+        random.Random(213).shuffle(events)
+    folding = folded(events)
+    assert digests(folding) == digests(folded(new))
+    assert the_run(folding)["superseded"] == len(superseded)
+    assert the_run(folding)["conflicts"] == 0
+
+
+def test_the_corrections_move_the_grades_of_four_tiers(data: Path) -> None:
+    current, superseded = corrections(data)
+    replaced = {slot_of(row) for row in superseded}
+    before = superseded + [row for row in current if slot_of(row) not in replaced]
+    grades = [
+        {tier: s["grade"] for tier, s in pooled_tiers(folded(events_of(rows, "haiku_n3", "r"))).items()}
+        for rows in (before, current)
+    ]
+    assert {tier for tier in grades[0] if grades[0][tier] != grades[1][tier]} == {"T3", "T4", "T5", "T6"}
+
+
+def corrections(data: Path) -> tuple[Rows, Rows]:
+    return read_rows(data / "haiku_n3.jsonl"), read_rows(data / "haiku_n3_superseded.jsonl")
+
+
+def slot_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["experiment"], row["tier"], row["subtest"], row["run_number"])
+
+
+def test_convert_and_fold_of_the_dryrun_directory_give_scyllas_numbers(
+    data: Path, expected: dict[str, Wanted]
+) -> None:
+    events = streamer("convert", data / "dryrun")
+    assert events.returncode == 0, events.stderr.decode()
+    result = streamer("fold", "--json", "--by", "subtest", stdin=events.stdout)
+    assert result.returncode == 0, result.stderr.decode()
+    lines = [orjson.loads(line) for line in result.stdout.splitlines()]
+    of_type = {t: [s for s in lines if s["type"] == t and not s.get("agent_model")] for t in TYPES}
+    (run,) = of_type["run_summary"]
+    tiers = {tier["tier"]: tier for tier in of_type["tier_summary"]}
+    trials = [e for e in map(orjson.loads, events.stdout.splitlines()) if e["type"] == "trial_result"]
+    check_run(run, tiers, expected["dryrun"]["pooled"]["by_score"], trials)
+    found = {f"{s['run_id']}/{s['tier']}/{s['subtest']}": s for s in of_type["subtest_summary"]}
+    assert found.keys() == expected["dryrun"]["_subtests"].keys()
+    for place, theirs in expected["dryrun"]["_subtests"].items():
+        check_group(found[place], theirs, of_subtest(trials, *place.split("/")[1:]))
+
+
+TYPES = ("run_summary", "tier_summary", "subtest_summary")
+
+
+def test_statistics_of_nothing_are_null_without_a_grade() -> None:
+    """R16 (differs from S3, which says 0.0 and F)."""
+    folding = folded(
+        [
+            {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T0", "resolved": True},
+            {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T1", "score": 0.5},
+        ]
+    )
+    empty = statistics_of(pooled_tiers(folding)["T0"], "impl_rate")
+    assert empty == dict.fromkeys(("median", "mean", "mode", "min", "max", "std_dev")) | {"count": 0}
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_every_digest_can_be_recomputed_from_its_summary(data: Path, dataset: str) -> None:
+    folding = folded(events_of(read_rows(data / f"{dataset}.jsonl"), dataset, dataset))
+    held = [s for kind in ("agent_model", "tier", "run") for s in summaries(folding, kind)]
+    assert len(held) > 5
+    assert all(summary["digest"] == digest_of(summary) for summary in held)
+
+
+# -----------------------------------------------------------------------------
+# R7: an agent finds its numbers in a log that spells its key in the harness's other spelling (E11).
+
+
+Spelling = Callable[[int, str], str]
+"""Position and key of an agent as configured -> its key in the log."""
+
+GPT_5, SONNET = "terminus-2:openai/gpt-5", "terminus-2:anthropic/claude-sonnet-4-20250514"
+CONFIGURED = [GPT_5, SONNET]
+
+
+def bare(_index: int, key: str) -> str:
+    """`terminus-2:openai-gpt-5`"""
+    agent, _, model = key.partition(":")
+    return f"{file_spelling(agent)}:{file_spelling(model)}"
+
+
+def positioned(index: int, key: str) -> str:
+    """`agent-3-terminus-2:openai-gpt-5`, what the harness hands to the container."""
+    return f"agent-{index}-{bare(index, key)}"
+
+
+SPELLINGS = [pytest.param(bare, id="without position"), pytest.param(positioned, id="with position")]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("slashes"))
+
+
+def rekeyed(directory: Path, spelling: Spelling) -> Path:
+    """The run directories in place, with other keys in every log that has results."""
+    changed = 0
+    for name in RUNS:
+        agents = [
+            f"{agent['agent_name']}:{agent['model_name']}"
+            for agent in expected_of_spellings()[name]["agents"]
+        ]
+        named = {key: spelling(index, key) for index, key in enumerate(agents, 1)}
+        for log in (directory / name).rglob("post-test.txt"):
+            changed += rewrite(log, partial(renamed, named=named))
+    assert changed > 300
+    return directory
+
+
+def renamed(result: Json_of_spellings, named: dict[str, str]) -> Json_of_spellings:
+    """A RESULT block with other keys of its agents."""
+    by_agent = ("per_benchmark_speedups_by_agent", "agent_advantages_by_agent")
+    found = dict(result)
+    for name in by_agent:
+        if isinstance(found.get(name), dict):
+            found[name] = {named.get(key, key): value for key, value in found[name].items()}
+    if "last_agent" in found:
+        found["last_agent"] = named.get(found["last_agent"], found["last_agent"])
+    return found
+
+
+def rewrite(log: Path, change: Callable[[Json_of_spellings], Json_of_spellings]) -> bool:
+    """Change the RESULT block of a log, if it has one; no other byte, and not its time."""
+    text = log.read_bytes().decode("utf-8", "surrogateescape")
+    result = block(text, "RESULT")
+    if not isinstance(result, dict):
+        return False
+    before, start, rest = text.partition("FORMULACODE_RESULT_START")
+    _, end, after = rest.partition("FORMULACODE_RESULT_END")
+    changed = f"{before}{start}\n{json.dumps(change(result))}\n{end}{after}"
+    log.write_bytes(changed.encode("utf-8", "surrogateescape"))
+    return True
+
+
+def converted(*arguments: object) -> tuple[list[bytes], str]:
+    """What `streamer convert` prints, and says."""
+    done = streamer("convert", "--harness", "fc-eval", *arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.splitlines(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_rulings_find_every_agent_in_both_spellings(
+    tmp_path: Path, original: Path, spelling: Spelling
+) -> None:
+    """The reimplementation alone, run by run."""
+    other = rekeyed(Path(shutil.copytree(original, tmp_path / "runs")), spelling)
+    for name in RUNS:
+        known = expected_of_spellings()[name]
+        both = [trials(folder / name, known["agents"], known["multi_agent"]) for folder in (original, other)]
+        numbers = [[repr(ruled(sub, trial.subs)) for trial in held for sub in trial.subs] for held in both]
+        assert numbers[0] == numbers[1]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_run_rekeyed_from_one_spelling_to_the_other_folds_to_the_same_digests(
+    tmp_path: Path, original: Path, spelling: Spelling
+) -> None:
+    other = rekeyed(Path(shutil.copytree(original, tmp_path / "runs")), spelling)
+    folds = [fold_records(records_of_lines(converted(folder)[0])) for folder in (original, other)]
+    assert digests(folds[0]) == digests(folds[1])
+
+
+# The guard: the other model of the same framework is another agent
+
+
+@pytest.mark.parametrize("key", [GPT_5, bare(1, GPT_5), positioned(1, GPT_5)])
+def test_an_agent_never_takes_the_numbers_of_the_other_model_of_its_framework(
+    tmp_path: Path, original: Path, key: str
+) -> None:
+    """The log of the second agent has the numbers of the first alone: the second wrote none."""
+    name = "fc-no-oracle-same-framework"
+    trial = "astropy_astropy_no-4"
+    directory = Path(shutil.copytree(original / name, tmp_path / name))
+    (log,) = (directory / trial).glob("*.agent-2-*/panes/post-test.txt")
+
+    def left(result: Json_of_spellings) -> Json_of_spellings:
+        numbers = result["per_benchmark_speedups_by_agent"][GPT_5]
+        return {"per_benchmark_speedups_by_agent": {key: numbers}, "last_agent": key}
+
+    assert rewrite(log, left)
+    for file in (directory / "results.json", *(directory / trial).glob("*/results.json")):
+        file.write_text(json.dumps(without(json.loads(file.read_text()), SONNET)))
+    own = log.parents[1] / "results.json"
+    own.write_text(own.read_text().replace(json.dumps(GPT_5), json.dumps(key)))
+    assert own_key([key], key, SONNET, 2, CONFIGURED) is None
+    lines, said = converted(directory)
+    events = [event for event in map(json.loads, lines) if event.get("task_id") == trial]
+    measured = {event["agent_index"]: event.get("benchmarks") for event in events}
+    assert measured[1] is not None
+    assert measured[2] is None
+    assert key in said
+
+
+def without(value: Any, key: str) -> Any:
+    """JSON in which no object has the key: fc-eval, which found nothing, wrote nothing (D5)."""
+    if isinstance(value, dict):
+        return {name: without(held, key) for name, held in value.items() if name != key}
+    return [without(held, key) for held in value] if isinstance(value, list) else value
+
+
+# The order of the ways in which a key is found
+
+
+@pytest.mark.parametrize(
+    ("keys", "last_agent", "found"),
+    [
+        ([SONNET, bare(2, SONNET)], None, SONNET),
+        (
+            ["terminus-2:@anthropic/claude-sonnet-4-20250514"],
+            None,
+            "terminus-2:@anthropic/claude-sonnet-4-20250514",
+        ),
+        ([bare(2, SONNET)], None, bare(2, SONNET)),
+        ([positioned(2, SONNET)], None, positioned(2, SONNET)),
+        ([positioned(2, SONNET), bare(2, SONNET)], None, None),
+        ([positioned(1, SONNET)], None, None),
+        (["terminus-2:claude", "terminus-2:x"], "terminus-2:claude", "terminus-2:claude"),
+        (["terminus-2:claude", "terminus-2:x"], "openhands:x", None),
+        (["terminus-2:claude", "openhands:x"], "openhands:x", "terminus-2:claude"),
+        (["agent-2-terminus-2:claude"], None, "agent-2-terminus-2:claude"),
+        (["agent-1-terminus-2:claude"], "agent-1-terminus-2:claude", None),
+        ([positioned(1, GPT_5)], positioned(1, GPT_5), None),
+        ([bare(1, GPT_5)], bare(1, GPT_5), None),
+        ([], SONNET, None),
+    ],
+)
+def test_the_second_agent_finds_its_key(keys: list[str], last_agent: str | None, found: str | None) -> None:
+    assert own_key(keys, last_agent, SONNET, 2, CONFIGURED) == found

@@ -49,7 +49,7 @@ class Poison(Kind):
 class Bomb(Kind):
     """A record that unpacks to more than a worker has is rejected, and no worker ends.
 
-    The broker of `up` refuses it: see tests/kafka/test_record_batches.py.
+    The broker of `up` refuses it: see tests/storage/test_log.py.
     """
 
     name = "bomb: a record of 1,000 MiB, packed"

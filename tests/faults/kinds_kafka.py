@@ -21,7 +21,7 @@ class ProduceRefused(Kind):
     """The broker refuses what workers write to a topic; they end, and come again until it takes it.
 
     It refuses every record that was made before it arrived. A refusal for a record's size is no fault of
-    the infrastructure: that sets the run apart (tests/worker/test_quarantine_size.py).
+    the infrastructure: that sets the run apart (tests/worker/test_faults.py).
     """
 
     name = "produce refused by the broker"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.embedded.ends import End, kill_one, kill_the_broker, kill_the_tree, orderly
 from tests.faults.kind import Kind
 from tests.faults.up_bed import UpBed
+from tests.operate.ends import End, kill_one, kill_the_broker, kill_the_tree, orderly
 from tests.support.worker_process import wait_for
 
 BURST = 1_000

@@ -12,7 +12,7 @@ import orjson
 
 from streamer.schemas.base import encode_id
 from streamer.storage.kafka import Names
-from tests.conformance import test_scylla, test_terminal_bench
+from tests.conformance import test_rulings_verdicts, test_terminal_bench
 from tests.faults.traffic import Message, Traffic
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
 
@@ -72,5 +72,5 @@ class RealRuns:
         summaries = map(orjson.loads, latest[names.tier_summaries].values())
         tiers = {s["tier"]: s for s in summaries if s["run_id"] == SCYLLA_RUN and s["agent_model"] is None}
         trials = self._trials[SCYLLA_RUN]
-        test_scylla.check_run(orjson.loads(runs[SCYLLA_RUN]), tiers, self._scylla, trials)
+        test_rulings_verdicts.check_run(orjson.loads(runs[SCYLLA_RUN]), tiers, self._scylla, trials)
         return len(self.paths) + 1

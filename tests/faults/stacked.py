@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from streamer.operate.local.processes import free_port
-from tests.embedded.stack import Stack, launch
 from tests.faults.proxy import Link
+from tests.operate.stack import Stack, launch
 from tests.support.worker_process import wait_for
 
 START_SECONDS = 90.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from tests.publish.publishing import make_topics, settings_of
+from tests.client.publish.publishing import make_topics, settings_of
 from tests.support.peers import newer_python, peer_environment
 
 HARBOR = "harbor==0.24.0"

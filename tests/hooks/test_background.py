@@ -1,117 +1,116 @@
-"""Work of a hook is done in order, in a thread, and none of its errors reaches the harness."""
+"""What the hook of inspect_ai publishes: the events that `convert` makes of the same eval's log."""
 
 from __future__ import annotations
 
 import json
-import logging
-import os
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamer.client.capture import NotAccepted
-from streamer.hooks import background
-from streamer.hooks.background import Background
-
-DEADLINE_SECONDS = 60
-
-
-class Recording:
-    """A publisher that keeps what it gets, and refuses what it is told to."""
-
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-        self.closed = False
-
-    def publish(self, event: Any) -> None:
-        if event == "refused":
-            raise NotAccepted("memory is full")
-        self.events.append(event)
-
-    def close(self) -> None:
-        self.closed = True
+from streamer.hooks.background import Evals
+from streamer.schemas.wire import canonical_json
+from tests.sources.builders import converted
+from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, the_log, unpack_logs
 
 
-def a_background(publisher: Any) -> Background:
-    return Background("test", publisher)
+def begun(**spec: Any) -> tuple[Evals, list[dict[str, Any]]]:
+    """An eval that has begun, and the events published from then on."""
+    evals = Evals()
+    evals.started("e", a_spec(**spec), A_PLAN, lambda event: None)
+    return evals, []
 
 
-def test_work_is_done_in_order_and_the_publisher_is_closed() -> None:
-    publisher = Recording()
-    thread = a_background(publisher)
-    for number in range(100):
-        thread.hand_over(lambda publish, number=number: publish(number))
-    thread.close()
-    assert publisher.events == list(range(100))
-    assert publisher.closed
+def test_an_eval_gives_the_events_of_its_log(tmp_path: Path) -> None:
+    logs = unpack_logs(tmp_path)
+    record = json.loads(the_log(logs / "json").read_text())
+    evals, published = Evals(), []
+    evals.started("e", record["eval"], record["plan"], published.append)
+    for sample in record["samples"]:
+        beginning = {name: sample[name] for name in ("id", "epoch", "started_at")}
+        evals.sample_started("e", beginning, published.append)
+        evals.sample_ended("e", sample, published.append)
+    for _ in range(2):  # on_task_end, then on_run_end
+        evals.ended("e", record["status"], record["stats"], "no file", published.append)
+    starts = [event for event in published if event["type"] == "trial_started"]
+    others = [event for event in published if event["type"] != "trial_started"]
+    assert len(starts) == 18
+    expected, _ = converted(logs / "finished")
+    assert sorted(others, key=canonical_json) == sorted(expected, key=canonical_json)
 
 
-def test_handing_over_does_not_wait_for_the_work_before() -> None:
-    publisher, go = Recording(), threading.Event()
-    thread = a_background(publisher)
-    thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
-    thread.hand_over(lambda publish: publish("second"))
-    assert publisher.events == []
-    go.set()
-    thread.close()
-    assert publisher.events == [True, "second"]
+def test_evals_beside_one_another_keep_their_runs() -> None:
+    evals, published = begun()
+    evals.started("e2", a_spec(task_id="T2", model="m2"), A_PLAN, lambda event: None)
+    evals.sample_ended("e2", a_summary(), published.append)
+    evals.sample_ended("e", a_summary(), published.append)
+    assert [(trial["run_id"], trial["model"]) for trial in published] == [
+        ("addition_T2", "m2"),
+        ("addition_T1", "mockllm/model"),
+    ]
 
 
-def test_errors_are_logged_and_the_next_work_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    publisher = Recording()
-    thread = a_background(publisher)
-    with caplog.at_level(logging.WARNING, "streamer.hooks"):
-        thread.hand_over(lambda publish: publish(1 / 0))
-        thread.hand_over(lambda publish: publish("refused"))
-        thread.hand_over(lambda publish: publish("kept"))
-        thread.close()
-    assert publisher.events == ["kept"]
-    assert "ZeroDivisionError" in caplog.text
-    assert "memory is full" in caplog.text
-
-
-def test_close_waits_no_longer_than_its_limit_and_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_an_eval_that_began_before_the_hook_was_active_is_left_alone(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(background, "WORK_SECONDS", 0.01)
-    go = threading.Event()
-    thread = a_background(Recording())
-    thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
-    thread.close()
-    assert "not everything was published" in caplog.text
-    assert "streamer convert DIR | streamer publish" in caplog.text
-    go.set()
+    evals, published = begun()
+    evals.sample_started("other", {"id": 1}, published.append)
+    evals.sample_ended("other", a_summary(), published.append)
+    evals.ended("other", "success", {}, "no file", published.append)
+    evals.started("nameless", {"task": ""}, {}, published.append)
+    evals.sample_ended("nameless", a_summary(), published.append)
+    assert published == []
+    assert caplog.messages == ["inspect: an eval without the name of its task is not published"]
 
 
-LATE = """
-import sys, threading
-from streamer.hooks import background
-
-background.CLOSE_SECONDS = 1.0
-
-def late(publish):
-    threading.main_thread().join()
-    for number in range(2_000):
-        publish({"type": "trial_result", "run_id": "r", "task_id": str(number), "resolved": True})
-
-hook, begun = background.Background("test"), threading.Event()
-hook.hand_over(lambda publish: begun.set())
-hook.hand_over(late)
-begun.wait()
-"""
-"""A harness that ends while the hook still works: the events are made after its last statement."""
-
-
-def test_events_that_are_made_while_the_harness_ends_are_kept(tmp_path: Path) -> None:
-    nowhere = {"STREAMER_BOOTSTRAP": "127.0.0.1:9", "XDG_DATA_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", LATE]
-    ended = subprocess.run(
-        command, env=os.environ | nowhere, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECONDS
+def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun()
+    for number in range(3):
+        scores = {"words": {"value": "lovely"}}
+        evals.sample_ended("e", a_summary(id=number, total_time=-1, scores=scores), published.append)
+    assert len(published) == 3
+    assert not any("duration_seconds" in event for event in published)
+    first, second = caplog.messages
+    assert first == (
+        "inspect: run addition_T1: the score 'words' is 'lovely', which is no number, and is left out"
     )
-    [kept] = tmp_path.rglob("*.spill.ndjson")
-    tasks = [json.loads(line)["task_id"] for line in kept.read_text().splitlines()]
-    assert tasks == [str(number) for number in range(2_000)], ended.stderr
+    assert second.startswith("inspect: run addition_T1: duration_seconds -1")
+
+
+def test_a_sample_without_an_id_is_no_event_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(id=""), published.append)
+    assert published == []
+    assert "task_id" in caplog.text
+
+
+def test_results_that_only_the_log_has_are_published_at_the_end(tmp_path: Path) -> None:
+    evals, published = begun()
+    evals.sample_ended("e", a_summary(), lambda event: None)
+    log = a_log(tmp_path / "x.eval", a_summary(), a_summary(id=2, uuid="u2"))
+    evals.ended("e", "error", {"completed_at": "2026-01-02T03:04:09+00:00"}, str(log), published.append)
+    assert [(event["type"], event.get("task_id")) for event in published] == [
+        ("trial_result", "2"),
+        ("run_finished", None),
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    evals, published = begun()
+    (tmp_path / "x.eval").write_bytes(b"PK\x03\x04 and no more")
+    evals.ended("e", "success", {}, f"file://{tmp_path / 'x.eval'}", published.append)
+    assert [event["type"] for event in published] == ["run_finished"]
+    assert "not a valid zip archive" in caplog.text
+
+
+def test_the_evals_of_a_call_that_was_stopped_are_over(caplog: pytest.LogCaptureFixture) -> None:
+    evals, published = begun(run_id="R1")
+    evals.started("other", a_spec(task_id="T2", run_id="R2"), A_PLAN, lambda event: None)
+    for _ in range(2):
+        evals.stopped("R1", published.append)
+    [end] = published
+    assert (end["type"], end["run_id"], end["status"]) == ("run_finished", "addition_T1", "cancelled")
+    assert end["revision"] > 0
+    assert caplog.messages == []

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.language import (
-    MAX_MEAN,
-    MAX_WORDS,
-    TURNS,
-    Turn,
-    allowed,
-    mean_words,
-    offences,
-)
+from tests.house.language import MAX_MEAN, MAX_WORDS, TURNS, Turn, allowed, mean_words, offences
 from tests.house.prose import modules, pages, sentences_of, sentences_of_markdown, sentences_of_python
 from tests.house.repository import ROOT
 

@@ -24,10 +24,10 @@ import pytest
 from redis import Redis
 
 from streamer.storage.entries import Keys
-from tests.cli.test_up import up
 from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
+from tests.terminal.test_tail import up
 
 SECTION = re.compile(r"^## Add a metric\n(.*?)^## ", re.DOTALL | re.MULTILINE)
 STEP = re.compile(

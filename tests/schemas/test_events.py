@@ -1,19 +1,201 @@
-"""What an event may be, and what its fingerprint covers."""
+"""Decoding takes a shorter way for large events; what comes out is the same."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
+import re
 import time
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
+import streamer.schemas
+from streamer.schemas import events
+from streamer.schemas import wire as module
 from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_ID_CHARACTERS
-from streamer.schemas.events import EVENT, AnyEvent, TrialResult
-from tests.schemas.examples import BAD_EVENTS, FULL_TRIAL, GOOD_EVENTS, SLOT
+from streamer.schemas.events import (
+    BOARD_METRICS,
+    EVENT,
+    AnyEvent,
+    SnapshotCounts,
+    TestCounts,
+    TrialResult,
+    board_values,
+)
+from streamer.schemas.export import MESSAGES
+from streamer.schemas.wire import Reason, decode
+from tests.schemas.examples import BAD_EVENTS, FULL_TRIAL, GOOD_EVENTS
+from tests.schemas.examples import SLOT as SLOT_OF_EVENTS
 from tests.schemas.recording import event_content
+from tests.support.builders import METRICS, a_formulacode_summary, an_agent_model_change
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# Decoding takes a shorter way for large events; what comes out is the same.
+
+
+SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
+RATIO = {"agent/nop": 1.5, "oracle/nop": 2.5e-7}
+
+numbers = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([1, 0, -(2**63), 2**63, 2**64, 10**300, True, None, "NaN", [1.0], {"a": 1.0}]),
+)
+entries = st.one_of(
+    st.just(RATIO),
+    st.dictionaries(st.text(max_size=3), numbers, max_size=3),
+    st.sampled_from([None, 1.0, []]),
+)
+others = st.fixed_dictionaries(
+    {},
+    optional={
+        "claimed": st.none() | st.fixed_dictionaries({"agent_advantage": numbers}),
+        "tests": st.sampled_from([None, {"status": "ok", "failed": 1, "more": 2}, {"status": "fine"}]),
+        "cost_usd": st.sampled_from([None, 1, 0.5, -1.0, 10**300, "1"]),
+        "attempt": st.sampled_from([1, 2.0, 2**40, "1"]),
+        "finished_at": st.sampled_from(["2026-01-31T09:30:00Z", "2026-01-31t11:30:00.1+02:00", "now"]),
+        "unknown": numbers,
+        "type": st.sampled_from(["trial_result", "run_started", "nothing"]),
+    },
+)
+
+
+def the_long_way(value: bytes) -> Any:
+    try:
+        return EVENT.validate_json(value)
+    except ValidationError:
+        return Reason
+
+
+@examples(400)
+@given(st.dictionaries(st.text(max_size=5), entries, max_size=6) | st.sampled_from([None, [], 1.0]), others)
+def test_large_events_decode_as_if_they_were_small(benchmarks: object, fields: dict[str, Any]) -> None:
+    value = json.dumps(
+        SLOT | fields | {"benchmarks": benchmarks, "trial_name": "x" * 1024, "trial_id": "x" * 1024}
+    ).encode()
+    event, expected = decode(value), the_long_way(value)
+    if isinstance(event, Reason):
+        assert expected is Reason
+    else:
+        assert type(event) is type(expected)
+        assert repr(event) == repr(expected)  # every field, the unknown ones too; NaN there equals itself
+        assert event.model_fields_set == expected.model_fields_set
+
+
+def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    validate = module._validate
+    monkeypatch.setattr(module, "_validate", lambda value: seen.append(value) or validate(value))
+    suite = {f"module.time_{n}": RATIO for n in range(100)}
+    event = decode(json.dumps(SLOT | {"benchmarks": suite}).encode())
+    assert isinstance(event, TrialResult)
+    assert event.benchmarks == suite
+    assert [len(value) < 200 for value in seen] == [True]
+
+
+@pytest.mark.parametrize(
+    "value", [b'{"benchmarks": ' + b"[" * 3000, b'"benchmarks"' + b" " * 3000, b"\xff" * 3000]
+)
+def test_a_large_record_that_is_no_event_has_its_reason(value: bytes) -> None:
+    assert isinstance(decode(value), Reason)
+
+
+def test_more_benchmarks_than_allowed_are_refused_on_the_short_way_too() -> None:
+    suite = {str(n): RATIO for n in range(10_001)}
+    reason = decode(json.dumps(SLOT | {"benchmarks": suite}).encode())
+    assert isinstance(reason, Reason)
+    assert "10000" in reason.message.replace(",", "")
+
+
+# -----------------------------------------------------------------------------
+# Every field says what it is, in which unit and range.
+
+
+UNITS = {
+    r"cost|_usd$": r"USD|US dollars",
+    r"_seconds$|duration": r"seconds",
+    r"_ms$": r"milliseconds",
+    r"_bytes$": r"bytes",
+    r"_percentage$": r"percent",
+    r"_tokens$": r"tokens",
+    r"_at$": r"UTC|RFC 3339|of the run",
+    r"_base64$": r"base64",
+}
+"""Part of a field's name to what its description must say."""
+
+NO_NUMBER = {"cost_source"}
+
+
+def models() -> Iterator[type[BaseModel]]:
+    """Every model of the package, nested ones included."""
+    for found in pkgutil.iter_modules(streamer.schemas.__path__):
+        module = importlib.import_module(f"streamer.schemas.{found.name}")
+        for item in vars(module).values():
+            if isinstance(item, type) and issubclass(item, BaseModel) and item.__module__ == module.__name__:
+                yield item
+
+
+DESCRIPTIONS = {
+    (model, name): field.description or "" for model in models() for name, field in model.model_fields.items()
+}
+"""Model and field to what the field says of itself."""
+
+
+def named(fields: Iterable[tuple[type[BaseModel], str]]) -> list[str]:
+    return [f"{model.__name__}.{name}" for model, name in fields]
+
+
+def test_the_walk_finds_every_message() -> None:
+    assert set(MESSAGES) <= set(models())
+
+
+def test_a_model_says_what_it_is() -> None:
+    first_lines = {model.__name__: (model.__doc__ or "").strip().partition("\n")[0] for model in models()}
+    assert {name: line for name, line in first_lines.items() if not line.endswith((".", "`)."))} == {}
+
+
+def test_a_field_says_what_it_is() -> None:
+    assert named(field for field, description in DESCRIPTIONS.items() if not description.endswith(".")) == []
+
+
+@pytest.mark.parametrize(("part", "unit"), UNITS.items())
+def test_a_field_with_a_unit_says_it(part: str, unit: str) -> None:
+    measured = {
+        (model, name): description
+        for (model, name), description in DESCRIPTIONS.items()
+        if re.search(part, name) and name not in NO_NUMBER
+    }
+    assert measured
+    silent = named(field for field, description in measured.items() if not re.search(unit, description))
+    assert silent == [], f"each must say its unit ({unit})"
+
+
+def test_an_integer_of_an_event_has_a_range() -> None:
+    """Without one, canonical JSON could meet an integer that it cannot write."""
+    integers = [
+        (f"{model.__name__}.{name}", part)
+        for model in models()
+        if issubclass(model, (events.Event, TestCounts, SnapshotCounts))
+        for name, schema in model.model_json_schema()["properties"].items()
+        for part in schema.get("anyOf", [schema])
+        if part.get("type") == "integer"
+    ]
+    assert len(integers) > 20
+    assert [
+        n for n, part in integers if "const" not in part and not {"minimum", "maximum"} <= set(part)
+    ] == []
+
+
+# -----------------------------------------------------------------------------
+# What an event may be, and what its fingerprint covers.
 
 
 def read(event: dict[str, Any]) -> AnyEvent:
@@ -57,7 +239,7 @@ def test_a_number_that_is_not_finite_is_refused_wherever_it_stands(field: str, n
 
 
 def test_what_is_not_finite_travels_as_text_among_benchmarks() -> None:
-    event = read(SLOT | {"benchmarks": {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}})
+    event = read(SLOT_OF_EVENTS | {"benchmarks": {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}})
     assert isinstance(event, TrialResult)
     assert event.benchmarks == {"a": {"agent/nop": "NaN", "oracle/nop": "Infinity"}}
 
@@ -66,7 +248,7 @@ def test_what_is_not_finite_travels_as_text_among_benchmarks() -> None:
 def test_an_integer_beyond_64_bits_is_refused_in_free_json(integer: int) -> None:
     """Canonical JSON could not write it down."""
     with pytest.raises(ValidationError, match="64 bits"):
-        read(SLOT | {"claimed": {"a": [integer]}})
+        read(SLOT_OF_EVENTS | {"claimed": {"a": [integer]}})
 
 
 def test_a_refused_benchmark_is_named_in_printable_characters() -> None:
@@ -80,7 +262,7 @@ def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
     entries = {
         f"b{n}": {"agent/nop": n + 0.5, "oracle/nop": n + 0.25} for n in range(MAX_BENCHMARKS_PER_TRIAL)
     }
-    text = json.dumps(SLOT | {"benchmarks": entries})
+    text = json.dumps(SLOT_OF_EVENTS | {"benchmarks": entries})
     started = time.process_time()
     EVENT.validate_json(text)
     assert time.process_time() - started < 0.5
@@ -88,24 +270,24 @@ def test_10_000_benchmarks_are_checked_in_a_fraction_of_a_second() -> None:
 
 @pytest.mark.parametrize("length", [1, MAX_ID_CHARACTERS])
 def test_the_length_of_an_id_counts_characters_not_bytes(length: int) -> None:
-    assert read(SLOT | {"run_id": "𝕏" * length}).run_id == "𝕏" * length
+    assert read(SLOT_OF_EVENTS | {"run_id": "𝕏" * length}).run_id == "𝕏" * length
 
 
 @pytest.mark.parametrize("field", ["run_id", "task_id", "agent", "model", "tier", "subtest", "shard"])
 def test_no_id_holds_a_control_character(field: str) -> None:
     for code in (*range(0x20), *range(0x7F, 0xA0)):
         with pytest.raises(ValidationError):
-            read(SLOT | {field: f"a{chr(code)}"})
+            read(SLOT_OF_EVENTS | {field: f"a{chr(code)}"})
 
 
 def test_unknown_fields_are_kept_apart_where_they_can_be_counted() -> None:
-    event = read(SLOT | {"colour": "red", "size": 3})
+    event = read(SLOT_OF_EVENTS | {"colour": "red", "size": 3})
     assert event.model_extra == {"colour": "red", "size": 3}
     assert "colour" not in event_content(event)
 
 
 def test_an_event_cannot_be_changed_once_it_is_built() -> None:
-    event = read(SLOT)
+    event = read(SLOT_OF_EVENTS)
     with pytest.raises(ValidationError, match="frozen"):
         event.run_id = "other"  # type: ignore[misc]
 
@@ -120,7 +302,7 @@ def test_times_are_kept_in_utc() -> None:
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_that_utc_cannot_say_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="years 1 to 9999"):
-        read(SLOT | {"finished_at": text})
+        read(SLOT_OF_EVENTS | {"finished_at": text})
 
 
 EQUAL_INSTANTS = [
@@ -136,8 +318,8 @@ EQUAL_INSTANTS = [
 
 @pytest.mark.parametrize("text", EQUAL_INSTANTS)
 def test_equal_instants_are_equal_content(text: str) -> None:
-    event = read(SLOT | {"finished_at": text})
-    assert event_content(event) == SLOT | {"finished_at": "2026-01-31T09:30:00Z"}
+    event = read(SLOT_OF_EVENTS | {"finished_at": text})
+    assert event_content(event) == SLOT_OF_EVENTS | {"finished_at": "2026-01-31T09:30:00Z"}
 
 
 def test_an_event_built_in_python_has_the_content_of_the_one_read_from_json() -> None:
@@ -148,28 +330,34 @@ def test_an_event_built_in_python_has_the_content_of_the_one_read_from_json() ->
         task_id="t",
         finished_at=datetime(2026, 1, 31, 11, 30, tzinfo=two_hours_east),
     )
-    assert event_content(built) == event_content(read(SLOT | {"finished_at": EQUAL_INSTANTS[0]}))
+    assert event_content(built) == event_content(read(SLOT_OF_EVENTS | {"finished_at": EQUAL_INSTANTS[0]}))
 
 
 def test_a_default_written_out_is_the_same_content_as_one_left_out() -> None:
     fields = TrialResult.model_fields
     defaults = {name: field.default for name, field in fields.items() if not field.is_required()}
-    assert event_content(read(SLOT | defaults)) == event_content(read(SLOT)) == SLOT
+    assert (
+        event_content(read(SLOT_OF_EVENTS | defaults))
+        == event_content(read(SLOT_OF_EVENTS))
+        == SLOT_OF_EVENTS
+    )
 
 
 def test_an_unnamed_agent_is_the_same_content_as_an_unknown_one() -> None:
-    assert event_content(read(SLOT | {"agent": None, "model": None})) == event_content(
-        read(SLOT | {"agent": "unknown", "model": "unknown"})
+    assert event_content(read(SLOT_OF_EVENTS | {"agent": None, "model": None})) == event_content(
+        read(SLOT_OF_EVENTS | {"agent": "unknown", "model": "unknown"})
     )
 
 
 def test_the_revision_is_no_part_of_the_content() -> None:
-    assert event_content(read(SLOT | {"revision": 5})) == event_content(read(SLOT | {"revision": 6}))
+    assert event_content(read(SLOT_OF_EVENTS | {"revision": 5})) == event_content(
+        read(SLOT_OF_EVENTS | {"revision": 6})
+    )
 
 
 @pytest.mark.parametrize("number", [1, 1.0])
 def test_an_integer_where_a_float_belongs_is_the_same_content(number: float) -> None:
-    assert json.dumps(event_content(read(SLOT | {"cost_usd": number}))["cost_usd"]) == "1.0"
+    assert json.dumps(event_content(read(SLOT_OF_EVENTS | {"cost_usd": number}))["cost_usd"]) == "1.0"
 
 
 def test_what_differs_in_any_other_field_is_other_content() -> None:
@@ -185,3 +373,25 @@ def test_what_differs_in_any_other_field_is_other_content() -> None:
     for field in known:
         without = {k: v for k, v in FULL_TRIAL.items() if k != field}
         assert event_content(read(without)) != whole, field
+
+
+# -----------------------------------------------------------------------------
+# Every board metric is a number of an agent:model summary.
+
+
+def test_every_metric_is_found_in_a_summary_that_knows_everything() -> None:
+    summary = an_agent_model_change(
+        means=dict.fromkeys(METRICS, 0.5),
+        formulacode=a_formulacode_summary(mean_speedup=0.5, agent_advantage=0.5),
+        **dict.fromkeys(("accuracy", "cost_of_pass", "mean_cost", "total_cost"), 0.5),
+    ).summary
+    assert summary
+    assert board_values(summary) == dict.fromkeys(BOARD_METRICS, 0.5)
+
+
+def test_a_baseline_and_what_is_unknown_have_no_value() -> None:
+    nothing = an_agent_model_change(accuracy=None).summary
+    baseline = an_agent_model_change(agent="nop", accuracy=1.0).summary
+    assert nothing
+    assert baseline
+    assert board_values(nothing) == board_values(baseline) == dict.fromkeys(BOARD_METRICS)

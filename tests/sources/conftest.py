@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources.every_eval_ever import unpack_evaluations
+from tests.sources.followed_runs import HARBOR_JOBS
 from tests.sources.inspect import unpack_logs
+from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
+
+# -----------------------------------------------------------------------------
+# Fixtures that tests of several connectors share.
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +31,34 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded logs of inspect_ai."""
     return unpack_logs(tmp_path_factory.mktemp("inspect"))
+
+
+# -----------------------------------------------------------------------------
+# Fixtures that several modules of this folder share.
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Real run directories of each harness."""
+    folder = tmp_path_factory.mktemp("fc-eval")
+    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
+    jobs = tmp_path_factory.mktemp("harbor")
+    with tarfile.open(HARBOR_JOBS) as archive:
+        archive.extractall(jobs, filter="data")
+    return {
+        "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
+        "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
+        "scylla": shared_data() / "scylla" / "dryrun",
+        "fc-eval": home / "fc-two-attempts",
+        "fc-eval, rough": home / "fc-rough",
+        "fc-eval, all": home,
+        "harbor": jobs / "kinds",
+        "swe-bench": unpack_runs(tmp_path_factory.mktemp("swe-bench")),
+        "swe-bench, logs": unpack_runs(tmp_path_factory.mktemp("logs"))
+        / "logs"
+        / "run_evaluation"
+        / "nightly",
+        "every-eval-ever": unpack_evaluations(tmp_path_factory.mktemp("every-eval-ever")),
+    }

@@ -1,138 +1,207 @@
-"""Copies of trials and runs add nothing; different runs of one name stay apart; pooling keeps shards."""
+"""Connectors that other packages bring as entry points, installed for real."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
-from tests.sources.builders import (
-    a_result,
-    a_run,
-    a_trial_file,
-    converted,
-    copy_tree,
-    slots_of,
-    trials_of,
-)
-from tests.support.data import shared_data
+import pytest
 
-COPIED = 43
-"""Trials of the partial copy in the public data (H5)."""
+from streamer.sources.base import AUTO
+from streamer.sources.convert import HARNESSES, SOURCES, sources_for
+from tests.house.repository import ROOT
+from tests.sources.builders import a_result, a_run, write_json
+from tests.support.cli import streamer
+
+# -----------------------------------------------------------------------------
+# Connectors that other packages bring as entry points, installed for real.
 
 
-def a_real_run(folder: Path) -> Path:
-    source = shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5" / "tb_rc2_g5_4"
-    return copy_tree(source, folder / source.name)
+RECIPE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a harness")[2]
+CONNECTOR = RECIPE.partition("```python\n")[2].partition("```")[0]
+"""The connector that the recipe shows."""
 
 
-def copy_some(run: Path, target: Path, count: int = COPIED) -> None:
-    """Copy the first trial directories of a run, task directories included."""
-    tasks = sorted(path for path in run.iterdir() if path.is_dir() and not target.is_relative_to(path))
-    for task in tasks[:count]:
-        copy_tree(task, target / task.name)
+def install(
+    site: Path, package: str, entries: dict[str, str], module: str = CONNECTOR, *, pip: bool = False
+) -> Path:
+    """Install a package of one module with these entry points (name to object) into a directory.
 
-
-def test_43_trial_directories_copied_into_their_own_run_are_43_duplicates(tmp_path: Path) -> None:
-    run = a_real_run(tmp_path)
-    before, _ = converted(run)
-    copy_some(run, run / "some" / "nested" / "folder")
-    after, report = converted(run)
-    assert after == before
-    assert (report.trials, report.duplicates, report.unreadable) == (80, COPIED, [])
-
-
-def test_43_trial_directories_of_another_run_are_43_duplicates_of_that_run(tmp_path: Path) -> None:
-    run = a_real_run(tmp_path)
-    other = a_run(tmp_path / "another", [a_result(run="another")], [], metadata={"agent_name": "x"})
-    before, _ = converted(tmp_path)
-    copy_some(run, other / "nested")
-    after, report = converted(tmp_path)
-    assert after == before
-    assert (report.duplicates, report.unreadable) == (COPIED, [])
-    copy_some(run, other)
-    assert slots_of(converted(tmp_path)[0]) == slots_of(before)
-
-
-def test_a_partial_copy_with_its_run_files_is_the_run_it_was_copied_from(tmp_path: Path) -> None:
-    run = a_real_run(tmp_path)
-    other = a_run(tmp_path / "another", [a_result(run="another")], [])
-    before, _ = converted(tmp_path)
-    for name in (run.name, "backup"):
-        copy_some(run, other / name)
-        for file in ("results.json", "tb.lock", "run_metadata.json"):
-            (other / name / file).write_bytes((run / file).read_bytes())
-    after, report = converted(tmp_path)
-    assert trials_of(after) == trials_of(before)
-    assert report.duplicates == 2 * COPIED
-    assert sorted(report.runs) == ["another", run.name]
-    alone, _ = converted(other)
-    assert {event["run_id"] for event in alone} == {"another", run.name}
-
-
-def test_nested_trials_of_a_run_that_is_not_converted_are_left_aside_and_reported(tmp_path: Path) -> None:
-    run = a_real_run(tmp_path)
-    other = a_run(tmp_path / "another", [a_result(run="another"), a_result("b", run="another")], [])
-    copy_some(run, other / "nested", 5)
-    events, report = converted(other)
-    assert len(trials_of(events)) == 2
-    assert len(report.unreadable) == 5
-    assert "'tb_rc2_g5_4'" in report.unreadable[0][1]
-
-
-def test_nested_trials_of_the_run_itself_count(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result()], [])
-    a_trial_file(run / "rerun", a_result("b"))
-    assert slots_of(converted(run)[0]) == [("run1", "", "b", 1), ("run1", "", "oom", 1)]
-
-
-def test_a_renamed_copy_of_a_run_adds_nothing(tmp_path: Path) -> None:
-    run = a_real_run(tmp_path)
-    before, _ = converted(run)
-    copy_tree(run, tmp_path / "a copy of it")
-    after, report = converted(tmp_path)
-    assert after == before
-    assert report.duplicates == 80
-
-
-def test_equal_trials_without_a_harness_id_are_copies_only_within_a_run(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        a_run(tmp_path / name, [a_result(run="", id=None)], [])
-        a_trial_file(tmp_path / name / "nested", a_result(run="", id=None))
-    events, report = converted(tmp_path)
-    assert slots_of(events) == [("a", "", "oom", 1), ("b", "", "oom", 1)]
-    assert report.duplicates == 2
-
-
-def test_two_files_of_one_slot_are_both_sent_for_the_revision_to_decide(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [], [])
-    a_trial_file(run, a_result(is_resolved=False), mtime_ns=1_000)
-    a_trial_file(run, a_result(n=2), mtime_ns=2_000)
-    a_trial_file(run, a_result(run="older", is_resolved=None), mtime_ns=500)
-    events, report = converted(run)
-    assert slots_of(events) == [("run1", "", "oom", 1)] * 3
-    assert {e["revision"]: e.get("resolved") for e in trials_of(events)} == {
-        500: None,
-        1_000: False,
-        2_000: True,
+    With `pip` as users do; else its wheel is unpacked, which is the same and faster.
+    """
+    wheel = site.parent / f"{package}-1.0-py3-none-any.whl"
+    info = f"{package}-1.0.dist-info"
+    lines = "".join(f"{name} = {package}:{found}\n" for name, found in entries.items())
+    files = {
+        f"{package}.py": module,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[streamer.sources]\n{lines}",
     }
-    assert not report.duplicates
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(name, content)
+    if not pip:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+        return site
+    command = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
+    subprocess.run([*command, "--target", str(site), str(wheel)], check=True, timeout=120)
+    return site
 
 
-def test_different_runs_of_one_name_are_kept_apart_and_noted(tmp_path: Path) -> None:
-    for n, submission in enumerate(("sub1", "sub2")):
-        run = a_run(tmp_path / submission / "run1", [a_result(id=submission)], metadata={"uuid": f"u{n}"})
-        assert slots_of(converted(run)[0]) == [("run1", "", "oom", 1)]
-    events, report = converted(tmp_path)
-    assert slots_of(events) == [("sub1/run1", "", "oom", 1), ("sub2/run1", "", "oom", 1)]
-    assert {event["run_id"] for event in events} == {"sub1/run1", "sub2/run1"}
-    assert "sub1/run1, sub2/run1" in report.notes[0]
-    pooled, _ = converted(tmp_path, run_id="all")
-    assert slots_of(pooled) == [("all", "sub1/run1", "oom", 1), ("all", "sub2/run1", "oom", 1)]
+def convert(site: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+    return streamer("convert", *arguments, environment={"PYTHONPATH": path})
 
 
-def test_a_copy_of_a_run_in_another_folder_is_the_same_run(tmp_path: Path) -> None:
-    for folder in ("here", "there"):
-        a_run(tmp_path / folder / "run1", [a_result()], metadata={"uuid": "u"})
-    a_trial_file(tmp_path / "there" / "run1", a_result("b"))
-    events, report = converted(tmp_path)
-    assert slots_of(events) == [("run1", "", "b", 1), ("run1", "", "oom", 1)]
-    assert (report.duplicates, report.notes) == (1, [])
+def events_of(result: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def tiny_run(tmp_path: Path) -> Path:
+    run = tmp_path / "runs" / "first"
+    run.mkdir(parents=True)
+    (run / "plan.tiny").write_text("a b")
+    (run / "results.tiny").write_text("a yes\nb no\n")
+    return run
+
+
+@pytest.mark.parametrize("harness", ["tiny", "auto"])
+def test_an_installed_connector_converts_its_runs(site: Path, tiny_run: Path, harness: str) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, pip=True)
+    result = convert(site, "--harness", harness, tiny_run.parent)
+    assert result.returncode == 0, result.stderr
+    plan, *trials = events_of(result)
+    assert plan == {"type": "run_started", "run_id": "first", "harness": "tiny", "tasks": ["a", "b"]}
+    assert {trial["task_id"]: trial["resolved"] for trial in trials} == {"a": True, "b": False}
+
+
+def test_an_installed_connector_may_tell_of_trials_that_have_begun(site: Path, tiny_run: Path) -> None:
+    """It yields them beside the results; one that has a result is left out."""
+    lines = CONNECTOR.rstrip().splitlines()
+    lines += [
+        '        for task in ("a", "c"):',
+        '            yield Found(path / task, {"type": "trial_started", "task_id": task, "revision": 1})',
+    ]
+    result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}, "\n".join(lines)), tiny_run)
+    assert result.returncode == 0, result.stderr
+    starts = [event for event in events_of(result) if event["type"] == "trial_started"]
+    assert starts == [{"type": "trial_started", "run_id": "first", "task_id": "c", "revision": 1}]
+
+
+def test_what_the_recipes_connector_cannot_read_is_named(site: Path, tiny_run: Path) -> None:
+    (tiny_run / "results.tiny").write_text("a yes\nb\n")
+    result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}), tiny_run)
+    assert result.returncode == 1
+    assert "results.tiny: line 2 is not `task yes|no`" in result.stderr.decode()
+    assert len(events_of(result)) == 2
+
+
+def test_the_recipe_names_the_entry_point_that_is_installed_here() -> None:
+    assert '[project.entry-points."streamer.sources"]\ntiny = "tiny_bench:Tiny"' in RECIPE
+
+
+def test_its_name_is_among_the_choices_without_it_being_loaded(site: Path) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, "raise SystemExit('was imported')")
+    result = convert(site, "--help")
+    assert f"{SOURCES[-1].name}|tiny]".encode() in b"".join(result.stdout.split())
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("import no_such_module", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("Else = 1", "cannot be loaded: AttributeError"),
+        ("class Tiny:\n    def __init__(self, x): ...", "cannot be loaded: TypeError"),
+        ("class Tiny:\n    name = 'tiny'", "is no connector: it has no method detect, plan, trials"),
+        (CONNECTOR.replace('"tiny"', '"other"'), "is left out: its object calls itself 'other'"),
+    ],
+    ids=["import", "attribute", "constructor", "methods", "name"],
+)
+def test_a_broken_one_is_named_once_and_stops_no_other(
+    site: Path, tmp_path: Path, module: str, reason: str
+) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"}, module)
+    a_run(tmp_path / "runs" / "run1", [a_result()])
+    result = convert(site, tmp_path / "runs", tmp_path / "runs" / "run1")
+    assert result.returncode == 0, result.stderr
+    assert len(events_of(result)) == 2
+    (line,) = [line for line in result.stderr.decode().splitlines() if "tiny" in line]
+    assert line.startswith(f"connector 'tiny' (tiny_bench:Tiny of tiny_bench) {reason}")
+    chosen = convert(site, "--harness", "tiny", tmp_path / "runs")
+    assert chosen.returncode == 1
+    assert f"(tiny_bench:Tiny of tiny_bench) {reason}" in chosen.stderr.decode()
+    assert len(chosen.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("method", ["detect", "plan", "trials"])
+def test_one_that_fails_on_a_run_is_named_and_what_does_not_need_it_comes(
+    site: Path, tiny_run: Path, method: str
+) -> None:
+    broken = CONNECTOR.replace(f"def {method}(self, path", f"def {method}(self, nothing, path")
+    install(site, "tiny_bench", {"tiny": "Tiny"}, broken)
+    a_run(tiny_run.parent / "run1", [a_result()])
+    result = convert(site, tiny_run.parent)
+    trials = [event["run_id"] for event in events_of(result) if event["type"] == "trial_result"]
+    assert trials == (["first", "first", "run1"] if method == "plan" else ["run1"])
+    lines = result.stderr.decode().splitlines()
+    assert sum(f"fails in {method}" in line and "tiny_bench" in line for line in lines) == 1
+
+
+def test_a_name_of_ours_cannot_be_taken(site: Path, tmp_path: Path) -> None:
+    install(site, "tiny_bench", {"scylla": "Tiny", "auto": "Tiny"})
+    a_run(tmp_path / "runs" / "run1", [a_result()])
+    result = convert(site, tmp_path / "runs")
+    assert result.returncode == 0
+    clashes = [line for line in result.stderr.decode().splitlines() if "connector of that name" in line]
+    assert sorted(line.split("'")[1] for line in clashes) == ["auto", "scylla"]
+
+
+def test_a_name_that_two_packages_give_belongs_to_neither(site: Path, tiny_run: Path) -> None:
+    install(site, "tiny_bench", {"tiny": "Tiny"})
+    install(site, "small_bench", {"tiny": "Tiny"})
+    result = convert(site, "--harness", "tiny", tiny_run)
+    assert result.returncode == 1
+    assert result.stdout == b""
+    assert b"small_bench:Tiny of small_bench, tiny_bench:Tiny of tiny_bench" in result.stderr
+    assert b"uninstall one of them" in result.stderr
+
+
+def test_without_any_the_error_of_an_unknown_harness_lists_ours(site: Path, tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {})
+    result = convert(site, "--harness", "tiny", tmp_path)
+    assert result.returncode == 2
+    assert b"'harbor'" in result.stderr
+
+
+# -----------------------------------------------------------------------------
+# The connectors that a `--harness` value admits.
+
+
+def test_every_connector_of_ours_is_asked_in_its_order_unless_one_is_named() -> None:
+    assert tuple(sources_for(AUTO)[: len(SOURCES)]) == SOURCES
+    for source in SOURCES:
+        assert list(sources_for(source.name)) == [source]
+
+
+def test_no_two_connectors_have_one_name() -> None:
+    assert len(set(HARNESSES)) == len(HARNESSES)
+
+
+def test_a_harness_that_nobody_knows_is_refused_with_the_names_that_are_allowed() -> None:
+    with pytest.raises(ValueError, match=r"'harbour' is unknown; allowed are auto, .*harbor"):
+        sources_for("harbour")

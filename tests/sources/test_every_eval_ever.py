@@ -1,149 +1,63 @@
-"""Evaluations that the converter of Every Eval Ever itself wrote (see every_eval_ever/record.py)."""
+"""Rows of a file become samples: one for each attempt."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
-from tests.sources.every_eval_ever import a_file, a_row, rows_in, unpack_evaluations
-from tests.sources.harbor import summaries
+from streamer.sources.every_eval_ever import is_rows, read_samples
+from streamer.sources.files import VANISHED, FileError
+from tests.sources.builders import converted
+from tests.sources.every_eval_ever import a_file, a_row
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpack_evaluations(tmp_path_factory.mktemp("evaluations"))
+def gathered(file: Path) -> list[tuple[str, int, int]]:
+    """Sample, attempt and number of rows of each."""
+    samples, _ = read_samples(file)
+    return [(sample.rows[0]["sample_id"], sample.attempt, len(sample.rows)) for sample in samples]
 
 
-def file_of(recorded: Path, name: str) -> Path:
-    (file,) = [f for f in recorded.rglob("*_samples.jsonl") if rows_in(f)[0]["evaluation_name"] == name]
-    return file
+def test_several_results_of_a_sample_are_one_and_its_repeats_are_attempts(tmp_path: Path) -> None:
+    results = [{"evaluation_result_id": name} for name in ("accuracy", "f1")]
+    rows = [a_row(sample, **result) for sample in ("s1", "s2", "s1") for result in results]
+    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [("s1", 1, 2), ("s2", 1, 2), ("s1", 2, 2)]
 
 
-def whole_of(file: Path) -> Event:
-    whole: Event = json.loads(file.with_name(file.name.replace("_samples.jsonl", ".json")).read_text())
-    return whole
+def test_an_epoch_says_the_attempt(tmp_path: Path) -> None:
+    rows = [a_row(metadata={"epoch": epoch}) for epoch in ("2", "1", "none", "0003")]
+    assert gathered(a_file(tmp_path / "x.jsonl", *rows)) == [("s1", 2, 1), ("s1", 1, 1), ("s1", 3, 2)]
 
 
-def one_event(tmp_path: Path, *rows: Event) -> Event:
-    (event,) = trials_of(converted(a_file(tmp_path / "x.jsonl", *rows))[0])
-    return event
-
-
-def test_both_evaluations_of_a_directory_are_runs_named_by_the_evaluation(recorded: Path) -> None:
-    _events, report = converted(recorded)
-    ids = {rows_in(file)[0]["evaluation_id"] for file in recorded.rglob("*_samples.jsonl")}
-    assert set(report.runs) == ids
-    assert len(ids) == 2
-    assert not report.unreadable + report.left_out
-
-
-def test_the_counts_and_scores_are_those_of_the_file(recorded: Path) -> None:
-    """One trial for each sample and epoch; each row's score is a metric of it."""
-    file = file_of(recorded, "arithmetic")
-    rows = rows_in(file)
-    trials = trials_of(converted(file)[0])
-    assert len(trials) == len({(row["sample_id"], row["metadata"]["epoch"]) for row in rows}) == 8
-    by_row = sorted((row["sample_id"], row["metadata"]["epoch"], row["evaluation"]["score"]) for row in rows)
-    by_metric = sorted(
-        (trial["task_id"].removeprefix("arithmetic/"), str(trial["attempt"]), value)
-        for trial in trials
-        for name, value in trial["metrics"].items()
-        if name.startswith("score")
-    )
-    assert by_metric == by_row
-
-
-def test_scores_have_the_mean_that_the_evaluation_says(recorded: Path) -> None:
-    file = file_of(recorded, "with-tools")
-    (summary,) = summaries(converted(file)[0]).values()
-    results = whole_of(file)["evaluation_results"]
-    accuracy = next(r for r in results if "accuracy" in r["evaluation_result_id"])
-    metric = f"score/{accuracy['evaluation_result_id'].replace(':', '_')}"
-    assert summary["metrics"][metric]["mean"] == accuracy["score_details"]["score"]
-    assert summary["accuracy"] == accuracy["score_details"]["score"]
-
-
-def test_a_plan_has_the_benchmark_the_metrics_and_the_model(recorded: Path) -> None:
-    file = file_of(recorded, "with-tools")
-    plan = plan_of(converted(file)[0])
-    whole = whole_of(file)
-    assert plan["agent_models"] == [f"unknown:{whole['model_info']['id']}"]
-    named = {r["evaluation_result_id"].replace(":", "_") for r in whole["evaluation_results"]}
-    assert {name.removeprefix("score/") for name in plan["metrics"]} == named
-    assert {metric["direction"] for metric in plan["metrics"].values()} == {"higher"}
-    assert [metric["label"] for metric in plan["metrics"].values()] == ["match:accuracy"]
-    assert converted(file)[0][-1]["type"] == "run_finished"
-
-
-def test_tokens_turns_and_tool_calls_are_the_rows(recorded: Path) -> None:
-    file = file_of(recorded, "with-tools")
-    row = rows_in(file)[0]
-    trial = trials_of(converted(file)[0])[0]
-    usage = row["token_usage"]
-    names = ("input_tokens", "output_tokens", "cache_read_tokens")
-    assert [trial[name] for name in names] == [
-        usage["input_tokens"],
-        usage["output_tokens"],
-        usage["input_tokens_cache_read"],
+def test_a_line_that_is_no_row_is_named_and_the_others_count(tmp_path: Path) -> None:
+    no_model = {name: value for name, value in a_row().items() if name != "model_id"}
+    file = a_file(tmp_path / "x.jsonl", a_row("s1"), "{", "", "[1]", no_model, a_row("s2"))
+    assert [name for name, *_ in gathered(file)] == ["s1", "s2"]
+    assert [problem.partition(" is ")[0].partition(" holds ")[0] for problem in read_samples(file)[1]] == [
+        "line 2",
+        "line 4",
+        "line 5",
     ]
-    assert usage["total_tokens"] == sum(trial[name] for name in names)
-    assert trial["metrics"]["num_turns"] == row["evaluation"]["num_turns"]
-    assert trial["metrics"]["tool_calls"] == row["evaluation"]["tool_calls_count"] == 1
-
-
-def test_an_error_is_the_message_without_the_key_in_it(recorded: Path) -> None:
-    trials = trials_of(converted(file_of(recorded, "arithmetic"))[0])
-    (failed,) = [trial for trial in trials if trial["failure_mode"] == "error"]
-    assert (failed["task_id"], failed["attempt"]) == ("arithmetic/four", 2)
-    assert "no credit left for key [secret]" in failed["message"]
-    assert "sk-proj" not in json.dumps(trials)
 
 
 @pytest.mark.parametrize(
-    ("usage", "fresh"),
-    [
-        ({"input_tokens": 100, "output_tokens": 5, "total_tokens": 105, "input_tokens_cache_read": 40}, 60),
-        ({"input_tokens": 60, "output_tokens": 5, "total_tokens": 105, "input_tokens_cache_read": 40}, 60),
-        ({"input_tokens": 60, "output_tokens": 5, "total_tokens": 65}, 60),
-    ],
+    "first", ["", "{", "[]", '{"evaluation_id": "x"}', '{"task_id": "t", "resolved": true}']
 )
-def test_input_tokens_are_the_fresh_ones(tmp_path: Path, usage: dict[str, int], fresh: int) -> None:
-    assert one_event(tmp_path, a_row(token_usage=usage))["input_tokens"] == fresh
+def test_a_file_whose_first_line_is_no_row_is_none_of_ours(tmp_path: Path, first: str) -> None:
+    file = a_file(tmp_path / "x_samples.jsonl", first)
+    assert not is_rows(file)
+    assert converted(file)[0] == []
 
 
-def test_rows_that_do_not_agree_give_no_verdict(tmp_path: Path) -> None:
-    rows = [a_row(evaluation_result_id="a"), a_row(score=0, correct=False, evaluation_result_id="b")]
-    trial = one_event(tmp_path, *rows)
-    assert "resolved" not in trial
-    assert trial["metrics"] == {"score/a": 1.0, "score/b": 0}
+def test_a_directory_and_a_file_of_another_kind_are_none(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").mkdir()
+    assert not is_rows(tmp_path / "d.jsonl")
+    assert not is_rows(a_file(tmp_path / "x.json", a_row()))
+    assert is_rows(a_file(tmp_path / "x.jsonl", a_row()))
 
 
-def test_without_the_whole_evaluation_a_file_is_a_run_that_goes_on(tmp_path: Path) -> None:
-    file = a_file(tmp_path / "x_samples.jsonl", a_row())
-    events, _ = converted(file)
-    assert [event["type"] for event in events] == ["run_started", "trial_result"]
-    assert events[0]["run_id"] == "bench/acme_m/1700000000"
-    whole = {"evaluation_results": [{"metric_config": {"lower_is_better": True, "metric_unit": "ms"}}]}
-    write_json(tmp_path / "x.json", whole)
-    events, _ = converted(file)
-    assert plan_of(events)["metrics"] == {"score": {"direction": "lower", "unit": "ms"}}
-    assert events[-1]["type"] == "run_finished"
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"evaluation_results": [1, {"metric_config": 3}]}'])
-def test_a_broken_file_of_the_evaluation_loses_no_sample(tmp_path: Path, content: str) -> None:
-    file = a_file(tmp_path / "x_samples.jsonl", a_row())
-    write_json(tmp_path / "x.json", content)
-    assert len(trials_of(converted(file)[0])) == 1
-
-
-def test_metadata_are_labels_as_far_as_they_fit(tmp_path: Path) -> None:
-    metadata: dict[str, Any] = {"subject": "algebra", "long": "x" * 300, "number": 3, "empty": ""}
-    metadata |= {f"m{number:02}": "y" for number in range(20)}
-    labels = one_event(tmp_path, a_row(metadata=metadata))["labels"]
-    assert labels == {f"m{number:02}": "y" for number in range(16)}
-    assert one_event(tmp_path, a_row(metadata={"subject": "algebra"}))["labels"] == {"subject": "algebra"}
+def test_a_file_that_left_since_it_was_found_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=VANISHED):
+        read_samples(tmp_path / "gone_samples.jsonl")
+    with pytest.raises(FileError, match="not a regular file"):
+        read_samples(tmp_path)

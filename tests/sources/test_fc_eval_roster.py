@@ -6,12 +6,22 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.builders import Event, a_result, a_run, converted, plan_of, slots_of, trials_of, write_json
+from tests.sources.fc_eval_reading import by_trial, label_of, trial_directories
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
+from tests.sources.harbor import a_job, a_trial_result, one_event, summaries
+from tests.sources.inspect import the_log, unpack_logs
+from tests.support.data import shared_data
+from tests.support.tailing import converted_digests, followed
+from tests.support.worker_process import wait_for
+
+# -----------------------------------------------------------------------------
+# R28: which agents a run-level file names, and what it says of each.
 
 
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
@@ -132,3 +142,377 @@ def test_in_merged_logs_a_key_that_two_agents_would_take_is_neithers(
     events = trials_of(converted(run)[0])
     held = {event["agent_index"]: event["benchmarks"] for event in events if "benchmarks" in event}
     assert held == expected
+
+
+# -----------------------------------------------------------------------------
+# fc-eval run directories with missing, half-written or broken files: what can be read is read.
+
+
+@pytest.fixture
+def rough(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the run with four agents, to spoil."""
+    return Path(shutil.copytree(runs / "fc-rough", tmp_path / "fc-rough"))
+
+
+def test_a_run_without_its_lock_is_recognised_by_its_trials(rough: Path) -> None:
+    """Agents are then those that the sub-trials name."""
+    whole = by_trial(converted(rough)[0])
+    (rough / "fc.lock").unlink()
+    (rough / "run_metadata.json").unlink()
+    events, report = converted(rough)
+    assert by_trial(events) == whole
+    assert not report.unreadable
+
+
+def test_a_run_with_the_old_lock_is_recognised_by_the_package_that_wrote_it(rough: Path) -> None:
+    whole, _ = converted(rough)
+    (rough / "fc.lock").rename(rough / "tb.lock")
+    assert converted(rough)[0] == whole
+
+
+def test_a_renamed_directory_names_the_run_and_keeps_every_trial(rough: Path) -> None:
+    renamed = rough.rename(rough.parent / "rough-copy")
+    events, report = converted(renamed)
+    assert report.runs == ["rough-copy"]
+    assert len(by_trial(events)) == 76
+    (renamed / "run_metadata.json").unlink()
+    (renamed / "fc.lock").unlink()
+    assert len(by_trial(converted(renamed)[0])) == 76
+
+
+def test_a_sub_trial_that_is_being_written_is_reported_and_nothing_replaces_it(rough: Path) -> None:
+    directory = next(path for path in sorted(trial_directories(rough)) if ".agent-3-" in path.name)
+    file = directory / "results.json"
+    file.write_bytes(file.read_bytes()[:700])
+    events, report = converted(rough)
+    assert len(trials_of(events)) == 75
+    ((path, reason),) = report.unreadable
+    assert path == file
+    assert "still being written" in reason
+
+
+def test_a_trial_that_goes_on_gives_the_sub_trials_it_has(rough: Path) -> None:
+    for file in (rough / "results.json", *rough.glob("astropy_astropy_rou19/*/results.json")):
+        if ".agent-1-" not in file.parent.name:
+            file.unlink()
+    own = [e for e in trials_of(converted(rough)[0]) if e["task_id"] == "astropy_astropy_rou19"]
+    assert [(e["agent"], e["agent_index"]) for e in own] == [("nop", 1)]
+
+
+def test_wrong_types_leave_out_their_field_and_nothing_else(rough: Path) -> None:
+    directory = sorted(trial_directories(rough))[0]
+    file = directory / "results.json"
+    result = json.loads(file.read_bytes())
+    whole = len(trials_of(converted(rough)[0]))
+    metrics = {"improvements_dict": [1], "tests_dict": "x", "snapshot_dict": 3, "trajectory_length": "many"}
+    for spoilt in (
+        {"total_input_tokens": "ten", "is_resolved": "yes", "parser_extra_metrics": {**metrics, "tests": 1}},
+        {"parser_extra_metrics": 5, "failure_mode": 3, "trial_started_at": []},
+        {"trial_name": {}, "id": None, "total_cost": -1, "parser_extra_metrics": {"agent_model_key": 5}},
+    ):
+        write_json(file, result | spoilt)
+        events, report = converted(rough)
+        assert len(trials_of(events)) == whole
+        assert {path for path, _, _ in report.left_out} <= {file}
+    write_json(file, result | {"task_id": None})
+    events, report = converted(rough)
+    assert len(trials_of(events)) == whole - 1
+    assert [path for path, _ in report.unreadable] == [file]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"results": 5}', '{"results": [5, {"task_id": []}]}'])
+def test_a_broken_run_level_file_is_reported_and_the_trials_stay(rough: Path, content: str) -> None:
+    write_json(rough / "results.json", content)
+    events, report = converted(rough)
+    assert len(trials_of(events)) == 76
+    assert {path for path, _ in report.unreadable} == {rough / "results.json"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"run_spec": 5}', '{"run_spec": {"agents": [5, null]}}'])
+def test_a_broken_lock_leaves_the_agents_that_the_results_name(rough: Path, content: str) -> None:
+    write_json(rough / "fc.lock", content)
+    events, _ = converted(rough)
+    measured = trials_of(events)
+    assert len(measured) == 76
+    assert {label_of(e) for e in measured} == {
+        *("nop:nop", "oracle:oracle"),
+        *("terminus-2:openai/gpt-5", "terminus-2:openai/gpt-5-2025-08-07"),
+    }
+
+
+# -----------------------------------------------------------------------------
+# Small harbor job directories: rewards, exceptions, lengths, dirty files.
+
+
+def test_without_a_lock_the_config_tells_attempts_and_agents(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    agents = [{"name": "codex", "model_name": "openai/gpt-5"}, {"name": "oracle"}]
+    dataset = {"name": "terminal-bench", "version": "2.0"}
+    config = {"job_name": "job", "n_attempts": 3, "agents": agents, "datasets": [dataset]}
+    write_json(job / "config.json", config)
+    plan = plan_of(converted(job)[0])
+    assert plan["agent_models"] == ["codex:openai/gpt-5", "oracle:unknown"]
+    assert [plan[name] for name in ("attempts", "benchmark", "benchmark_version")] == [3, *dataset.values()]
+    assert "tasks" not in plan
+
+
+def test_a_retry_is_a_revision_of_the_same_slot(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job")
+    file = job / "t__abc1234" / "result.json"
+    failed = a_trial_result(id="1", verifier_result=None, exception_info={"exception_type": "ApiError"})
+    write_json(file, failed, mtime_ns=10)
+    first = converted(job)[0]
+    write_json(file, a_trial_result(id="2"), mtime_ns=20)
+    second = converted(job)[0]
+    (summary,) = summaries([*second, *first]).values()
+    assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "resolved"),
+    [
+        ({"reward": 1}, True),
+        ({"reward": 1.0, "other": 0}, True),
+        ({"reward": 0.999}, False),
+        ({"reward": 3.5}, False),
+        ({"reward": -1}, False),
+        ({"accuracy": 1}, True),
+        ({"reward": "1"}, None),
+        ({"reward": None}, None),
+        ({"a": 1, "b": 1}, None),
+        ({}, None),
+        ([1], None),
+        (None, None),
+    ],
+)
+def test_a_trial_passed_if_its_main_reward_is_one(tmp_path: Path, rewards: Any, resolved: Any) -> None:
+    assert one_event(tmp_path, verifier_result={"rewards": rewards}).get("resolved") is resolved
+
+
+@pytest.mark.parametrize(
+    ("told", "cost"), [(0.0, None), (0.25, 0.25), (None, None)], ids=["0.0 means unknown", "told", "untold"]
+)
+def test_a_cost_of_nothing_beside_tokens_is_unknown(tmp_path: Path, told: Any, cost: Any) -> None:
+    context = {"n_input_tokens": 10, "n_output_tokens": 1, "cost_usd": told}
+    assert one_event(tmp_path, agent_result=context).get("cost_usd") == cost
+
+
+def test_the_model_is_what_the_user_asked_for_else_what_the_agent_says(tmp_path: Path) -> None:
+    assert one_event(tmp_path / "a")["model"] == "openai/gpt-5"
+    assert one_event(tmp_path / "b", config={})["model"] == "openai/gpt-5"
+    info = {"name": "codex", "model_info": {"name": "gpt-5", "provider": None}}
+    assert one_event(tmp_path / "c", config={}, agent_info=info)["model"] == "gpt-5"
+    assert one_event(tmp_path / "d", config={}, agent_info={"name": "nop"})["model"] == "unknown"
+
+
+def test_the_first_exception_of_a_step_is_the_failure_mode(tmp_path: Path) -> None:
+    steps = [{"step_name": "a"}, {"step_name": "b", "exception_info": {"exception_type": "HealthcheckError"}}]
+    assert one_event(tmp_path, step_results=steps)["failure_mode"] == "HealthcheckError"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", '{"task_name": "t", "trial', "[]", "null", '{"task_name": 5}', "{}", "\x00" * 9],
+)
+def test_a_result_that_cannot_be_read_is_named_and_the_others_count(tmp_path: Path, content: str) -> None:
+    job = a_job(tmp_path / "job", a_trial_result(), a_trial_result(name="u__abc1234"))
+    write_json(job / "t0" / "result.json", content)
+    events, report = converted(job)
+    assert [trial["shard"] for trial in trials_of(events)] == ["u__abc1234"]
+    assert [path for path, _ in report.unreadable] == [job / "t0" / "result.json"]
+
+
+def test_values_of_wrong_types_are_left_out_and_named(tmp_path: Path) -> None:
+    context = {"n_input_tokens": "many", "n_cache_tokens": -3, "n_output_tokens": 1.5, "cost_usd": "cheap"}
+    wrong: dict[str, Any] = {
+        "agent_result": context,
+        "started_at": "yesterday",
+        "agent_info": 5,
+        "config": [],
+        "id": 7,
+    }
+    job = a_job(tmp_path / "job", a_trial_result(**wrong))
+    events, report = converted(job)
+    assert trials_of(events)[0]["resolved"] is True
+    left_out = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "started_at"}
+    assert {name for _, name, _ in report.left_out} == left_out
+
+
+@pytest.mark.parametrize("datasets", [7, 1.5, True, "text", {"name": "d"}, [7], None])
+def test_datasets_that_are_no_list_name_no_benchmark(tmp_path: Path, datasets: object) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    write_json(job / "config.json", {"job_name": "job", "datasets": datasets})
+    events, _ = converted(job)
+    assert "benchmark" not in plan_of(events)
+
+
+# -----------------------------------------------------------------------------
+# The length of an agent's way in harbor's trajectories.
+
+
+def a_step(source: str, **fields: Any) -> Event:
+    return {"source": source, "message": "x", **fields}
+
+
+@pytest.mark.parametrize(
+    ("files", "length"),
+    [
+        ({"agent/trajectory.json": {"steps": [a_step("user"), a_step("agent")]}}, 1),
+        ({"agent/trajectory.json": {"steps": []}}, 0),
+        (
+            {
+                "agent/trajectory.json": {
+                    "steps": [a_step("agent"), a_step("agent")],
+                    "continued_trajectory_ref": "trajectory.cont-1.json",
+                },
+                "agent/trajectory.cont-1.json": {
+                    "steps": [a_step("agent", is_copied_context=True), a_step("agent")],
+                    "continued_trajectory_ref": "trajectory.json",
+                },
+            },
+            3,
+        ),
+        ({"agent/trajectory.json": {"steps": [], "continued_trajectory_ref": "../../secret.json"}}, 0),
+        ({"agent/trajectory.json": {"steps": "many"}}, None),
+        ({"agent/trajectory.json": "{"}, None),
+        ({"agent/other.json": {"steps": []}}, None),
+    ],
+)
+def test_the_length_is_the_agents_own_steps_continuations_included(
+    tmp_path: Path, files: dict[str, Any], length: int | None
+) -> None:
+    job = a_job(tmp_path / "job", a_trial_result())
+    for name, content in files.items():
+        write_json(job / "t0" / name, content)
+    events, report = converted(job)
+    assert trials_of(events)[0].get("trajectory_length") == length
+    (explanation,) = report.explanations
+    assert bool(explanation.hints) == (length is None and "agent/trajectory.json" in files)
+
+
+def test_steps_that_share_a_conversation_or_lack_one_have_no_length(tmp_path: Path) -> None:
+    steps = [{"step_name": "a"}, {"step_name": "b"}, {"step_name": "../c"}]
+    job = a_job(tmp_path / "job", a_trial_result(step_results=steps))
+    write_json(job / "t0" / "steps" / "a" / "agent" / "trajectory.json", {"steps": [a_step("agent")]})
+    _, report = converted(job)
+    assert report.explanations[0].hints == ("no length: only 1 of 3 steps have a trajectory.json",)
+    resumed = {"agent": {"name": "codex", "resume_trajectory": True}}
+    write_json(job / "t0" / "result.json", a_trial_result(step_results=steps, config=resumed))
+    _, report = converted(job)
+    assert "overlap" in report.explanations[0].hints[0]
+
+
+# -----------------------------------------------------------------------------
+# Terminal-Bench's layout: the names of directories, and the queue that the lock tells.
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "kind"),
+    [
+        ("terminal-bench", "0.2.18", "chosen"),
+        ("terminal-bench", "0.2.13", "chosen"),
+        ("terminal-bench", "0.2.7", None),
+        ("terminal-bench", None, None),
+        ("fc-eval", "0.1.0", "chosen"),
+        ("other", "9.9.9", None),
+    ],
+)
+def test_the_order_is_chosen_where_the_harness_is_known_to_sort_by_expected_duration(
+    tmp_path: Path, package: str, version: str | None, kind: str | None
+) -> None:
+    lock = {"harness": {"package": package, "version": version}, "dataset": {"task_ids": ["b", "a"]}}
+    plan = plan_of(converted(a_run(tmp_path / "run1", [a_result()], lock=lock), harness="terminal-bench")[0])
+    assert (plan.get("order_kind"), "order" in plan) == (kind, False)
+
+
+def test_the_plan_of_a_real_run_has_its_queue_task_by_task_and_its_concurrency() -> None:
+    """The lock of the first was written by version 0.2.7, of the second by 0.2.17."""
+    folder = shared_data() / "terminal_bench" / "runs"
+    plan = plan_of(converted(folder / "20250902_orchestrator_qwen-3-coder-480B")[0])
+    assert (plan["concurrency"], plan.get("order_kind"), plan["plan_complete"]) == (25, None, True)
+    assert plan["order"] == [[task, attempt] for task in plan["tasks"] for attempt in range(1, 6)]
+    plan = plan_of(converted(folder / "20250924_droid_gpt-5" / "tb_rc2_g5_4")[0])
+    assert (plan["concurrency"], plan["order_kind"], plan["order"]) == (2, "chosen", plan["tasks"])
+
+
+@pytest.mark.parametrize(
+    ("lock", "complete"),
+    [({}, False), ({"dataset": {"task_ids": ["a"]}}, True), ('{"dataset": ', False)],
+)
+def test_a_plan_without_tasks_or_with_an_unreadable_lock_is_not_complete(
+    tmp_path: Path, lock: dict[str, Any] | str, complete: bool
+) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], metadata={"n_attempts": 1})
+    write_json(run / "tb.lock", lock)
+    assert plan_of(converted(run)[0])["plan_complete"] is complete
+
+
+@pytest.mark.parametrize("lock", ["tb.lock", "fc.lock"])
+@pytest.mark.parametrize("task", ["sessions", "panes", "agent-logs", "fix.agent-1-bug"])
+def test_g2_a_directory_below_the_run_is_a_tasks_whatever_its_name(
+    tmp_path: Path, task: str, lock: str
+) -> None:
+    run = a_run(tmp_path / "run1", [a_result(task), a_result("b")])
+    write_json(run / lock, {"agent": {"name": "terminus"}})
+    events, report = converted(run)
+    assert slots_of(events) == sorted([("run1", "", task, 1), ("run1", "", "b", 1)])
+    assert not report.unreadable
+
+
+def test_g2_a_run_may_be_called_like_an_agents_part_of_a_trial(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "my.agent-1-run", [a_result(run="my.agent-1-run")])
+    write_json(run / "oom" / "oom.1-of-1.my.agent-1-run.agent-2-nop" / "results.json", a_result(id="sub"))
+    assert [trial["trial_id"] for trial in trials_of(converted(run, harness="terminal-bench")[0])] == [
+        "id of oom.1-of-1.my.agent-1-run"
+    ]
+
+
+# -----------------------------------------------------------------------------
+# Logs of inspect_ai that are followed: files, not directories, which inspect_ai replaces as a whole.
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_logs(tmp_path_factory.mktemp("recorded"))
+
+
+def put(log: Path, logs: Path) -> None:
+    """Write a log as inspect_ai does: beside it, and then in its place."""
+    logs.mkdir(exist_ok=True)
+    partial = logs / f"{log.name}.tmp"
+    shutil.copyfile(log, partial)
+    partial.replace(logs / log.name)
+
+
+def test_samples_are_published_as_the_log_grows(recorded: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    with followed(logs) as following:
+        put(the_log(recorded / "growing"), logs)
+        following.wait_until_converted()
+        so_far = len(following.trials)
+        assert 4 <= so_far < 18
+        put(the_log(recorded / "grown"), logs)
+        following.wait_until_converted()
+    assert len(following.trials) == 18
+    plan, *_ = following.events
+    assert plan["type"] == "run_started"
+    assert {"tasks", "attempts", "agent_models", "order"} <= plan.keys()
+    assert [event["type"] for event in following.events].count("run_finished") == 1
+
+
+def test_a_retry_gives_the_run_one_plan_however_often_the_logs_are_read(
+    recorded: Path, tmp_path: Path
+) -> None:
+    first, second = sorted((recorded / "retried").iterdir())
+    logs = tmp_path / "logs"
+    with followed(logs) as following:
+        put(first, logs)
+        following.wait_until_converted()
+        put(second, logs)
+        following.wait_until_converted()
+        readings = following.follower.status.readings
+        put(second, logs)
+        wait_for(lambda: following.follower.status.readings > readings, "one more reading")
+    plans = [event["revision"] for event in following.events if event["type"] == "run_started"]
+    assert len(plans) == len(set(plans)) == 2
+    assert following.digests == converted_digests(logs)

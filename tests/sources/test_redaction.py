@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import shutil
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streamer.sources.base import READ_CHARACTERS, VENDOR_KEYS, fit_event, without_secrets
-from tests.sources.builders import converted, trials_of
-from tests.sources.harbor import a_job, a_trial_result
+from streamer.sources.base import (
+    READ_CHARACTERS,
+    VENDOR_KEYS,
+    ConvertOptions,
+    ConvertReport,
+    fit_event,
+    without_secrets,
+)
+from streamer.sources.convert import convert_part, discover
+from streamer.sources.swe_bench import SweBench
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.harbor import a_job, a_trial_result, summaries
+from tests.sources.swe_bench import MODEL, OTHER, REPORT, unpack_runs
+
+# -----------------------------------------------------------------------------
+# What looks like a secret leaves messages, labels and artifacts, wherever an event is made.
+
 
 RANDOM = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a0b9c"
 KEYS = [
@@ -147,3 +165,202 @@ def test_any_text_of_the_longest_length_is_read() -> None:
         assert isinstance(without_secrets(piece * (READ_CHARACTERS // len(piece))), str)
     letters = "sk-_. =:'\"/@aB1\n"
     assert isinstance(without_secrets("".join(chance.choices(letters, k=READ_CHARACTERS))), str)
+
+
+# -----------------------------------------------------------------------------
+# Runs of SWE-bench that its own functions graded and reported (see swe_bench/record.py).
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return unpack_runs(tmp_path / "home")
+
+
+def shares(fail_to_pass: float, pass_to_pass: float) -> dict[str, float]:
+    return {"fail_to_pass": fail_to_pass, "pass_to_pass": pass_to_pass}
+
+
+def by_task(events: list[Event], model: str = MODEL) -> dict[str, Event]:
+    return {event["task_id"]: event for event in trials_of(events) if event["model"] == model}
+
+
+def without_paths(events: list[Event]) -> dict[str, Event]:
+    """The trials without the paths of artifacts, which are relative to the report or to the logs."""
+    return {task: {**event, "artifacts": None} for task, event in by_task(events).items()}
+
+
+def test_the_counts_are_those_of_the_harness(home: Path) -> None:
+    report = json.loads((home / REPORT).read_text())
+    events, said = converted(home / REPORT)
+    trials = by_task(events).values()
+    modes = Counter(trial["failure_mode"] for trial in trials)
+    verdicts = Counter(trial.get("resolved") for trial in trials)
+    assert len(plan_of(events)["tasks"]) == report["total_instances"] == 12
+    assert len(trials) == report["submitted_instances"] == 11
+    assert verdicts[True] == report["resolved_instances"] == 2
+    assert verdicts[False] == report["unresolved_instances"] + report["empty_patch_instances"] == 7
+    assert verdicts[None] == modes["error"] == report["error_instances"] == 2
+    assert modes["empty_patch"] == report["empty_patch_instances"] == 2
+    assert modes["infra_failure"] == report["infra_failure_instances"] == 1
+    (summary,) = summaries(events).values()
+    assert (summary["trials"], summary["resolved"]) == (11, 2)
+    assert not said.unreadable + said.left_out
+
+
+def test_half_a_report_is_an_incomplete_plan(home: Path) -> None:
+    assert plan_of(converted(home / REPORT)[0])["plan_complete"] is True
+    whole = (home / REPORT).read_bytes()
+    (home / REPORT).write_bytes(whole[: len(whole) // 2])
+    assert plan_of(converted(home)[0])["plan_complete"] is False
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("astropy__astropy-1", {"resolved": True, "failure_mode": "unset", "message": None}),
+        (
+            "django__django-1",
+            {"message": "failed tests: tests/test_io.py::test_write", "metrics": shares(0.5, 1.0)},
+        ),
+        ("django__django-3", {"metrics": shares(1.0, 0.5), "resolved": False}),
+        ("sympy__sympy-1", {"failure_mode": "infra_failure", "message": "network_unreachable"}),
+        ("sympy__sympy-2", {"failure_mode": "unset", "message": "tests_timed_out", "metrics": None}),
+        ("requests__requests-1", {"resolved": False, "failure_mode": "empty_patch", "message": None}),
+        ("flask__flask-1", {"resolved": None, "failure_mode": "error"}),
+    ],
+)
+def test_an_instance_says_how_it_ended(home: Path, task: str, said: dict[str, Any]) -> None:
+    trial = by_task(converted(home / REPORT)[0])[task]
+    assert {name: trial.get(name) for name in said} == said
+
+
+def test_an_error_says_the_end_of_the_harnesss_log(home: Path) -> None:
+    message = by_task(converted(home / REPORT)[0])["flask__flask-1"]["message"]
+    assert message.endswith("error: patch failed: src/app.py:3")
+
+
+def test_logs_and_patch_are_artifacts(home: Path) -> None:
+    trial = by_task(converted(home / REPORT)[0])["django__django-1"]
+    place = f"logs/run_evaluation/nightly/{MODEL}/django__django-1"
+    assert [artifact["path"] for artifact in trial["artifacts"]] == [
+        f"{place}/patch.diff",
+        f"{place}/run_instance.log",
+        f"{place}/test_output.txt",
+    ]
+    assert all((home / artifact["path"]).is_file() for artifact in trial["artifacts"])
+
+
+def test_report_and_logs_are_one_run_and_each_trial_is_sent_once(home: Path) -> None:
+    events, report = converted(home)
+    assert report.runs == ["nightly"]
+    assert report.trials == 11 + 2
+    assert report.duplicates == 11
+    assert without_paths(events) == without_paths(converted(home / REPORT)[0])
+    assert by_task(events, OTHER)["django__django-1"]["resolved"] is False
+
+
+def test_a_run_has_ended_once_each_model_with_logs_has_a_report(home: Path) -> None:
+    """The other model still runs in the recording."""
+    assert "run_finished" not in {event["type"] for event in converted(home)[0]}
+    shutil.rmtree(home / "logs/run_evaluation/nightly" / OTHER)
+    assert "run_finished" in {event["type"] for event in converted(home)[0]}
+
+
+def test_without_logs_the_report_alone_has_the_same_counts(home: Path) -> None:
+    with_logs = by_task(converted(home / REPORT)[0])
+    shutil.rmtree(home / "logs")
+    alone = by_task(converted(home / REPORT)[0])
+    verdicts = {task: (t.get("resolved"), t["failure_mode"]) for task, t in with_logs.items()}
+    assert {task: (t.get("resolved"), t["failure_mode"]) for task, t in alone.items()} == verdicts
+    assert alone["sympy__sympy-1"]["message"] == "network_unreachable"
+
+
+def test_the_logs_with_their_report_have_the_trials_of_the_report(home: Path) -> None:
+    logs = home / "logs" / "run_evaluation" / "nightly"
+    assert without_paths(converted(logs)[0]) == without_paths(converted(home / REPORT)[0])
+
+
+def test_a_run_that_goes_on_has_results_and_starts(home: Path) -> None:
+    (home / REPORT).unlink()
+    logs = home / "logs" / "run_evaluation" / "nightly"
+    events, _ = converted(logs)
+    assert len(trials_of(events)) == 7 + 2
+    started = {event["task_id"] for event in events if event["type"] == "trial_started"}
+    assert started == {"flask__flask-1", "flask__flask-2"}
+    assert "run_finished" not in {event["type"] for event in events}
+    assert plan_of(events)["benchmark"] == "SWE-bench/SWE-bench_Verified"
+
+
+def test_the_parts_of_a_run_have_the_events_of_the_whole(home: Path) -> None:
+    logs, options = home / "logs" / "run_evaluation" / "nightly", ConvertOptions()
+    ((run,), _, _) = discover([logs], [SweBench()], options)
+    changed = logs / MODEL / "django__django-1" / "report.json"
+    part = SweBench().part(logs, changed)
+    assert part == changed.parent
+    [event] = convert_part(run, part, options, ConvertReport())
+    assert event == by_task(converted(logs)[0])["django__django-1"]
+    assert SweBench().part(logs, logs / "run.json") is None
+    assert SweBench().part(home / REPORT, home / REPORT) is None
+
+
+def test_a_broken_report_of_an_instance_is_an_error_and_reported(home: Path) -> None:
+    """As `make_run_report` counts it."""
+    file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
+    report = json.loads((home / REPORT).read_text())
+    report["unresolved_ids"].remove("django__django-1")
+    report["error_ids"].append("django__django-1")
+    write_json(home / REPORT, report)
+    file.write_text("")
+    events, said = converted(home / REPORT)
+    assert by_task(events)["django__django-1"]["failure_mode"] == "error"
+    assert [reason[:28] for _, reason in said.unreadable] == ["django__django-1/report.json"]
+
+
+@pytest.mark.parametrize("content", ["{}", '{"other": {"resolved": true}}', '{"django__django-1": {}}'])
+def test_a_report_without_the_result_of_its_instance_is_reported(home: Path, content: str) -> None:
+    """Also while the run goes on, when no other file names the instance."""
+    file = home / "logs/run_evaluation/nightly" / MODEL / "django__django-1" / "report.json"
+    file.write_text(content)
+    (home / REPORT).unlink()
+    events, said = converted(home)
+    assert "django__django-1" not in by_task(events)
+    reason = (
+        "django__django-1/report.json: it holds no result under `django__django-1`, as swebench writes one"
+    )
+    assert said.unreadable == [(file, reason)]
+
+
+@pytest.mark.parametrize(
+    ("lists", "reason"),
+    [
+        ({"resolved_ids": 5}, "`resolved_ids` holds '5' where the ids of instances belong; it is left out"),
+        ({"incomplete_ids": ["a", None]}, "`incomplete_ids` holds 'None' where the ids of instances belong"),
+        (
+            {"completed_ids": ["a"], "error_ids": ["a"], "resolved_ids": ["a"]},
+            "the instance 'a' stands in resolved_ids, error_ids, and only one of them can be",
+        ),
+    ],
+)
+def test_a_report_that_cannot_be_is_reported_and_its_plan_is_not_complete(
+    tmp_path: Path, lists: Event, reason: str
+) -> None:
+    report = {"total_instances": 1, "completed_ids": [], "empty_patch_ids": ["b"], **lists}
+    events, said = converted(write_json(tmp_path / "m.nightly.json", report))
+    assert [path.name for path, _ in said.unreadable] == ["m.nightly.json"]
+    assert said.unreadable[0].reason.startswith(reason)
+    assert plan_of(events)["plan_complete"] is False
+
+
+def test_an_instance_may_be_completed_and_an_error_and_the_infrastructures(tmp_path: Path) -> None:
+    """As `make_run_report` says of one whose own report is half written."""
+    lists = {name: ["a"] for name in ("completed_ids", "error_ids", "infra_failure_ids")}
+    events, said = converted(write_json(tmp_path / "m.nightly.json", {"total_instances": 1, **lists}))
+    assert [(t.get("resolved"), t["failure_mode"]) for t in trials_of(events)] == [(None, "infra_failure")]
+    assert not said.unreadable
+
+
+@pytest.mark.parametrize("content", ["[]", '{"total_instances": 1, "resolved_ids": 5}', '{"total_instances'])
+def test_a_broken_report_of_a_run_loses_no_instance_with_logs(home: Path, content: str) -> None:
+    (home / REPORT).write_text(content)
+    events, _ = converted(home)
+    assert len(by_task(events)) == 7

@@ -4,20 +4,50 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import tarfile
-from collections.abc import Iterable
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
+from streamer.sources.base import ConvertOptions
 from streamer.sources.simulate import LAYOUTS, simulate_run
-from tests.sources.builders import Event, a_result, a_run, converted, copy_tree, trials_of, write_json
+from streamer.sources.tail import follow
+from streamer.sources.tail.scan import Scan, read_whole
+from tests.sources.builders import (
+    Event,
+    a_result,
+    a_run,
+    a_trial_file,
+    converted,
+    copy_tree,
+    trials_of,
+    write_json,
+)
+from tests.sources.followed_runs import LOCK
+from tests.sources.followed_runs import START as START_OF_DELETIONS
+from tests.sources.followed_runs import START as START_OF_FOLLOW
+from tests.sources.followed_runs import START as START_OF_PLANS
 from tests.sources.harbor import unpack_jobs
+from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.data import shared_data
-from tests.tail.followed_runs import LOCK
+from tests.support.eventually import POLL_SECONDS
+from tests.support.tailing import Event as Event_of_plans
+from tests.support.tailing import Followed, converted_digests, copy_roughly, followed
+from tests.support.worker_process import wait_for
+
+# -----------------------------------------------------------------------------
+# A trial that has begun is told under the slot that its result will fill, for every harness.
+
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -186,3 +216,359 @@ def test_an_agent_of_harbor_that_no_result_has_named_yet_has_no_start(tmp_path: 
     for file in job.glob("*/result.json"):
         file.unlink()
     assert starts_of(converted(job)[0]) == []
+
+
+# -----------------------------------------------------------------------------
+# What is deleted, replaced or renamed in a directory that is followed is withdrawn only if it is gone.
+
+
+def test_a_deleted_result_is_withdrawn_and_comes_back_with_its_file(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
+    file = run / "oom" / "oom.1-of-1.run1" / "results.json"
+    with followed(run) as following:
+        wait_for(lambda: len(following.trials) == 2, "both results")
+        file.rename(tmp_path / "kept")
+        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
+        following.wait_until_converted()
+        (tmp_path / "kept").rename(file)
+        following.wait_until_converted()
+    assert len(following.trials) == 3
+
+
+def test_keeping_what_is_deleted_withdraws_nothing(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
+    with followed(run, keep_deleted=True) as following:
+        wait_for(lambda: len(following.trials) == 2, "both results")
+        shutil.rmtree(run / "oom")
+        a_trial_file(run, a_result("c"))
+        wait_for(lambda: following.follower.status.trials == 2, "another result")
+    assert following.follower.status.withdrawn == 0
+
+
+def test_a_run_that_is_removed_as_a_whole_keeps_its_results(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "runs" / "run1", [a_result(), a_result("b")], lock=LOCK)
+    with followed(tmp_path / "runs") as following:
+        wait_for(lambda: len(following.trials) == 2, "both results")
+        run.rename(tmp_path / "away")
+        wait_for(lambda: following.follower.status.trials == 0, "nothing is there")
+        a_run(tmp_path / "runs" / "run2", [a_result(run="run2")], lock=LOCK)
+        wait_for(lambda: len(following.trials) == 3, "another run")
+    assert following.follower.status.withdrawn == 0
+
+
+def test_a_renamed_trial_directory_changes_nothing(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
+    with followed(run, gone_seconds=60.0) as following:
+        wait_for(lambda: len(following.trials) == 2, "both results")
+        (run / "oom").rename(run / "aside")
+        (run / "aside").rename(run / "oom")
+        a_trial_file(run, a_result("c"))
+        wait_for(lambda: len(following.trials) == 3, "another result")
+        following.wait_until_converted()
+    assert following.follower.status.withdrawn == 0
+
+
+def test_a_directory_that_is_replaced_is_followed(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    a_run(runs / "run1", [a_result()], lock=LOCK)
+    with followed(runs) as following:
+        wait_for(lambda: following.trials, "the first run")
+        runs.rename(tmp_path / "old")
+        a_run(runs / "run2", [a_result(run="run2")], lock=LOCK)
+        wait_for(lambda: len(following.trials) == 2, "the second run")
+        a_trial_file(runs / "run2", a_result("b", run="run2"))
+        wait_for(lambda: len(following.trials) == 3, "a result that is written then")
+
+
+def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
+    """A disk that fails, say: only a file that is known not to exist is deleted."""
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
+    loop = run / "oom"
+    with followed(run, gone_seconds=1.0) as following:
+        wait_for(lambda: len(following.trials) == 2, "both results")
+        shutil.rmtree(loop)
+        os.symlink(loop, loop)
+        a_trial_file(run, a_result("c"))
+        wait_for(lambda: len(following.trials) == 3, "another result")
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            assert following.follower.status.withdrawn == 0
+            time.sleep(POLL_SECONDS)
+
+
+def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_path: Path) -> None:
+    """Its name is the shard, so nothing else of that shard is left."""
+    job = tmp_path / "job"
+    simulate_run("harbor", job, 4, seed=1, start=START_OF_DELETIONS)
+    trial = sorted(path for path in job.iterdir() if path.is_dir())[0]
+    with followed(job) as following:
+        wait_for(lambda: len(following.trials) == 4, "all results")
+        shutil.copytree(trial, tmp_path / "kept")
+        shutil.rmtree(trial)
+        wait_for(lambda: following.follower.status.withdrawn == 1, "the withdrawal")
+        following.wait_until_converted()
+        shutil.copytree(tmp_path / "kept", trial)
+        following.wait_until_converted()
+
+
+# -----------------------------------------------------------------------------
+# What is published of a directory that is followed is what `convert` makes of it, whatever happens there.
+
+
+REAL = ["terminal-bench", "orchestrator", "scylla", "fc-eval", "fc-eval, rough", "harbor"]
+REAL += ["swe-bench", "swe-bench, logs", "every-eval-ever"]
+
+
+@pytest.mark.parametrize("name", [*REAL, "fc-eval, all"])
+def test_a_finished_directory_is_published_once_and_as_convert_has_it(
+    real: dict[str, Path], name: str
+) -> None:
+    with followed(real[name]) as following:
+        following.wait_until_converted()
+    assert len(following.events) == len({str(event) for event in following.events})
+    assert following.follower.status.withdrawn == 0
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
+    real: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / "not there yet" / real[name].name
+    with followed(target) as following:
+        copy_roughly(real[name], target, random.Random(name), pause=0.0002)
+        following.wait_until_converted()
+    assert following.digests == converted_digests(target)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout: str) -> None:
+    with followed(tmp_path / "run", still_seconds=60.0) as following:
+        simulate_run(layout, tmp_path / "run", 20, seed=4, start=START_OF_FOLLOW, pace_seconds=0.02)
+        following.wait_until_converted()
+    kinds = Counter(event["type"] for event in following.events)
+    assert kinds["run_started"] >= 1
+    assert kinds["run_finished"] >= 1
+    assert following.said == []
+
+
+def test_each_result_is_published_although_the_whole_is_not_read_again_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of trials that takes many seconds; the part that changed takes a fraction of one."""
+    run = a_run(tmp_path / "run1", lock=LOCK)
+    for number in range(300):
+        a_trial_file(run, a_result(f"old-{number}"))
+    end = threading.Event()
+    readings = 0
+
+    def read_slowly(*arguments: Any) -> Scan:
+        nonlocal readings
+        readings += 1
+        if readings > 1:
+            end.wait()
+        return read_whole(*arguments)
+
+    monkeypatch.setattr(follow, "read_whole", read_slowly)
+    try:
+        with followed(run) as following:
+            wait_for(lambda: len(following.trials) == 300, "what is there")
+            for number in range(20):
+                path = a_trial_file(run, a_result(f"new-{number}"))
+                wait_for(lambda: len(following.trials) > 300 + number, f"{path}")  # noqa: B023
+            end.set()
+    finally:
+        end.set()
+
+
+def test_half_a_file_is_never_published_and_never_lost(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", lock=LOCK)
+    text = json.dumps(a_result())
+    with followed(run, still_seconds=60.0) as following:
+        for length in range(0, len(text), 40):
+            path = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", text[:length])
+            wait_for(lambda: following.follower.status.waiting == 1, "half a file is seen")
+            assert not following.trials
+        path.write_text(text)
+        wait_for(lambda: following.trials, "the whole file")
+    assert len(following.trials) == 1
+    assert following.said == []
+
+
+def test_a_file_that_stays_half_is_reported_and_published_when_it_is_mended(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
+    broken = write_json(run / "oom" / "oom.1-of-1.run1" / "results.json", '{"task_id": "oom", ')
+    with followed(run) as following:
+        wait_for(lambda: following.said, "the report")
+        assert [event["task_id"] for event in following.trials] == ["b"]
+        assert len(following.said) == 1
+        assert str(broken) in following.said[0]
+        assert "may be cut off" in following.said[0]
+        write_json(broken, a_result())
+        following.wait_until_converted()
+    assert len(following.trials) == 2
+
+
+def test_the_same_content_written_again_is_no_new_event(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], lock=LOCK)
+    with followed(run) as following:
+        wait_for(lambda: following.trials, "the first result")
+        for _ in range(3):
+            a_trial_file(run, a_result())
+        a_trial_file(run, a_result("b"))
+        wait_for(lambda: len(following.trials) == 2, "another result")
+    assert [event["task_id"] for event in following.trials] == ["oom", "b"]
+
+
+def test_a_changed_file_is_published_as_the_same_slot(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result(is_resolved=False)], lock=LOCK)
+    with followed(run) as following:
+        wait_for(lambda: following.trials, "the first result")
+        a_trial_file(run, a_result(is_resolved=True))
+        wait_for(lambda: len(following.trials) == 2, "the second one")
+        following.wait_until_converted()
+    first, second = following.trials
+    assert (first["resolved"], second["resolved"]) == (False, True)
+    assert second["revision"] > first["revision"]
+
+
+def test_a_corrected_file_counts_even_if_its_time_does_not_say_so(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", lock=LOCK)
+    a_trial_file(run, a_result(is_resolved=False), mtime_ns=2_000)
+    with followed(run) as following:
+        wait_for(lambda: following.trials, "the first result")
+        a_trial_file(run, a_result(is_resolved=True), mtime_ns=1_000)
+        following.wait_until_converted()
+    assert following.trials[-1]["revision"] == 2_001
+
+
+def test_results_from_before_the_lock_move_to_the_agent_that_it_names(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()])
+    with followed(run) as following:
+        wait_for(lambda: following.trials, "a result of nobody")
+        write_json(run / "tb.lock", LOCK)
+        following.wait_until_converted()
+    assert [event["agent"] for event in following.trials] == ["unknown", "terminus"]
+    (withdrawn,) = [event for event in following.events if event["type"] == "trial_retracted"]
+    assert (withdrawn["agent"], withdrawn["task_id"]) == ("unknown", "oom")
+
+
+def test_results_wait_for_a_lock_that_is_being_written(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()])
+    write_json(run / "tb.lock", json.dumps(LOCK)[:20])
+    with followed(run, still_seconds=60.0) as following:
+        wait_for(lambda: following.follower.status.waiting == 1, "half a lock is seen")
+        write_json(run / "tb.lock", LOCK)
+        wait_for(lambda: following.trials, "the result")
+        following.wait_until_converted()
+    assert [event["agent"] for event in following.trials] == ["terminus"]
+    assert [event["tasks"] for event in following.events if event["type"] == "run_started"] == [["oom", "b"]]
+
+
+def test_a_crashed_trial_that_is_run_again_is_corrected(tmp_path: Path) -> None:
+    """The crash stands in the run-level file, which is newer than the result of the second try."""
+    crash = a_result(is_resolved=None, failure_mode="unknown_agent_error", parser_results=None)
+    run = a_run(tmp_path / "run1", [a_result("b")], [crash, a_result("b")], lock=LOCK)
+    with followed(run) as following:
+        wait_for(lambda: len(following.trials) == 2, "the crash and a result")
+        a_trial_file(run, a_result(id="second try"), mtime_ns=1_000)
+        following.wait_until_converted()
+    last = following.trials[-1]
+    assert (last["trial_id"], last["resolved"]) == ("second try", True)
+
+
+def test_several_runs_are_pooled_as_convert_does(tmp_path: Path) -> None:
+    options = ConvertOptions(run_id="pool")
+    for name in ("x", "y"):
+        a_run(tmp_path / name, [a_result(run=name)], lock=LOCK)
+    with followed(tmp_path, options=options) as following:
+        following.wait_until_converted()
+        a_trial_file(tmp_path / "x", a_result("b", run="x"))
+        following.wait_until_converted()
+    assert {(event["run_id"], event["shard"]) for event in following.trials} == {("pool", "x"), ("pool", "y")}
+
+
+# -----------------------------------------------------------------------------
+# The plan is published before the first trial: the whole of it as soon as the harness wrote it.
+
+
+CONFIGURATION = {
+    "fc-eval": "fc.lock",
+    "terminal-bench": "tb.lock",
+    "scylla": "config/experiment.json",
+    "harbor": "lock.json",
+}
+"""The file of each harness that names the tasks, or what else counts the trials."""
+
+
+def plans_of(following: Followed) -> list[Event_of_plans]:
+    return [event for event in following.events if event["type"] == "run_started"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_whole_plan_comes_before_the_first_trial_while_the_harness_writes(
+    layout: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    root.mkdir()
+    with followed(root) as following:
+        simulate_run(layout, root / "run1", 4, seed=1, start=START_OF_PLANS, pace_seconds=0.3)
+        following.wait_until_converted()
+    kinds = [event["type"] for event in following.events]
+    first = next(number for number, kind in enumerate(kinds) if kind.startswith("trial_"))
+    plans = [event for event in following.events[:first] if event["type"] == "run_started"]
+    assert {"tasks", "attempts", "agent_models"} <= plans[-1].keys()
+    assert plans[-1]["plan_complete"] is True
+    assert layout == "scylla" or plans[-1]["order"], "what the harness says of the order"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_half_a_configuration_is_an_incomplete_plan_until_it_is_whole(layout: str, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run1"
+    simulate_run(layout, tmp_path / "whole" / "run1", 4, seed=1, start=START_OF_PLANS)
+    shutil.copytree(tmp_path / "whole" / "run1", run)
+    file = run / CONFIGURATION[layout]
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with followed(run.parent) as following:
+        wait_for(lambda: plans_of(following), "a plan")
+        assert plans_of(following)[0]["plan_complete"] is False
+        file.write_bytes(whole)
+        wait_for(lambda: plans_of(following)[-1].get("plan_complete") is True, "the whole plan")
+        following.wait_until_converted()
+
+
+def scylla_without_configuration(root: Path) -> Path:
+    simulate_run("scylla", root / "run1", 4, seed=1, start=START_OF_PLANS)
+    (root / "run1" / "config" / "experiment.json").unlink()
+    (root / "run1" / "checkpoint.json").write_text('{"status": "running"}')
+    return root / "run1" / "checkpoint.json"
+
+
+def swe_bench_before_its_report(root: Path) -> Path:
+    (unpack_runs(root) / REPORT).unlink()
+    return root / "logs" / "run_evaluation" / "nightly" / "run.json"
+
+
+@pytest.mark.parametrize("written", [scylla_without_configuration, swe_bench_before_its_report])
+def test_a_run_without_a_plan_is_as_before_once_a_file_broken_for_a_moment_is_mended(
+    written: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    file = written(root)
+    whole = file.read_bytes()
+    file.write_text('{"half')
+    with followed(root) as following:
+        wait_for(lambda: plans_of(following), "a plan")
+        assert plans_of(following)[0]["plan_complete"] is False
+        file.write_bytes(whole)
+        following.wait_until_converted()
+
+
+def test_a_lock_that_was_broken_and_then_deleted_leaves_no_plan_to_wait_for(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "runs" / "run1", [a_result()])
+    (run / "tb.lock").write_text('{"half')
+    with followed(run.parent) as following:
+        wait_for(lambda: plans_of(following), "a plan")
+        assert plans_of(following)[0]["plan_complete"] is False
+        (run / "tb.lock").unlink()
+        following.wait_until_converted()

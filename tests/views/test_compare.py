@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from math import comb, sqrt
+from statistics import mean, stdev
 from typing import Any
 
+import orjson
 import pytest
 
 from streamer.client.queries import ComparedRun
-from streamer.schemas.summaries import AgentModelSummary
-from streamer.views.compare import compare, has_ended, worse_by
-from streamer.views.models import outcome_of
+from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, RunComparison, RunSummary
+from streamer.views.compare import (
+    METHODS,
+    STILL_OPEN,
+    ComparedSide,
+    PairStanding,
+    between,
+    compare,
+    compare_sides,
+    comparison_document,
+    comparison_tables,
+    has_ended,
+    pair_standings,
+    worse_by,
+)
+from streamer.views.models import TrialRow, outcome_of
+from streamer.views.tables import Table
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
-from tests.support.events import a_plan, a_trial
+from tests.support.data import shared_data
+from tests.support.events import Event, a_plan, a_trial, folded
+from tests.support.rows import read_rows, terminal_bench_row_to_event
+
+# -----------------------------------------------------------------------------
+# Two sides are compared on the tasks that both have done.
+
 
 PAIR = (("r", None), ("r", "b:m"))
 
@@ -143,3 +169,310 @@ def test_a_trial_that_fell_back_has_not_passed() -> None:
     assert outcome_of(trial | {"formulacode": None}) == "passed"
     assert outcome_of({"success": False, "resolved": None, "formulacode": None}) == "no_verdict"
     assert outcome_of({"success": False, "resolved": False, "formulacode": None}) == "failed"
+
+
+# -----------------------------------------------------------------------------
+# Two public submissions of Terminal-Bench compared, against a count of their rows.
+
+
+OPENHANDS = "terminal-bench-core@0.1.1/20250711_openhands_claude-4-sonnet/openhands-sonnet2"
+CURSOR = "terminal-bench-core@0.1.1/20250811_cursor-cli_claude-4-sonnet/run1_2025-08-10__05-27-18"
+STUDENT_T_79 = 1.990450
+"""Quantile .975 of Student's t with 79 degrees of freedom."""
+
+
+def submission(path: str) -> dict[str, dict[str, Any]]:
+    """The rows of one run, by task; a trial without a verdict has failed for good here."""
+    rows = read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz")
+    wanted = (row for row in rows if row["run_path"] == path)
+    return {row["task_id"]: row | {"is_resolved": row["is_resolved"] is True} for row in wanted}
+
+
+def a_side(run_id: str, events: Iterable[Event]) -> ComparedSide:
+    held = list(events)
+    [found] = board_runs(held)
+    scored = folded(held)[0].run(run_id).take_changes().scored
+    rows = [TrialRow.of("", orjson.loads(trial.value or b"")) for trial in scored]
+    return ComparedSide(ComparedRun(found.run, None, found.tasks), found.agents, None, rows)
+
+
+def side_of(path: str, rows: dict[str, dict[str, Any]], planned: int) -> ComparedSide:
+    events = [terminal_bench_row_to_event(row, path) for row in rows.values()]
+    return a_side(path, [a_plan(run_id=path, tasks=planned, attempts=1), *events])
+
+
+def test_public_submissions_compare_to_what_a_count_of_their_rows_gives() -> None:
+    ours, theirs = submission(OPENHANDS), submission(CURSOR)
+    assert len(ours) == len(theirs) == 80
+    found = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, theirs, 80), 0, 100)
+    moved = [theirs[task]["is_resolved"] - ours[task]["is_resolved"] for task in ours]
+    lost, won = moved.count(-1), moved.count(1)
+    assert (found.ended, found.only_a, found.only_b, found.tasks) == (True, lost, won, 80)
+    assert sum(group.count for group in found.flips) == lost + won
+    passes = found.differences["pass_rate"]
+    tail = sum(comb(lost + won, k) for k in range(min(lost, won) + 1))
+    assert passes.p_value == pytest.approx(min(1.0, 2 * tail / 2 ** (lost + won)))
+    half = STUDENT_T_79 * stdev(moved) / sqrt(80)
+    assert passes.interval is not None
+    assert (passes.interval.low, passes.interval.high) == pytest.approx(
+        (mean(moved) - half, mean(moved) + half), rel=1e-5
+    )
+    assert passes.p_value < 0.05
+    assert found.words[0].startswith("openhands:")
+    assert f"sign test p = {passes.p_value:.3g}" in found.words[0]
+
+
+def test_while_one_of_them_runs_there_is_evidence_but_no_interval() -> None:
+    ours, theirs = submission(OPENHANDS), submission(CURSOR)
+    some = dict(list(theirs.items())[:40])
+    found = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, some, 80), 0, 100)
+    assert (found.ended, found.differences["pass_rate"].interval, found.tasks) == (False, None, 40)
+    assert not any("sign test" in words or "95 %, about tasks" in words for words in found.words)
+
+
+# -----------------------------------------------------------------------------
+# A comparison as a document: the numbers of each metric, the flipped tasks, and what was not compared.
+
+
+NAMES = (("r", "a:m"), ("s", None))
+
+
+def cells(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+
+
+def tables(*, ended: bool, limit: int = 20) -> list[Table]:
+    a = [a_row(task_id=f"t{n}", cost_usd=1.0, metrics={"wait": 1.0 + n}) for n in range(4)]
+    b = [
+        a_row(task_id=f"t{n}", cost_usd=1.5, metrics={"wait": 2.0 + n}, success=False, failure_mode="timeout")
+        for n in range(3)
+    ]
+    readings = {"wait": {"unit": "seconds", "direction": "lower", "label": "Wait\u202e"}}
+    found = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
+    return list(comparison_document(found).tables)
+
+
+def test_each_metric_has_a_row_in_its_own_unit() -> None:
+    metrics = cells(tables(ended=True)[0])
+    assert [(row["mean over tasks"], row["A"], row["B"], row["B - A"], row["95 %"]) for row in metrics] == [
+        ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -100.0]"),
+        ("cost_usd", "$1.0000", "$1.5000", "+$0.5000", "[$0.5000, $0.5000]"),
+        ("Wait\\u202e", "2 s", "3 s", "+1 s", "[1 s, 1 s]"),
+    ]
+    assert [row["A better"] for row in metrics] == ["3", "3", "3"]
+
+
+def test_the_note_says_whether_intervals_hold() -> None:
+    assert tables(ended=True)[0].note == METHODS
+    running = tables(ended=False)[0]
+    assert (running.note, "95 %" in running.heads) == (STILL_OPEN, False)
+
+
+def test_lists_end_with_how_many_more_there_are() -> None:
+    _, flips, pairs, not_common = tables(ended=True, limit=1)
+    assert cells(flips) == [
+        {
+            "passed by": "A alone",
+            "the other failed by": "timeout",
+            "tasks": "3",
+            "which": "t0, and 2 more (--limit)",
+        }
+    ]
+    assert (len(pairs.rows), pairs.note) == (1, "and 2 more (--limit)")
+    assert cells(not_common) == [{"only in": "A", "tasks": "1", "which": "t3"}]
+
+
+def test_a_side_is_called_by_its_run_and_its_agent() -> None:
+    found = compare([a_row()], [a_row()], NAMES, 0, 1)
+    assert comparison_document(found).facts == [
+        "A  r: a:m, 1 trial of the common tasks",
+        "B  s: all but baselines, 1 trial of the common tasks",
+    ]
+
+
+# -----------------------------------------------------------------------------
+# The words about two agents of a run, from what a fold publishes, and their tables.
+
+
+TASKS = [f"t{number:02}" for number in range(20)]
+
+
+def found(events: list[dict[str, Any]]) -> ComparedRun:
+    run = folded(events)[0].run("run-1")
+    changes = {change.kind: change.value or b"" for change in run.summaries()}
+    comparison = changes.get("comparison")
+    tasks = {task: TASK_OUTCOMES.validate_json(held) for task, held in run.comparisons.tasks().items()}
+    return ComparedRun(
+        RunSummary.model_validate_json(changes["run"]),
+        None if comparison is None else RunComparison.model_validate_json(comparison),
+        tasks,
+    )
+
+
+def the_pair(events: list[dict[str, Any]]) -> PairStanding:
+    [pair] = pair_standings(found(events))
+    json.loads(pair.model_dump_json())
+    return pair
+
+
+def trials(passed: dict[str, str]) -> list[dict[str, Any]]:
+    """One trial of each agent for each letter: `+` passed, `-` did not, `.` is not in yet."""
+    return [
+        a_trial(task_id=task, agent=agent, model="m", resolved=letter == "+", score=None)
+        for agent, letters in passed.items()
+        for task, letter in zip(TASKS, letters, strict=False)
+        if letter != "."
+    ]
+
+
+def plan(**fields: Any) -> dict[str, Any]:
+    shuffled = {"order": TASKS, "order_kind": "shuffled", "judged": False}
+    return a_plan(tasks=TASKS, attempts=1, **shuffled | fields)
+
+
+def test_a_running_shuffled_run_tells_its_final_difference() -> None:
+    pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15})])
+    assert (pair.ahead, pair.behind, pair.open, pair.ended) == (15, 0, 5, False)
+    assert pair.final is not None
+    assert pair.reachable is not None
+    assert pair.reachable.low == pytest.approx(0.5)
+    assert pair.words[0] == "a:m can no longer be overtaken by b:m, unless results are corrected"
+    assert pair.words[1].startswith("a:m ahead in this run's final pass rate: +100.0 points so far, [")
+    assert pair.words[1].endswith("] in the end; 95 %, however often you look")
+    assert (pair.interval, pair.p_value) == (None, None)
+
+
+def test_the_other_direction_names_the_other_agent() -> None:
+    pair = the_pair([plan(), *trials({"a": "-" * 15, "b": "+" * 15})])
+    assert pair.words[0].startswith("b:m can no longer be overtaken by a:m")
+    assert pair.words[1].startswith("b:m ahead in this run's final pass rate: +100.0 points")
+
+
+def test_an_order_of_unknown_kind_claims_nothing() -> None:
+    pair = the_pair([plan(order_kind=None), *trials({"a": "+" * 9, "b": "-" * 9})])
+    assert pair.final is not None
+    assert pair.words == [
+        f"+100.0 points so far, [{100 * pair.final.low:.1f}, {100 * pair.final.high:.1f}] in the end, if the "
+        "order has nothing to do with difficulty"
+    ]
+
+
+def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:
+    pair = the_pair([plan(), *trials({"a": "+-" * 10, "b": "-" * 20})])
+    assert pair.ended
+    assert pair.p_value == pytest.approx(2 / 2**10)
+    assert pair.words[0] == "a:m ahead on tasks like these: sign test p = 0.00195"
+    assert pair.words[1].startswith("a:m minus b:m: +50.0 points [26.0, 74.0]; 95 %")
+
+
+def test_nothing_separates_equal_agents() -> None:
+    pair = the_pair([plan(), *trials({"a": "+-+-", "b": "+-+-"})])
+    assert pair.words == ["Nothing separates a:m and b:m yet"]
+
+
+def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these() -> None:
+    """The numbers of one run may be decided all the same: other sentences say so."""
+    ours = found([plan(), *trials({"a": "+-+-"})])
+    theirs = replace(ours, run=ours.run.model_copy(update={"run_id": "run-2"}))
+    [words] = between(ours, theirs, None, None, ended=False)
+    assert words == "Nothing separates a:m of run-1 and a:m of run-2 on tasks like these yet"
+
+
+def test_an_e_value_of_forty_shows_either_direction_while_the_run_goes_on() -> None:
+    """Eight losses and twelve open tasks that both sides cannot win any more: b failed them all."""
+    long = [*TASKS, *(f"u{number}" for number in range(60))]
+    outcomes = trials({"a": "+" * 20, "b": "-" * 20})
+    more = [a_trial(task_id=task, agent="b", model="m", resolved=False, score=None) for task in long[20:]]
+    done = [a_trial(task_id=t, agent="a", model="m", resolved=False, score=None) for t in long[20:79]]
+    pair = the_pair([a_plan(tasks=long, attempts=1, judged=False), *outcomes, *more, *done])
+    assert not pair.ended
+    assert pair.better > 40
+    assert any(words.startswith("a:m better than b:m on tasks like these: e-value") for words in pair.words)
+
+
+def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
+    again = [
+        a_trial(task_id=task, agent="a", model="m", resolved=True, score=None, attempt=2) for task in TASKS
+    ]
+    pair = the_pair(
+        [*trials({"a": "+" * 20, "b": "-" * 20}), *again, {"type": "run_finished", "run_id": "run-1"}]
+    )
+    assert (pair.tasks, pair.uneven, pair.ahead, pair.ended) == (20, 20, 0, True)
+    assert (pair.better, pair.worse, pair.p_value, pair.difference) == (1.0, 1.0, None, 1.0)
+    assert pair.words == [
+        "a:m minus b:m: +100.0 points [100.0, 100.0]; 95 %, about tasks like these",
+        "20 of 20 tasks have unequal attempts: no test uses them",
+    ]
+
+
+def test_a_task_that_one_side_has_not_begun_stays_open_though_another_task_has_more_attempts() -> None:
+    again = a_trial(task_id=TASKS[0], agent="a", model="m", resolved=False, score=None, attempt=2)
+    pair = the_pair([plan(), *trials({"a": "-----", "b": ".....+"}), again])
+    assert (pair.open, pair.uneven, pair.behind) == (10, 0, 0)
+
+
+def test_without_a_plan_only_common_tasks_count() -> None:
+    pair = the_pair(trials({"a": "+++", "b": "-."}))
+    assert (pair.tasks, pair.ahead, pair.reachable, pair.ended) == (1, 1, None, False)
+
+
+def test_tables_show_places_and_sentences_with_names_escaped() -> None:
+    events = [plan(), *trials({"a": "+" * 15, "b\u202e": "-" * 15})]
+    ranks, pairs = comparison_tables(found(events))
+    assert [row[1] for row in ranks.rows] == ["1", "2"]
+    assert "agents at once" in ranks.note
+    assert pairs.rows[0][2:6] == ["15", "0", "0", "5"]
+    assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
+    without = comparison_tables(found(trials({"a": "+", "b": "-"})))[0]
+    assert without.note.startswith("No ranks: the run has not said")
+    assert comparison_tables(found(trials({"a": "+"}))) == []
+    assert pair_standings(found(trials({"a": "+"}))) == []
+
+
+# -----------------------------------------------------------------------------
+# Tasks that one side alone passes are grouped by that side, the tier, and how the other side failed.
+
+
+NAMES_OF_FLIPS = (("r", None), ("s", None))
+
+
+def test_groups_follow_the_side_the_tier_and_the_failure_mode() -> None:
+    a = [a_row(task_id=f"t{n}", tier="T0" if n < 4 else "T1") for n in range(6)]
+    a.append(a_row(task_id="b wins", success=False, failure_mode="agent_timeout"))
+    b = [
+        a_row(task_id=f"t{n}", tier="T0" if n < 4 else "T1", success=False, failure_mode=mode)
+        for n, mode in enumerate(["timeout", "timeout", "none", None, "timeout", "timeout"])
+    ]
+    b.append(a_row(task_id="b wins"))
+    groups = compare(a, b, NAMES_OF_FLIPS, 0, 1).flips
+    assert [(g.passed_by, g.tier, g.failure_mode, g.count, g.tasks) for g in groups] == [
+        ("a", "T0", None, 2, ["T0/t2"]),
+        ("a", "T0", "timeout", 2, ["T0/t0"]),
+        ("a", "T1", "timeout", 2, ["T1/t4"]),
+        ("b", None, "agent_timeout", 1, ["b wins"]),
+    ]
+
+
+def test_of_several_trials_the_most_frequent_failure_mode_counts_and_passed_ones_do_not() -> None:
+    a = [a_row(task_id="t")]
+    b = [
+        a_row(task_id="t", attempt=1, success=False, failure_mode="z"),
+        a_row(task_id="t", attempt=2, success=False, failure_mode="y"),
+        a_row(task_id="t", attempt=3, success=False, failure_mode="z"),
+        *(a_row(task_id="t", attempt=n, failure_mode="x") for n in (4, 5, 6)),
+    ]
+    [group] = compare(a, b, NAMES_OF_FLIPS, 0, 10).flips
+    assert group.failure_mode == "z"
+    tied = compare(a, b[:2], NAMES_OF_FLIPS, 0, 10).flips
+    assert [one.failure_mode for one in tied] == ["y"]
+
+
+def test_an_empty_failure_mode_is_none() -> None:
+    failed = a_row(task_id="t", success=False, failure_mode="")
+    [group] = compare([a_row(task_id="t")], [failed], NAMES_OF_FLIPS, 0, 10).flips
+    assert group.failure_mode is None
+
+
+def test_tasks_that_both_or_neither_pass_are_in_no_group() -> None:
+    same = [a_row(task_id="p"), a_row(task_id="f", success=False)]
+    assert compare(same, same, NAMES_OF_FLIPS, 0, 10).flips == []

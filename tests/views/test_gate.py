@@ -10,11 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.folding.state import RunState
 from streamer.statistics.pairs import GateVerdict
-from streamer.views.gate import Entrant, GateResult, Terms, judge
-from tests.aggregate.matched import ORDER, TASKS, side, the_plan, trial
-from tests.support.events import Event
+from streamer.views.compare import compare
+from streamer.views.gate import (
+    Entrant,
+    GateResult,
+    Terms,
+    counts,
+    judge,
+    not_common,
+    ordered_words,
+    saved_line,
+    verdict_line,
+    with_order,
+)
+from streamer.views.models import Comparison
+from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
+from tests.support.events import Event, a_plan, a_trial, folded
 from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# The verdict of a gate: what decides, when it is certain, and what it says of each question.
+
 
 PLANS = [the_plan("r"), the_plan("s")]
 BASELINE = [trial("s", "b", task, True) for task in TASKS]
@@ -273,3 +291,140 @@ def test_hard_bounds_never_say_other_than_the_end(passed: set[str], known: int) 
     late = judged([*plans, *BASELINE, *mine], max_drop=Fraction("0.3"))
     assert early.verdict in (GateVerdict.UNDECIDED, late.verdict)
     assert late.verdict != GateVerdict.UNDECIDED
+
+
+# -----------------------------------------------------------------------------
+# What a gate says in words: which of the two questions, and what it rests on.
+
+
+def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(6, 6)])
+    assert found.words == [
+        "final: undecided, candidate minus baseline -55.0 to +0.0 points in the end, 95 %, however often "
+        "you look",
+        "ability: undecided, on tasks like these: e-value that the candidate is worse 1.0, 20 needed",
+    ]
+    assert counts(found) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
+    assert saved_line(found) is None
+
+
+def test_bounds_say_why_there_is_no_interval() -> None:
+    plans = [the_plan("r", order_kind="chosen"), PLANS[1]]
+    said = judged([*plans, *BASELINE, *ours(6, 6)]).words[0]
+    assert said == (
+        "final: undecided, candidate minus baseline -70.0 to +0.0 points still possible, unless results "
+        "are corrected (the order was chosen)"
+    )
+
+
+def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(20, 20)], target=Fraction("0.6"), question="ability")
+    assert verdict_line(found) == (
+        "PASS: pass_rate at most 2 points worse than b:m of s, on tasks like these and final pass rate of "
+        "60.0 % or more"
+    )
+    assert found.words == [
+        "final: candidate minus baseline +0.0 points in this run: pass",
+        "ability: pass, on tasks like these: candidate minus baseline +0.0 to +0.0 points, 95 %; "
+        "e-value that the candidate is worse 1.0, 20 needed",
+        "target: pass, pass rate 100.0 %, 60.0 % wanted",
+    ]
+
+
+def test_what_is_saved_is_an_estimate() -> None:
+    found = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
+    assert saved_line(found) == (
+        "estimate: stopping now saves up to 11 trials, and 5.50 USD if each costs the mean so far"
+    )
+    assert saved_line(judged([*PLANS, *BASELINE, *ours(0, 9)])) == (
+        "estimate: stopping now saves up to 11 trials"
+    )
+
+
+def test_without_pairs_the_trials_of_each_side_are_counted() -> None:
+    alone = judge(Entrant("mine", side([*PLANS, *ours(1, 2)], "r", "a")), None, Terms(target=Fraction(1)))
+    assert counts(alone) == "a:m of r: 2 of 20 trials"
+    assert alone.words == ["target: fail, pass rates of 5.0 % to 95.0 % still possible, 100.0 % wanted"]
+
+
+def test_of_many_tasks_of_one_side_ten_are_named() -> None:
+    plans = [the_plan("r", tasks=[*TASKS, *(f"z{n:02}" for n in range(12))], order=None), PLANS[1]]
+    [line] = not_common(judged([*plans, *BASELINE, *ours(20, 20)], fixed=True))
+    assert line.startswith("only in the candidate: z00, z01, ")
+    assert line.endswith("z09 and 2 more")
+
+
+# -----------------------------------------------------------------------------
+# Two runs while one goes on: pairs in the order of the later one tell its final difference.
+
+
+TASKS_OF_ORDERED_WORDS = [f"t{number:02}" for number in range(20)]
+
+
+def a_run(run_id: str, letters: str, **plan: Any) -> RunState:
+    """A shuffled run of one agent: `+` passed, `-` did not; what has no letter is not in."""
+    started = f"2026-01-0{1 if run_id == 'base' else 2}T00:00:00Z"
+    planned = {
+        "tasks": TASKS_OF_ORDERED_WORDS,
+        "attempts": 1,
+        "order": TASKS_OF_ORDERED_WORDS,
+        "order_kind": "shuffled",
+        "started_at": started,
+    }
+    events = [a_plan(run_id=run_id, **planned | plan)]
+    events += [
+        a_trial(run_id=run_id, task_id=task, agent=run_id, model="m", resolved=letter == "+")
+        for task, letter in zip(TASKS_OF_ORDERED_WORDS, letters, strict=False)
+    ]
+    return folded(events)[0].run(run_id).state
+
+
+def words(letters: str, base: str = "+" * 20, **plan: Any) -> list[str]:
+    return ordered_words(a_run("new", letters, **plan), a_run("base", base), None, None)
+
+
+def test_a_running_run_that_falls_behind_is_told_with_its_interval() -> None:
+    [said] = words("-" * 12)
+    assert said.startswith("base:m of base ahead of new:m of new in the final pass rate: [")
+    assert said.endswith("] points in the end; 95 %, however often you look")
+
+
+def test_while_nothing_separates_them_the_interval_holds_zero() -> None:
+    [said] = words("+-+-", base="+-" * 10)
+    assert said.startswith("new:m of new minus base:m of base: [-")
+
+
+def test_an_order_that_nobody_declared_shuffled_claims_nothing_but_bounds() -> None:
+    first, second = words("-" * 15, order_kind=None)
+    assert first == "base:m of base can no longer be overtaken by new:m of new, unless results are corrected"
+    assert second.endswith("if the order has nothing to do with difficulty")
+
+
+def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
+    assert words("+-" * 10) == []
+    run = a_run("new", "-" * 12)
+    assert ordered_words(run, run, None, None) == []
+    several = [a_plan(run_id="two"), *(a_trial(run_id="two", agent=agent) for agent in ("x", "y"))]
+    assert ordered_words(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == []
+
+
+def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
+    found = compare([], [], ((a, None), (b, None)), 0, 0, ended=ended)
+    return found.model_copy(update={"words": ["what stood before"]})
+
+
+def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
+    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
+    first, second = with_order(compared(), base, new).words
+    assert (first, second) == (ordered_words(base, new, None, None)[0], "what stood before")
+
+
+def test_nothing_is_added_at_the_end_within_a_run_and_where_a_log_is_not_at_hand() -> None:
+    base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
+    for found, a, b in (
+        (compared(ended=True), base, new),
+        (compared(b="base"), base, base),
+        (compared(), base, None),
+        (compared(), None, new),
+    ):
+        assert with_order(found, a, b) is found

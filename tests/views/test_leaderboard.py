@@ -1,4 +1,4 @@
-"""The runs of a benchmark are pooled by agent:model, with intervals, places and the last change."""
+"""Which runs of an agent:model a leaderboard pools, and the interval that a run's summary has."""
 
 from __future__ import annotations
 
@@ -12,11 +12,67 @@ from random import Random
 import pytest
 
 from streamer.client.queries import BoardRun
-from streamer.views.leaderboard import BenchmarkBoard, boards_of
+from streamer.schemas.events import BOARD_METRICS, named_metric
+from streamer.views.leaderboard import (
+    NOT_RANKED,
+    BenchmarkBoard,
+    Change,
+    boards_of,
+    change_between,
+    entries_of,
+    leaderboard_document,
+    leaderboard_tables,
+)
+from streamer.views.models import Ends
+from streamer.views.tables import Table
 from tests.support.board_runs import a_night, board_runs
 from tests.support.data import shared_data
-from tests.support.events import a_plan
+from tests.support.events import Event, a_plan, a_trial
 from tests.support.rows import read_rows, terminal_bench_row_to_event
+
+# -----------------------------------------------------------------------------
+# Which runs of an agent:model a leaderboard pools, and the interval that a run's summary has.
+
+
+PASS_RATE = BOARD_METRICS["pass_rate"]
+
+
+def test_a_run_in_quarantine_is_not_pooled() -> None:
+    [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
+    broken = replace(run, run=run.run.model_copy(update={"degraded": "a bug"}))
+    assert [entry.left_out for entry in entries_of([run, broken], PASS_RATE, pooled=True)] == [
+        None,
+        "unfinished",
+    ]
+
+
+def test_an_agent_without_published_tasks_is_not_pooled() -> None:
+    [run] = board_runs(a_night("n", 1, {"a": "+" * 6}))
+    [entry] = entries_of([replace(run, tasks={})], PASS_RATE, pooled=True)
+    assert (entry.left_out, entry.value) == ("not_compared", 1.0)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "cost_of_pass"])
+def test_a_metric_without_an_error_has_no_interval(metric: str) -> None:
+    [run] = board_runs(a_night("n", 1, {"a": "+-" * 6}))
+    assert [e.interval for e in entries_of([run], BOARD_METRICS[metric], pooled=True)] in ([], [None])
+
+
+def test_the_interval_of_a_run_is_that_of_its_summary() -> None:
+    [run] = board_runs(a_night("n", 1, {"a": "+-" * 6}))
+    [agent] = run.agents
+    ability, reward = agent.uncertainty and agent.uncertainty.ability, agent.metrics["reward"]
+    assert ability is not None
+    [of_passes] = entries_of([run], PASS_RATE, pooled=True)
+    assert of_passes.interval == Ends(low=ability.low, high=ability.high)
+    [of_reward] = entries_of([run], named_metric("reward", {}), pooled=True)
+    assert of_reward.interval == Ends(low=float(reward.low or 0), high=float(reward.high or 0))
+    assert of_reward.value == reward.mean
+
+
+# -----------------------------------------------------------------------------
+# The runs of a benchmark are pooled by agent:model, with intervals, places and the last change.
+
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
 
@@ -277,3 +333,139 @@ def holm(passed: Passed) -> dict[str, tuple[int, int]]:
         )
         for agent in passed
     }
+
+
+# -----------------------------------------------------------------------------
+# Leaderboards as tables: ranked agents first, what is left out below, the methods in the note.
+
+
+def tables(*nights: Iterable[Event], metric: str = "pass_rate", limit: int | None = None) -> list[Table]:
+    runs = board_runs(event for night in nights for event in night)
+    return leaderboard_tables(boards_of(runs, metric, NOW), limit)
+
+
+def cells(table: Table) -> list[dict[str, str]]:
+    return [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+
+
+def nights() -> list[Iterable[Event]]:
+    """New generators, since each is read once."""
+    return [
+        a_night("n1", 1, {"a": "++" + "-" * 8, "b": "+" + "-" * 9}),
+        a_night("n2", 2, {"a": "++++++++--", "b": "+" + "-" * 9}),
+        a_night("n3", 3, {"a": "+" * 5}, ended=False, tasks=10, attempts=1, benchmark_version="2"),
+    ]
+
+
+def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why() -> None:
+    [table] = tables(*nights())
+    first, second, below = cells(table)
+    assert table.title == "tb 2: pass rate, highest first"
+    assert (first["agent:model"], first["order"], first["place"]) == ("a:m", "1", "1")
+    assert (second["agent:model"], second["order"], second["place"]) == ("b:m", "2", "2")
+    assert (first["pass rate"], first["runs"], first["newest run"]) == ("50.0 %", "2", "n2")
+    assert first["run by run"] == "20.0 %, 80.0 %"
+    assert first["95 %"].startswith("[2")
+    assert first["change"].startswith("+60.0 points [")
+    assert first["change"].endswith("], real")
+    assert second["change"] == "+0.0 points [0.0, 0.0], may be chance"
+    assert (below["left out"], below["order"], below["95 %"]) == ("stalled", "–", "–")
+    assert "all agents at once" in table.note
+    assert "pooled" not in table.note.split("\n")[0]
+
+
+def test_a_board_says_what_its_places_hold_for() -> None:
+    [table] = tables(*nights())
+    assert "holds for one board that was fixed beforehand, not for the best of many nights" in table.note
+    assert "equal attempts at a task" in table.note
+
+
+def test_a_named_metric_says_that_it_is_not_ranked_and_not_pooled() -> None:
+    [table] = tables(*nights(), metric="metrics/reward")
+    assert NOT_RANKED["metric"] in table.note
+    assert "newest finished run" in table.note
+    assert "place" not in table.heads
+
+
+def test_a_limit_keeps_the_best() -> None:
+    [table] = tables(*nights(), limit=1)
+    assert [row["agent:model"] for row in cells(table)] == ["a:m"]
+
+
+def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
+    several = [a_night(f"n{n}", n, {"a": "+" * 6}, benchmark_version=str(n % 2)) for n in range(1, 6)]
+    [table] = tables(*several)
+    [row] = cells(table)
+    assert (row["runs"], row["newest run"]) == ("5", "n5")
+    assert "Versions of the benchmark are pooled: 0, 1." in table.note
+    assert table.title.startswith("tb: ")
+
+
+def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:
+    [table] = tables(a_night("n\u202e", 1, {"evil\u2066": "+" * 6}))
+    assert not any("\u202e" in cell or "\u2066" in cell for row in table.rows for cell in row)
+    document = leaderboard_document([], ["tb"])
+    assert (document.lines, document.tables) == (["No agent is on this board."], [])
+
+
+# -----------------------------------------------------------------------------
+# The newest finished run against the one before: real only if the test and the mean agree.
+
+
+def change(before: str, after: str) -> Change:
+    newer, older = board_runs([*a_night("n1", 1, {"a": before}), *a_night("n2", 2, {"a": after})])
+    return change_between(older, newer, "a:m")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "p", "certain"),
+    [
+        ("-" * 6, "+" * 6, 2 / 64, True),
+        ("+" * 6, "-" * 6, 2 / 64, True),
+        ("-" * 5, "+" * 5, 2 / 32, False),
+        ("+-" * 5, "+-" * 5, 1.0, False),
+    ],
+)
+def test_a_change_is_real_if_the_sign_test_shows_it_at_five_percent(
+    before: str, after: str, p: float, certain: bool
+) -> None:
+    found = change(before, after)
+    assert (found.p_value, found.certain) == (p, certain)
+    assert found.said.endswith("real" if certain else "may be chance")
+
+
+def test_only_common_tasks_count() -> None:
+    found = change("++++++  ", "++++  --")
+    assert (found.difference, found.p_value) == (0.0, 1.0)
+    nothing = change("++++    ", "    ++++")
+    assert (nothing.difference, nothing.said, nothing.certain) == (None, "–", False)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "p", "said"),
+    [(2, None, "+100.0 points [100.0, 100.0], attempts differ"), (1, 2 / 2**8, "real")],
+)
+def test_with_unequal_attempts_a_change_is_not_tested(attempts: int, p: float | None, said: str) -> None:
+    events = [*a_night("n1", 1, {"a": "-" * 8}), *a_night("n2", 2, {"a": "+" * 8})]
+    trial = next(event for event in events if event.get("run_id") == "n2" and "task_id" in event)
+    for number in range(2, attempts + 1):
+        events += [{**trial, "task_id": f"t{task:02}", "attempt": number} for task in range(8)]
+    newer, older = board_runs(events)
+    found = change_between(older, newer, "a:m")
+    assert (found.p_value, found.certain, found.difference) == (p, p is not None, 1.0)
+    assert found.said.endswith(said)
+    uneven = "8 of 8 tasks have unequal attempts: no test uses them"
+    assert (found.words[-1] == uneven) is (attempts == 2)
+    assert any("sign test" in words for words in found.words) is (attempts == 1)
+
+
+def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> None:
+    """Ten sure losses and one task that may yet be a win: e = 85.25, and 40 suffices. Of five, it is 3.5."""
+    for differing, certain in ((10, True), (5, False)):
+        night = [*a_night("n1", 1, {"a": "+" * (differing + 1)})]
+        open_task = a_trial(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m", resolved=None)
+        after = [*a_night("n2", 2, {"a": "-" * differing}), open_task]
+        newer, older = board_runs([*night, *after])
+        found = change_between(older, newer, "a:m")
+        assert (found.p_value, found.interval, found.certain) == (None, None, certain)
+        assert any("e-value" in words for words in found.words) is certain

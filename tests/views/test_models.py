@@ -1,4 +1,4 @@
-"""The row of a scored trial: its outcome in one word."""
+"""Failures that are alike stand together, whatever numbers, ids and paths are in their messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,195 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamer.views.models import TrialRow, outcome_of
+from streamer.schemas.summaries import TrialInFlight
+from streamer.views import models
+from streamer.views.models import (
+    FailedTrial,
+    Matrix,
+    TooManyCells,
+    TrialRow,
+    WholeMatrix,
+    failure_groups,
+    kind_of,
+    matrix_of,
+    outcome_of,
+    telling_line,
+    whole_matrix,
+)
+from tests.support.builders import a_row
 from tests.support.events import a_trial, folded
+
+# -----------------------------------------------------------------------------
+# Failures that are alike stand together, whatever numbers, ids and paths are in their messages.
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("exit code 1", "exit code 137"),
+        ("no file /app/a/b.py", "no file /srv/x/c.txt"),
+        ("container 4f5a6b7c8d9e is gone", "container 0011aabbccdd is gone"),
+        ("run 123e4567-e89b-12d3-a456-426614174000", "run 00000000-0000-0000-0000-000000000001"),
+        ("at 0xdeadbeef", "at 0x1"),
+        ("GET https://a.example/x?y=1 failed", "GET http://b.example failed"),
+        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "KeyError: 'a'"),
+        ("\n\n  first line \nsecond", "first line\nother"),
+    ],
+)
+def test_messages_that_differ_in_such_parts_alone_are_of_one_kind(one: str, other: str) -> None:
+    assert kind_of(one) == kind_of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("failed tests: test_a", "failed tests: test_b"), ("decade", "facade"), ("a", "")]
+)
+def test_words_tell_kinds_apart(one: str, other: str) -> None:
+    assert kind_of(one) != kind_of(other)
+
+
+def test_hostile_messages_end_soon() -> None:
+    for message in ("/" * 4096, "a" * 4096, "0x" * 2048, "1." * 2048, "\n" * 4096, ""):
+        assert len(kind_of(message)) <= 160
+        assert len(telling_line(message)) <= 300
+
+
+def test_groups_have_counts_shares_and_agents_the_largest_first() -> None:
+    def failed(agent: str, mode: str | None, message: str = "") -> FailedTrial:
+        return FailedTrial(agent, mode, kind_of(message) if message else "", message or None)
+
+    groups = failure_groups(
+        [
+            failed("a", "unset", "x 1"),
+            failed("b", "none", "x 2"),
+            failed("a", None, "x 3"),
+            failed("a", "timeout"),
+        ]
+    )
+    assert [(group.failure_mode, group.kind, group.count, group.share) for group in groups] == [
+        (None, "x N", 3, 0.75),
+        ("timeout", "", 1, 0.25),
+    ]
+    assert groups[0].agents == {"a": 2, "b": 1}
+    assert (groups[0].example, groups[1].example) == ("x 1", None)
+    assert failure_groups([]) == []
+
+
+# -----------------------------------------------------------------------------
+# The matrix: its cells add up to the trials, and its orders show what is worth a look.
+
+
+def row(task: str, agent: str, passed: bool, **fields: object) -> TrialRow:
+    outcome = "passed" if passed else "failed"
+    return a_row(task_id=task, agent_model=agent, success=passed, outcome=outcome, **fields)
+
+
+def test_the_hardest_task_and_the_best_agent_come_first() -> None:
+    rows = [row("easy", agent, True) for agent in "ab"]
+    rows += [
+        row("hard", "a", False),
+        row("hard", "b", False),
+        row("split", "a", True),
+        row("split", "b", False),
+    ]
+    found = matrix_of(rows, ())
+    assert found.agents == ["a", "b"]
+    assert [(task.task_id, task.pass_rate) for task in found.tasks] == [
+        ("hard", 0),
+        ("split", 0.5),
+        ("easy", 1),
+    ]
+    assert matrix_of(rows, (), sort="disagreement").tasks[0].task_id == "split"
+    assert [task.task_id for task in matrix_of(rows, (), sort="task").tasks] == ["easy", "hard", "split"]
+
+
+def test_tiers_of_a_task_are_rows_of_their_own() -> None:
+    found = matrix_of([row("t", "a", True, tier="T1"), row("t", "a", False, tier="T0")], ())
+    assert [(task.tier, task.cells) for task in found.tasks] == [
+        ("T0", [(1, 0, 0, 0, None)]),
+        ("T1", [(1, 1, 0, 0, None)]),
+    ]
+
+
+def test_the_mean_of_values_whose_sum_no_float_holds_is_known() -> None:
+    rows = [row("t", "a", True, cost_usd=1.5e308) for _ in range(2)]
+    assert whole_matrix(rows).means["cost_usd"].cells == [[1.5e308]]
+
+
+def test_a_trial_in_flight_makes_a_cell_of_its_own() -> None:
+    running = TrialInFlight(
+        shard="",
+        task_id="t",
+        attempt=1,
+        agent="a",
+        model="m",
+        tier=None,
+        subtest=None,
+        started_at=None,
+        position=None,
+    )
+    found = matrix_of([], [running])
+    assert (found.agents, found.tasks[0].cells) == (["a:m"], [(0, 0, 0, 1, None)])
+    assert found.tasks[0].pass_rate is None
+
+
+def test_a_metric_is_the_mean_of_what_is_known() -> None:
+    rows = [row("t", "a", True, cost_usd=cost) for cost in (1.0, 3.0, None)]
+    found = matrix_of(rows, (), metric="cost_usd")
+    assert (found.tasks[0].cells, found.low, found.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
+    assert matrix_of([], (), metric="cost_usd").low is None
+
+
+def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() -> None:
+    side = 708
+    rows = [row(f"task-{number}", f"agent-{number}", True) for number in range(side)]
+    assert side**2 > models.MAX_CELLS
+    with pytest.raises(TooManyCells, match="708 tasks and 708 agents has over 500,000 cells"):
+        matrix_of(rows, ())
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("abc"), st.booleans()), max_size=30))
+def test_the_cells_add_up_to_the_trials(trials: list[tuple[str, str, bool]]) -> None:
+    found = matrix_of([row(*trial) for trial in trials], ())
+    cells = [cell for task in found.tasks for cell in task.cells if cell is not None]
+    assert sum(cell[0] for cell in cells) == len(trials)
+    assert sum(cell[1] for cell in cells) == sum(passed for *_, passed in trials)
+    assert all(len(task.cells) == len(found.agents) for task in found.tasks)
+    assert all(0 <= task.disagreement <= 0.5 for task in found.tasks)
+
+
+def shown(whole: WholeMatrix, metric: str, sort: str) -> Matrix:
+    """What a file shows: the means of a metric put into the cells, the tasks in an order."""
+    means = whole.means.get(metric)
+    tasks = [
+        task.model_copy(
+            update={
+                "cells": [
+                    cell and (*cell[:4], None if means is None else means.cells[at][agent])
+                    for agent, cell in enumerate(task.cells)
+                ]
+            }
+        )
+        for at, task in enumerate(whole.matrix.tasks)
+    ]
+    ends = {"low": means and means.low, "high": means and means.high, "metric": metric}
+    return whole.matrix.model_copy(update={"tasks": [tasks[at] for at in whole.orders[sort]], **ends})
+
+
+@pytest.mark.parametrize("sort", ["difficulty", "disagreement", "task"])
+@pytest.mark.parametrize("metric", ["outcome", "cost_usd", "duration_seconds", "task_speedup"])
+def test_a_file_has_each_matrix_that_the_page_may_ask_for(metric: str, sort: str) -> None:
+    rows = [row("a", "x", True, cost_usd=1.0), row("a", "y", False, cost_usd=3.0, tier="T0")]
+    rows += [row("b", "y", False, duration_seconds=0.0), row("c", "x", False), row("c", "y", True)]
+    whole = whole_matrix(rows)
+    assert shown(whole, metric, sort) == matrix_of(rows, (), metric, sort)
+    assert set(whole.means) == {"cost_usd", "duration_seconds"}
+
+
+# -----------------------------------------------------------------------------
+# The row of a scored trial: its outcome in one word.
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,280 @@
-"""What a run still has before it, from summaries that a fold made."""
+"""A budget: what is sure, what is a forecast, and when it will be passed."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from math import log
+from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFlight
-from streamer.views.outlook import Outlook, outlook_of
+from streamer.views.outlook import (
+    BudgetOutlook,
+    BudgetStanding,
+    Estimate,
+    Eta,
+    Observation,
+    Outlook,
+    budget_of,
+    budget_words,
+    eta_of,
+    observation_of,
+    outlook_of,
+)
 from streamer.views.tables import EVENT_TIME
+from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_start, a_trial, folded, summaries
 
+# -----------------------------------------------------------------------------
+# A budget: what is sure, what is a forecast, and when it will be passed.
+
+
+AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
+NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
+HOUR = Estimate(3000.0, 3600.0, 5000.0)
+
+
+@pytest.mark.parametrize(
+    ("usd", "spent", "left", "total", "standing"),
+    [
+        (10.0, 10.0, NOTHING_LEFT, Estimate(10.0, 10.0, 10.0), "within"),
+        (9.9, 10.0, NOTHING_LEFT, Estimate(10.0, 10.0, 10.0), "passed"),
+        (9.9, 10.0, None, None, "passed"),
+        (20.0, 10.0, None, None, "unknown"),
+        (20.0, None, HOUR, None, "unknown"),
+        (40.0, 10.0, HOUR, Estimate(41.0, 44.0, 47.0), "will_pass"),
+        (41.0, 10.0, HOUR, Estimate(41.0, 44.0, 47.0), "may_pass"),
+        (46.9, 10.0, HOUR, Estimate(41.0, 44.0, 47.0), "may_pass"),
+        (47.0, 10.0, HOUR, Estimate(41.0, 44.0, 47.0), "kept"),
+        (0.0, 0.0, HOUR, Estimate(0.0, 0.0, 0.0), "kept"),
+    ],
+)
+def test_a_budget_stands_as_spending_and_the_interval_of_the_forecast_say(
+    usd: float, spent: float | None, left: Estimate | None, total: Estimate | None, standing: BudgetStanding
+) -> None:
+    assert budget_of(usd, spent, Eta(0.5, left, None, total)).standing == standing
+
+
+def test_it_is_passed_where_spending_in_proportion_to_time_reaches_it() -> None:
+    pace = Eta(0.5, HOUR, None, Estimate(41.0, 44.0, 47.0))
+    assert budget_of(40.0, 10.0, pace).seconds_until == pytest.approx(3600 * 30 / 34)
+    assert budget_of(10.0, 10.0, pace).seconds_until == 0
+    assert budget_of(45.0, 10.0, pace).seconds_until is None
+    assert budget_of(40.0, 10.0, pace.__class__(0.5, None, None, pace.projected_usd)).seconds_until is None
+
+
+@pytest.mark.parametrize(
+    ("standing", "seconds", "said"),
+    [
+        ("passed", None, "over the budget of $1,040.00"),
+        ("within", None, "within the budget of $1,040.00"),
+        ("will_pass", 600.0, "forecast: the budget of $1,040.00 is passed about 22:10 UTC"),
+        ("will_pass", 90_000.0, "forecast: the budget of $1,040.00 is passed about 1 Feb 23:00 UTC"),
+        ("may_pass", None, "forecast: the budget of $1,040.00 may be passed"),
+        ("kept", None, "forecast: the budget of $1,040.00 is not passed"),
+        ("unknown", None, "no forecast yet for the budget of $1,040.00"),
+    ],
+)
+def test_each_standing_has_its_words(standing: BudgetStanding, seconds: float | None, said: str) -> None:
+    assert budget_words(BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), AT) == said
+
+
+def test_without_a_time_there_is_no_clock() -> None:
+    found = BudgetOutlook(usd=4.0, standing="will_pass", seconds_until=5.0)
+    assert budget_words(found, None) == "forecast: the budget of $4.00 is passed"
+
+
+# -----------------------------------------------------------------------------
+# Time left, burn rate and projected total: small runs worked out by hand, and whether intervals hold.
+
+
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
+
+
+def a_run(minutes: float | None, done: int, planned: int | None, **fields: Any) -> RunSummary:
+    """A run whose last event came so many minutes after its start."""
+    at = None if minutes is None else (START + timedelta(minutes=minutes)).isoformat()
+    given = {"started_at": START.isoformat(), "last_event_at": at} | fields
+    change = a_run_change(progress={"done": done, "planned": planned}, **given)
+    return RunSummary.model_validate(change.summary)
+
+
+def likely(pace: Eta) -> tuple[float | None, float | None]:
+    """The middles of both forecasts."""
+    return (
+        pace.seconds_left and pace.seconds_left.likely,
+        pace.projected_usd and pace.projected_usd.likely,
+    )
+
+
+def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost() -> None:
+    """3 of 12 trials in 30 minutes for 1.5 USD: 9 more take 90 minutes; 3 USD an hour; 6 USD in all."""
+    pace = eta_of(a_run(30, 3, 12, total_cost=1.5))
+    assert (pace.share, pace.usd_per_hour, *likely(pace)) == (0.25, 3.0, 5400.0, 6.0)
+    assert pace.seconds_left is not None
+    assert pace.seconds_left.low < 5400.0 < pace.seconds_left.high
+
+
+def test_one_trial_is_enough_where_the_start_is_known() -> None:
+    assert likely(eta_of(a_run(1, 1, 5, total_cost=0.1)))[0] == 240.0
+
+
+def test_without_a_plan_only_the_burn_rate_is_known() -> None:
+    assert eta_of(a_run(30, 3, None, total_cost=1.5)) == Eta(None, None, 3.0, None)
+
+
+def test_when_all_is_in_nothing_is_left_and_the_total_is_the_cost() -> None:
+    whole = Eta(1.0, Estimate(0.0, 0.0, 0.0), 2.0, Estimate(2.0, 2.0, 2.0))
+    assert eta_of(a_run(60, 4, 4, total_cost=2.0)) == eta_of(a_run(60, 5, 4, total_cost=2.0)) == whole
+
+
+@pytest.mark.parametrize("cost", [1e200, 1.7e308])
+def test_a_cost_too_large_to_calculate_with_leaves_the_run_without_that_forecast(cost: float) -> None:
+    pace = eta_of(a_run(30, 3, 12, total_cost=cost))
+    assert pace.projected_usd is None
+    assert pace.seconds_left is not None
+
+
+def test_an_end_that_no_calendar_has_is_not_forecast() -> None:
+    assert eta_of(a_run(60 * 24 * 365, 1, 10**9)).seconds_left is None
+
+
+def test_a_run_that_its_harness_ended_awaits_nothing() -> None:
+    ended = eta_of(a_run(60, 2, 4, total_cost=2.0, status="aborted"))
+    assert (ended.share, *likely(ended)) == (0.5, 0.0, 2.0)
+
+
+def test_what_costs_nothing_will_cost_nothing() -> None:
+    assert eta_of(a_run(30, 3, 12, total_cost=0.0)).projected_usd == Estimate(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("cost", [None, "Infinity", "NaN"])
+def test_a_cost_that_is_no_number_gives_no_rate_and_no_total(cost: object) -> None:
+    pace = eta_of(a_run(30, 3, 12, total_cost=cost))
+    assert (pace.usd_per_hour, pace.projected_usd) == (None, None)
+
+
+@pytest.mark.parametrize("minutes", [None, 0, -5])
+def test_without_time_passed_there_is_no_pace(minutes: float | None) -> None:
+    """No event time, one at the start, or one before it (clocks of two machines)."""
+    pace = eta_of(a_run(minutes, 3, 12, total_cost=1.5))
+    assert (pace.seconds_left, pace.usd_per_hour, likely(pace)[1]) == (None, None, 6.0)
+
+
+def test_before_the_first_trial_nothing_can_be_told() -> None:
+    assert eta_of(a_run(1, 0, 12)) == Eta(0.0, None, None, None)
+
+
+def test_where_no_start_is_known_the_pace_is_what_came_since_somebody_looked() -> None:
+    """From 4 trials and 1 USD to 6 trials and 2 USD in 10 minutes: 4 more take 20 minutes."""
+    since = Observation(START, 4, 1.0)
+    pace = eta_of(a_run(10, 6, 10, total_cost=2.0, started_at=None), since)
+    assert (likely(pace)[0], pace.usd_per_hour) == (1200.0, 6.0)
+
+
+def test_where_no_start_is_known_and_nothing_came_since_there_is_no_pace() -> None:
+    run = a_run(10, 6, 10, total_cost=2.0, started_at=None)
+    assert eta_of(run, observation_of(run)) == eta_of(run)
+    assert eta_of(run).seconds_left is None
+
+
+def test_retractions_do_not_turn_the_time_around() -> None:
+    since = Observation(START, 8, 1.0)
+    assert eta_of(a_run(10, 6, 10, started_at=None), since).seconds_left is None
+
+
+def an_agent(done: int, planned: int, mean: float, spread: float, **fields: Any) -> AgentModelSummary:
+    """Trials of a mean duration in seconds; each costs a cent a second."""
+    change = an_agent_model_change(trials=done, runs_planned=planned, **fields)
+    assert change.summary is not None
+    held = change.summary["statistics"]
+    for metric, unit in (("duration_seconds", 1.0), ("cost_usd", 0.01)):
+        held[metric] = held[metric] | {"count": done, "mean": mean * unit, "std_dev": spread * unit}
+    return AgentModelSummary.model_validate(change.summary)
+
+
+def running(age: float, at: datetime, task: str = "t") -> TrialInFlight:
+    started = at - timedelta(seconds=age)
+    return TrialInFlight.model_validate(
+        {"shard": "", "task_id": task, "attempt": 1, "agent": "claude", "model": "opus", "tier": None}
+        | {"subtest": None, "started_at": started, "position": None}
+    )
+
+
+def test_the_ages_of_running_trials_make_the_rest_take_longer_and_cost_more() -> None:
+    """10 of 20 trials of 60 s in 10 minutes; one has been running for 5 minutes: 90 s each, 10 more."""
+    run = a_run(10, 10, 20, total_cost=6.0)
+    agents = [an_agent(10, 20, 60.0, 12.0)]
+    at = START + timedelta(minutes=10)
+    alone = eta_of(run, None, agents)
+    aged = eta_of(run, None, agents, [running(300.0, at)])
+    assert likely(alone) == (pytest.approx(600.0), pytest.approx(12.0))
+    assert likely(aged) == (pytest.approx(600.0, rel=0.05), pytest.approx(15.0))
+
+
+def test_more_trials_at_once_end_sooner() -> None:
+    run, agents = a_run(10, 10, 50), [an_agent(10, 50, 60.0, 12.0)]
+    at = START + timedelta(minutes=10)
+    one, eight = (
+        eta_of(run, None, agents, [running(0.0, at, f"t{n}") for n in range(count)]) for count in (1, 8)
+    )
+    assert one.seconds_left is not None
+    assert eight.seconds_left is not None
+    assert eight.seconds_left.high < one.seconds_left.low
+
+
+class _Trial(NamedTuple):
+    begun: float
+    ended: float
+
+
+def a_simulated_run(seed: int, trials: int = 178, at_once: int = 8) -> list[_Trial]:
+    """Half of the trials fail, and failures take three times as long."""
+    random, free, found = Random(seed), [0.0] * at_once, []
+    for _ in range(trials):
+        place = free.index(min(free))
+        begun = free[place]
+        free[place] += random.lognormvariate(5, 0.7) * random.choice((1, 3))
+        found.append(_Trial(begun, free[place]))
+    return found
+
+
+def at_look(trials: list[_Trial], share: float) -> tuple[Eta, float, float]:
+    """The forecast once that share of the trials is in; the time that was left, and the cost in the end."""
+    now = sorted(trial.ended for trial in trials)[int(share * len(trials))]
+    done = [trial.ended - trial.begun for trial in trials if trial.ended <= now]
+    at = START + timedelta(seconds=now)
+    flight = [running(now - t.begun, at, f"t{n}") for n, t in enumerate(trials) if t.begun <= now < t.ended]
+    mean = sum(done) / len(done)
+    spread = (sum((d - mean) ** 2 for d in done) / len(done)) ** 0.5
+    run = a_run(now / 60, len(done), len(trials), total_cost=0.01 * sum(done))
+    pace = eta_of(run, None, [an_agent(len(done), len(trials), mean, spread)], flight)
+    cost = 0.01 * sum(trial.ended - trial.begun for trial in trials)
+    return pace, max(trial.ended for trial in trials) - now, cost
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.75, 0.9])
+def test_the_intervals_of_simulated_runs_hold_the_end_and_the_cost(share: float) -> None:
+    """Of 40 runs at least 36; and the middle is no more than a fifth off on average."""
+    in_time = in_cost = 0
+    errors = []
+    for seed in range(40):
+        pace, left, cost = at_look(a_simulated_run(seed), share)
+        assert pace.seconds_left is not None
+        assert pace.projected_usd is not None
+        in_time += pace.seconds_left.low <= left <= pace.seconds_left.high
+        in_cost += pace.projected_usd.low <= cost <= pace.projected_usd.high
+        errors.append(log(pace.seconds_left.likely / left))
+    assert (in_time >= 36, in_cost >= 34) == (True, True), (in_time, in_cost)
+    assert abs(sum(errors) / len(errors)) < 0.2
+
+
+# -----------------------------------------------------------------------------
+# What a run still has before it, from summaries that a fold made.
+
+
 LAST = START + timedelta(minutes=40)
 
 

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
+import pyarrow.parquet as pq
 import pytest
 
+from streamer.folding.fold import fold_records
+from streamer.schemas.events import FormulaCodePayload
+from streamer.schemas.summaries import AgentModelSummary, FinalMissing, ScoredTrial
+from streamer.schemas.wire import canonical_json, records_of_lines
 from streamer.views.tables import (
+    COLUMNS,
     EVENT_TIME,
+    EXPLAINED,
+    NAMED_METRIC_COLUMNS,
+    REASONS,
+    Table,
     about,
     agents_table,
+    columns_of,
     head_lines,
+    pass_rate,
+    reason,
+    rows,
     runs_table,
     subtests_table,
     tiers_tables,
     trials_table,
 )
-from tests.report.reporting import folded
+from streamer.web.report import FORMATS, FORMULA_STARTS, ParquetMissing, RunData, as_parquet
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_trial
+from tests.web.report.reporting import (
+    DATA,
+    HOSTILE,
+    _read,
+    columns_in,
+    folded,
+    from_csv,
+    hostile_events,
+    mixed_events,
+)
+
+# -----------------------------------------------------------------------------
+# What the tables for people show where there is no judge, no pass@k, or a failure of the infrastructure.
+
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 BEFORE = datetime(2025, 1, 1, tzinfo=UTC)
@@ -122,3 +155,223 @@ def test_a_derived_verdict_says_so_and_trials_without_a_judge_have_no_score() ->
 def test_a_run_is_introduced_with_its_state(status: str | None, words: str) -> None:
     run = a_run(status=status, benchmark="bench")
     assert about(run, "running" if status is None else "finished") == ["bench", words]
+
+
+# -----------------------------------------------------------------------------
+# Every plain field of a scored trial is a column.
+
+
+def test_every_plain_field_of_a_scored_trial_is_a_column() -> None:
+    told = {column.path for column in COLUMNS}
+    nested = {"type", "formulacode", "metrics"}
+    wanted = {(name,) for name in ScoredTrial.model_fields if name not in nested}
+    repeated = {"success", "task_cost_usd", "trajectory_length"}
+    blocks = {"per_benchmark_speedups", "pytest_summary", "snapshot_summary"}
+    wanted |= {("formulacode", name) for name in set(FormulaCodePayload.model_fields) - repeated - blocks}
+    assert told - {()} == wanted
+
+
+def scored(*metrics: dict[str, float] | None) -> list[dict[str, Any]]:
+    return [{"metrics": of_one} for of_one in metrics]
+
+
+def test_each_named_metric_that_a_trial_has_is_a_column_by_name() -> None:
+    trials = scored({"reward": 1.0, "a/b": 2.0}, None, {"constructor": 0.5})
+    planned = {"reward": {"unit": "points"}, "never": {"unit": "USD"}}
+    named = columns_of(trials, planned)[len(COLUMNS) :]
+    assert [(column.name, column.unit) for column in named] == [
+        ("metrics/a/b", ""),
+        ("metrics/constructor", ""),
+        ("metrics/reward", "points"),
+    ]
+    assert list(rows(trials, named)) == [[2.0, None, 1.0], [None, None, None], [None, 0.5, None]]
+    assert all("R30" in column.description for column in named)
+
+
+def test_of_too_many_named_metrics_planned_and_frequent_ones_are_kept() -> None:
+    trials = scored(
+        {f"m{n:03}": 1.0 for n in range(NAMED_METRIC_COLUMNS)},
+        {"z-planned": 1.0},
+        {"y-rare": 1.0, "m063": 1.0},
+    )
+    named = [column.name for column in columns_of(trials, {"z-planned": {}})[len(COLUMNS) :]]
+    assert len(named) == NAMED_METRIC_COLUMNS
+    assert named[-1] == "metrics/z-planned"
+    assert "metrics/m063" in named
+    assert {"metrics/y-rare", "metrics/m062"}.isdisjoint(named)
+
+
+def test_without_named_metrics_the_columns_are_the_same() -> None:
+    assert columns_of(scored(None, {})) == COLUMNS
+
+
+# -----------------------------------------------------------------------------
+# CSV reads back to the values, and no cell begins a formula.
+
+
+@pytest.mark.parametrize("made", DATA.values(), ids=DATA)
+def test_csv_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
+    data = made()
+    assert data.trials
+    columns = columns_in(data)
+    assert from_csv(FORMATS["csv"](data), columns) == list(rows(data.trials, columns))
+
+
+def test_no_cell_of_csv_begins_a_formula() -> None:
+    content = FORMATS["csv"](folded(hostile_events())).decode()
+    for text in HOSTILE:
+        guarded = f"'{text}" if text[0] in FORMULA_STARTS else text
+        assert f'"{guarded.replace(chr(34), chr(34) * 2)}"' in content
+    for start in "=+@＝":
+        assert f',"{start}' not in content
+        assert f",{start}" not in content.replace(f'"{start}', "")
+
+
+def test_an_empty_text_and_an_unknown_value_differ_in_csv() -> None:
+    [row] = from_csv(FORMATS["csv"](folded([a_trial()])))
+    values = dict(zip((column.name for column in COLUMNS), row, strict=True))
+    assert (values["shard"], values["tier"], values["cost_usd"]) == ("", None, None)
+
+
+# -----------------------------------------------------------------------------
+# Parquet reads back to the values; without pyarrow the extra is named.
+
+
+TYPES = {
+    "text": "string",
+    "integer": "int64",
+    "number": "double",
+    "boolean": "bool",
+    "time": "timestamp[us, tz=UTC]",
+}
+
+
+@pytest.mark.parametrize("made", DATA.values(), ids=DATA)
+def test_parquet_reads_back_to_the_values_of_the_trials(made: Callable[[], RunData]) -> None:
+    data = made()
+    assert data.trials
+    table = pq.read_table(io.BytesIO(FORMATS["parquet"](data)))
+    columns = columns_in(data)
+    expected = [list(map(_read, columns, row)) for row in rows(data.trials, columns)]
+    assert [list(row.values()) for row in table.to_pylist()] == expected
+    assert [str(field.type) for field in table.schema] == [TYPES[column.kind] for column in columns]
+    assert all(field.metadata[b"description"] for field in table.schema)
+
+
+def test_a_named_metric_is_a_column_with_the_unit_that_the_plan_says() -> None:
+    table = pq.read_table(io.BytesIO(FORMATS["parquet"](folded(mixed_events()))))
+    units = {field.name: field.metadata[b"unit"] for field in table.schema if "/" in field.name}
+    assert units == {"metrics/__proto__": b"", "metrics/latency/p50": b"seconds", "metrics/reward": b""}
+    known = [value for value in table["metrics/latency/p50"].to_pylist() if value is not None]
+    assert known == [1.5, -2.0]
+
+
+def test_without_pyarrow_parquet_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ParquetMissing, match=r"trialstream\[report\]"):
+        as_parquet([])
+
+
+# -----------------------------------------------------------------------------
+# What people read about the final pass rate: the interval, the hard bounds, or why there is no interval.
+
+
+INFERENCE = Path(__file__).resolve().parents[2] / "docs" / "inference.md"
+TASKS = [f"task {number}" for number in range(89)]
+AGENTS = ("a", "b")
+
+
+def summaries(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) -> list[dict[str, Any]]:
+    """Summaries of a run in which trials finish in the order of the tasks: a passes 3 of 4, b 2 of 4."""
+    events: list[dict[str, Any]] = (
+        [{"type": "run_started", "tasks": TASKS, "attempts": 1, **plan}] if plan is not None else []
+    )
+    for agent, passes in zip(AGENTS, (3, 2), strict=True):
+        for at, task in enumerate(TASKS[: finished + in_flight]):
+            slot = {"task_id": task, "agent": agent, "model": "m"}
+            if at < finished:
+                events.append({"type": "trial_result", **slot, "resolved": at % 4 < passes})
+            else:
+                events.append({"type": "trial_started", **slot})
+    lines = [canonical_json({"run_id": "r", **event}) for event in events]
+    return [change.summary or {} for change in fold_records(records_of_lines(lines)).summaries()]
+
+
+def agents(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) -> list[dict[str, Any]]:
+    found = summaries(plan, finished, in_flight)
+    return [summary for summary in found if summary["type"] == "agent_model_summary"]
+
+
+def cells(table: Table, column: str) -> list[str]:
+    return [row[table.heads.index(column)] for row in table.rows]
+
+
+def test_a_shuffled_run_has_the_interval_of_the_final_pass_rate() -> None:
+    table = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 36))
+    assert cells(table, "pass rate") == ["75.0 % so far [57, 88]", "50.0 % so far [33, 70]"]
+    assert cells(table, "in flight") == ["8", "8"]
+    assert "decided" not in table.heads
+    assert table.note.splitlines() == [EXPLAINED["so far"], EXPLAINED["interval"]]
+
+
+def test_an_order_that_was_not_declared_is_marked_with_what_it_assumes() -> None:
+    table = agents_table(agents({"order": TASKS}, 36))
+    assert cells(table, "pass rate") == ["75.0 % so far [57, 88]?", "50.0 % so far [33, 70]?"]
+    assert EXPLAINED["if"] in table.note
+    assert "if the order has nothing to do with difficulty" in table.note
+
+
+def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
+    table = agents_table(agents({"order": TASKS, "order_kind": "chosen"}, 36))
+    assert cells(table, "pass rate") == ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
+    assert table.note.splitlines() == [
+        EXPLAINED["so far"],
+        EXPLAINED["bounds"],
+        "No interval of the final pass rate: the order was chosen.",
+    ]
+
+
+def test_without_a_plan_there_are_no_bounds_either() -> None:
+    table = agents_table(agents(None, 36))
+    assert cells(table, "pass rate") == ["75.0 % so far", "50.0 % so far"]
+    assert "No interval of the final pass rate: the run has not said how many trials it plans." in table.note
+
+
+def test_a_grade_that_can_no_longer_change_is_marked_while_results_are_missing() -> None:
+    table = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 81))
+    assert cells(table, "decided") == ["–", "yes"]
+    assert EXPLAINED["decided"] in table.note
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "unknown", "chosen"])
+def test_at_the_end_there_is_the_final_pass_rate_alone(kind: str) -> None:
+    table = agents_table(agents({"order": TASKS, "order_kind": kind}, 89, 0))
+    assert cells(table, "pass rate") == ["75.3 %", "50.6 %"]
+    assert {"decided", "in flight"}.isdisjoint(table.heads)
+    assert table.note == ""
+
+
+def test_the_head_of_a_run_counts_the_trials_in_flight() -> None:
+    [run] = [s for s in summaries({"agents": list(AGENTS)}, 36) if s["type"] == "run_summary"]
+    assert any("in, 16 in flight, provisional" in line for line in head_lines(run, NOW))
+
+
+def test_reasons_that_differ_name_the_agents() -> None:
+    first, second = agents({"order": TASKS, "order_kind": "chosen"}, 36)
+    second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
+    assert agents_table([first, second]).note.splitlines()[2:] == [
+        "No interval of the final pass rate for a:m: the order was chosen.",
+        "No interval of the final pass rate for b:m: all attempts at a task run one after the other.",
+    ]
+
+
+def test_a_summary_of_a_worker_of_before_has_the_pass_rate_alone() -> None:
+    [agent, _] = agents({"order": TASKS}, 36)
+    assert pass_rate(agent | {"uncertainty": None}) == "75.0 % so far"
+    assert reason(agent | {"uncertainty": None}) == ""
+    assert pass_rate(AgentModelSummary.model_validate(agent)) == "75.0 % so far [57, 88]?"
+
+
+def test_every_code_has_the_words_of_the_docs() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", INFERENCE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {code: rows[code] for code in get_args(FinalMissing)} == REASONS

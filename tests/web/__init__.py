@@ -1,1 +1,1 @@
-"""What viewers see: the JSON API, the streams, the page."""
+"""Tests of streamer/artifacts: files that trials left."""

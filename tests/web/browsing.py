@@ -22,7 +22,7 @@ from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
-from tests.embedded.stack import running
+from tests.operate.stack import running
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for
 

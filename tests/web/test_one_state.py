@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
+import urllib.request
+from pathlib import Path
 
+import pytest
+
+from streamer.operate.local.processes import free_port
+from tests.house.repository import ROOT
+from tests.operate.stack import descendants, runs
+from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
+from tests.support.worker_process import wait_for
+from tests.web import screenshots
+from tests.web.browsing import SCREENSHOTS, WebProcess, a_browser, a_stack
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
+
+# -----------------------------------------------------------------------------
+# The API reads a run as one: what it answers belongs together, whatever is being written meanwhile.
+
 
 RUN, AGENTS, STEPS = "run-1", 6, 300
 MISSING = 404
@@ -48,3 +66,117 @@ async def test_a_snapshot_is_never_torn_while_redis_is_written_and_emptied(
     assert not reading.is_alive()
     assert reading.torn == []
     assert reading.answers > 10
+
+
+# -----------------------------------------------------------------------------
+# Screenshots of every view, light, dark and on a phone: artefacts of CI, in build/screenshots.
+
+
+BATCH = 20
+"""Events between two looks of the worker: enough steps for a chart, and not minutes of waiting."""
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_every_view_can_be_pictured_light_dark_and_on_a_phone(tmp_path: Path) -> None:
+    with a_browser() as browser, a_stack(tmp_path) as settings, WebProcess(settings, tmp_path) as web:
+        screenshots.feed(settings, BATCH)
+        screenshots.feed_sets(settings)
+        written = screenshots.take(browser, web.url, ROOT / SCREENSHOTS)
+    assert len(written) == 3 * (len(screenshots.VIEWS) + 1)
+    for path in written:
+        content = path.read_bytes()
+        assert content.startswith(PNG)
+        assert len(content) > 5_000
+
+
+def test_the_documents_show_screenshots_that_a_command_makes() -> None:
+    shown = (ROOT / "docs" / "web.md").read_text("utf-8")
+    for name in screenshots.FOR_DOCS:
+        assert (ROOT / "docs" / "screenshots" / f"{name}.png").is_file(), "make screenshots"
+        assert f"screenshots/{name}.png" in shown
+
+
+# -----------------------------------------------------------------------------
+# Which servers start: one that others can reach has tokens, long ones, and another for each use.
+
+
+TOKEN = "correct-horse-battery"
+
+
+def test_an_address_that_others_can_reach_needs_a_long_token(tmp_path: Path) -> None:
+    open_to_all = streamer("serve", "--host", "0.0.0.0", cwd=tmp_path)
+    assert open_to_all.returncode == 1
+    assert b"--token" in open_to_all.stderr
+    short = streamer("serve", "--host", "0.0.0.0", "--token", "short", cwd=tmp_path)
+    assert short.returncode == 1
+    assert b"--token is too short: 16 characters" in short.stderr
+
+
+def test_a_token_for_publishing_is_long_too(tmp_path: Path) -> None:
+    short = streamer("serve", "--publish-token", "short", cwd=tmp_path)
+    assert short.returncode == 1
+    assert b"--publish-token is too short: 16 characters" in short.stderr
+
+
+def test_a_token_for_publishing_alone_opens_no_other_address(tmp_path: Path) -> None:
+    done = streamer("serve", "--host", "0.0.0.0", "--publish-token", TOKEN, cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"--token" in done.stderr
+
+
+def test_one_token_for_both_uses_is_refused_and_not_shown(tmp_path: Path) -> None:
+    environment = {"STREAMER_WEB_TOKEN": TOKEN, "STREAMER_WEB_PUBLISH_TOKEN": TOKEN, "STREAMER_DEBUG": "1"}
+    same = streamer("serve", cwd=tmp_path, environment=environment)
+    assert same.returncode == 1
+    assert b"are the same" in same.stderr
+    assert TOKEN.encode() not in same.stderr + same.stdout
+
+
+# -----------------------------------------------------------------------------
+# The page inside `streamer up`.
+
+
+STOP_SECONDS = 40
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=2) as answer:
+            return bool(answer.read() == b"[]")
+    except OSError:
+        return False
+
+
+def page_of(pid: int) -> int:
+    """Process id of the page below a process, 0 if there is none."""
+    found = [child for child, command in descendants(pid).items() if "-m streamer.web" in command]
+    return found[0] if found else 0
+
+
+@pytest.mark.slow
+def test_up_serves_the_page_starts_it_again_and_ends_it(tmp_path: Path) -> None:
+    port = free_port()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    environment = clean | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    log = tmp_path / "up.log"
+    command = [*COMMAND, "up", "--ephemeral", "--web-port", str(port)]
+    with log.open("wb") as out:
+        up = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+    try:
+        wait_for(lambda: answers(port), "the page answers")
+        assert f"Web page   http://127.0.0.1:{port}/" in log.read_text()
+        first = page_of(up.pid)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: page_of(up.pid) not in (0, first), "another page is started")
+        wait_for(lambda: answers(port), "the other page answers")
+        below = descendants(up.pid)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(STOP_SECONDS) == 0
+        wait_for(lambda: not [pid for pid in below if runs(pid)], "everything has ended")
+    finally:
+        if up.poll() is None:
+            up.kill()
+            up.wait()

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from streamer.client.readers import StateReader
 from streamer.settings import Settings
+from streamer.views.compare import METHODS, STILL_OPEN
+from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN
 from tests.support.worker_process import wait_for
-from tests.web.browsing import WebProcess, live, publish, trials
+from tests.web.browsing import WebProcess, a_browser, live, publish, trials, watched
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+# -----------------------------------------------------------------------------
+# The page in headless Chromium, on a live stack: it moves, it resumes, it shows hostile names as text.
+
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -190,3 +203,326 @@ def test_two_agents_are_compared_on_what_both_have_done(page: Page, web: WebProc
     expect(page.get_by_role("region", name="Totals").locator("tbody tr")).to_have_count(4)
     page.get_by_role("combobox", name="Run B").select_option(PLAIN_RUN)
     expect(page.locator("main")).to_contain_text("They have no task in common.")
+
+
+# -----------------------------------------------------------------------------
+# A budget on the page: from the address, from its field, along from part to part.
+
+
+RUN = "costly"
+
+
+@pytest.fixture(scope="module")
+def costly(stack: Settings) -> None:
+    """Ten of twenty trials in, half a dollar and ten minutes each."""
+    start = datetime.now(UTC) - timedelta(minutes=101)
+    events = [
+        a_plan(
+            run_id=RUN, tasks=20, attempts=1, agent_models=["terminus:gpt-5"], started_at=start.isoformat()
+        )
+    ]
+    for number in range(1, 11):
+        end = (start + timedelta(minutes=10 * number)).isoformat()
+        fields = {"cost_usd": 0.5, "duration_seconds": 600.0, "finished_at": end}
+        events.append(a_trial(run_id=RUN, task_id=f"t{number}", **fields))
+    publish(stack, [json.dumps(event).encode() for event in events])
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_budget_stands_in_the_address_and_goes_along(
+    page: Page, web: WebProcess, costly: None, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{web.url}/#/run/{RUN}?budget=6")
+    cost = page.locator(".tile").filter(has_text="Cost")
+    expect(cost).to_contain_text(re.compile(r"forecast: the budget of \$6.00 is passed about \d\d:\d\d UTC"))
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    field = page.get_by_label("Budget, $")
+    expect(field).to_have_value("6")
+    field.fill("100")
+    field.press("Enter")
+    expect(cost).to_contain_text("forecast: the budget of $100.00 is not passed")
+    expect(page).to_have_url(re.compile(r"#/run/costly\?budget=100$"))
+    for part in ("Trials", "Compare"):
+        page.get_by_role("navigation", name="Parts").get_by_role("link", name=part).click()
+        expect(cost).to_contain_text("forecast: the budget of $100.00 is not passed")
+    assert page.locator(".error").count() == 0
+    page.get_by_role("combobox", name="Run B").select_option(RUN)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    page.goto(f"{web.url}/#/run/{RUN}")
+    expect(cost).to_contain_text("forecast: about")
+    assert "budget" not in cost.inner_text()
+
+
+def test_a_budget_below_nothing_is_not_taken(page: Page, web: WebProcess, costly: None) -> None:
+    page.goto(f"{web.url}/#/run/{RUN}?budget=6")
+    cost = page.locator(".tile").filter(has_text="Cost")
+    expect(cost).to_contain_text("$6.00")
+    field = page.get_by_label("Budget, $")
+    field.fill("-1")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile(r"budget=6$"))
+
+
+@pytest.mark.parametrize("budget", ["cheap", "-1"])
+def test_an_address_with_a_wrong_budget_says_so_and_keeps_the_forecasts(
+    browser: Browser, web: WebProcess, costly: None, budget: str
+) -> None:
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto(f"{web.url}/#/run/{RUN}?budget={budget}")
+    cost = page.locator(".tile").filter(has_text="Cost")
+    expect(cost).to_contain_text("budget: Input should be")
+    expect(cost).to_contain_text("forecast: about")
+    page.close()
+
+
+# -----------------------------------------------------------------------------
+# Two sides on the page: the sentences of `streamer compare`, intervals, and what one side alone passes.
+
+
+TASKS = [f"t{number:02}" for number in range(20)]
+
+
+def a_run(run_id: str, letters: str, day: int, **fields: Any) -> list[dict[str, Any]]:
+    """A shuffled run of one agent: `+` passed, `-` did not; a task without a letter is not in."""
+    at = f"2026-01-0{day}T00:00:00Z"
+    plan = {"tasks": TASKS, "attempts": 1, "order": TASKS, "order_kind": "shuffled", "started_at": at}
+    trials = [
+        a_trial(
+            run_id=run_id,
+            task_id=task,
+            finished_at=at,
+            agent=f"<b>{run_id}",
+            model="m",
+            resolved=letter == "+",
+            failure_mode=None if letter == "+" else "agent_timeout",
+            **fields,
+        )
+        for task, letter in zip(TASKS, letters, strict=False)
+    ]
+    return [a_plan(run_id=run_id, **plan), *trials]
+
+
+@pytest.fixture(scope="module")
+def environment(stack: Settings) -> dict[str, str]:
+    """What a command needs to find three runs: two have ended, and `later` goes on."""
+    events = a_run("base", "+" * 20, 1, cost_usd=1.0, metrics={"wait": 2.0})
+    events += a_run("later", "-" * 12, 2)
+    events += a_run("worse", "-+" * 10, 3, cost_usd=3.0, metrics={"wait": 2.0})
+    publish(stack, [json.dumps(event).encode() for event in events])
+    wait_for(lambda: done(stack) == [20, 12, 20], "all trials are counted")
+    return {
+        "STREAMER_BOOTSTRAP": stack.bootstrap,
+        "STREAMER_REDIS": stack.redis,
+        "STREAMER_NAMESPACE": stack.namespace,
+        "STREAMER_EMBEDDED": "true",
+    }
+
+
+def done(stack: Settings) -> list[int]:
+    """Trials that are in, by run."""
+    with StateReader(stack) as reader:
+        counts = {run.run_id: run.progress.done for run in reader.runs()}
+    return [counts.get(run_id, 0) for run_id in ("base", "later", "worse")]
+
+
+@pytest.fixture(params=[360, 1280])
+def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of each width; errors in its console fail the test."""
+    context = browser.new_context(viewport={"width": request.param, "height": 800})
+    page = context.new_page()
+    with watched(page) as said:
+        yield page
+    context.close()
+    assert said == []
+
+
+def fits(page: Page) -> bool:
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("later", "<b>base:m of base ahead of <b>later:m of later in the final pass rate: ["),
+        ("worse", "<b>base:m of base ahead on tasks like these: sign test p = 0.00195"),
+    ],
+)
+def test_the_page_says_what_the_command_prints(
+    sized: Page, web: WebProcess, environment: dict[str, str], other: str, told: str
+) -> None:
+    done = streamer("compare", "base", other, environment=environment)
+    printed = done.stdout.decode().partition("\n\n")[0].splitlines()
+    assert any(line.startswith(told) for line in printed), done
+    sized.goto(f"{web.url}/#/compare?a=base&b={other}")
+    expect(sized.locator(".said p")).to_have_text(printed)
+    assert fits(sized)
+
+
+def test_intervals_stand_at_the_end_and_not_before(
+    sized: Page, web: WebProcess, environment: dict[str, str]
+) -> None:
+    sized.goto(f"{web.url}/#/compare?a=base&b=worse")
+    totals = sized.get_by_role("region", name="Totals")
+    rows = totals.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0)).to_contain_text("[−74.0, −26.0]")  # -.5 -+ 2.093 sqrt(.25 20/19 / 20)
+    expect(rows.nth(1)).to_contain_text("[$2.00, $2.00]")
+    expect(rows.nth(2)).to_contain_text("wait")
+    expect(sized.get_by_text(METHODS)).to_be_visible()
+    sized.goto(f"{web.url}/#/compare?a=base&b=later")
+    expect(sized.get_by_text(STILL_OPEN)).to_be_visible()
+    assert "95 %" not in totals.locator("thead th").all_text_contents()
+
+
+def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
+    sized: Page, web: WebProcess, environment: dict[str, str]
+) -> None:
+    sized.goto(f"{web.url}/#/compare?a=worse&b=base")
+    groups = sized.get_by_role("region", name="Tasks that one side alone passes").locator("tbody tr")
+    expect(groups).to_have_count(1)
+    for words in ("B alone", "agent_timeout", "10"):
+        expect(groups).to_contain_text(words)
+    groups.get_by_text("10 tasks").click()
+    expect(groups.locator("li")).to_have_count(10)
+    assert fits(sized)
+    groups.get_by_role("link", name="t04").click()
+    rows = sized.get_by_role("region", name="Trials of this run").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("failed")
+    sized.go_back()
+    expect(groups).to_have_count(1)
+
+
+def test_a_run_against_itself_begins_with_two_of_its_agents(
+    page: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
+) -> None:
+    run = {"run_id": "pair", "task_id": "t00"}
+    events = [
+        a_trial(**run, agent=agent, model=model) for agent, model in (("nop", "nop"), ("b", "m"), ("c", "m"))
+    ]
+    publish(stack, [json.dumps(event).encode() for event in events])
+    with StateReader(stack) as reader:
+        reader.wait_for("pair", lambda found: found.progress.done == 3, timeout_seconds=30)
+    page.goto(f"{web.url}/#/compare?a=base&b=later")
+    chosen = [page.get_by_role("combobox", name=f"Agent of {side}") for side in "AB"]
+    for side in "AB":
+        page.get_by_role("combobox", name=f"Run {side}").select_option("pair")
+    for select, label in zip(chosen, ("b:m", "c:m"), strict=True):
+        expect(select).to_have_value(label)
+    expect(page.locator(".said p").first).to_contain_text("pair: b:m, 1 trial of the common tasks")
+
+
+def test_tasks_of_one_side_alone_are_named(page: Page, web: WebProcess, environment: dict[str, str]) -> None:
+    page.goto(f"{web.url}/#/compare?a=base&b=later")
+    page.get_by_text("8 tasks only in A").click()
+    expect(page.locator("details[open] li")).to_have_text(TASKS[12:])
+
+
+# -----------------------------------------------------------------------------
+# The page on FormulaCode's trials, and on a server that asks for a token.
+
+
+TOKEN = "correct-horse-battery"
+BENCHMARKS = {f"suite.Class.time_{n}": {"agent/nop": 1.0 + n / 10, "oracle/nop": 1.5} for n in range(5)}
+MEASURED = {"benchmarks": BENCHMARKS, "finished_at": "2026-01-02T03:04:05Z"}
+FAILING = {"status": "failed", "passed": 90, "failed": 7, "error": 2, "skipped": 1, "total": 100}
+PASSING = {"status": "ok", "passed": 100, "failed": 0, "error": 0, "skipped": 0, "total": 100}
+
+
+@pytest.fixture(scope="module")
+def browser_of_page_fallback() -> Iterator[Browser]:
+    with a_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page_of_page_fallback(browser_of_page_fallback: Browser) -> Iterator[Page]:
+    context = browser_of_page_fallback.new_context()
+    page = context.new_page()
+    with watched(page) as said:
+        yield page
+    context.close()
+    assert [line for line in said if "401" not in line] == []
+
+
+def fed(settings: Settings) -> None:
+    """A run of two FormulaCode trials, one of which broke the tests, in Redis and in the log."""
+
+    async def feed() -> None:
+        async with Feed(settings, log=True) as feed:
+            await feed.take(
+                [
+                    a_trial(task_id="good", tests=PASSING, cost_usd=1.0, **MEASURED),
+                    a_trial(task_id="broken", tests=FAILING, cost_usd=2.0, **MEASURED),
+                ]
+            )
+
+    thread = threading.Thread(target=lambda: asyncio.run(feed()))  # this one runs the browser's loop
+    thread.start()
+    thread.join()
+
+
+def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
+    page_of_page_fallback: Page, logged: Settings
+) -> None:
+    fed(logged)
+    with Serving(logged) as serving:
+        page_of_page_fallback.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1/trials")
+        broken = page_of_page_fallback.get_by_role("row").filter(has_text="broken")
+        expect(broken).to_contain_text("fell back")
+        broken.get_by_role("button").click()
+        drawer = page_of_page_fallback.get_by_role("dialog")
+        expect(drawer).to_contain_text("it counts as if the agent had changed nothing")
+        expect(drawer).to_contain_text("The test suite failed: 9 failed of 100 (failed).")
+        expect(
+            drawer.get_by_role("region", name="Benchmarks of this trial").locator("tbody tr")
+        ).to_have_count(5)
+        page_of_page_fallback.keyboard.press("Escape")
+        page_of_page_fallback.get_by_role("link", name="Board", exact=True).click()
+        expect(page_of_page_fallback.get_by_role("columnheader", name="Speedup")).to_be_visible()
+        page_of_page_fallback.goto("about:blank")
+
+
+def test_speedup_and_advantage_are_drawn_over_event_time(
+    page_of_page_fallback: Page, logged: Settings
+) -> None:
+    fed(logged)
+    with Serving(logged) as serving:
+        history = serving.get("/api/runs/run-1/history?kind=agent_model").json()
+        agent = serving.get("/api/runs/run-1/agents").json()[0]["formulacode"]
+        assert history[-1]["mean_speedup"] == agent["mean_speedup"] > 1.0
+        assert history[-1]["agent_advantage"] == agent["agent_advantage"]
+        page_of_page_fallback.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1")
+        live(page_of_page_fallback)
+        for metric, title in (("mean_speedup", "Speedup"), ("agent_advantage", "Advantage")):
+            page_of_page_fallback.get_by_label("Metric").select_option(metric)
+            expect(page_of_page_fallback.locator(".plot")).to_have_attribute(
+                "aria-label", re.compile(f"^{title} by the trials' own times, 1 line")
+            )
+            expect(page_of_page_fallback.locator(".legend b")).to_have_text(re.compile(r"-?\d"))
+        page_of_page_fallback.goto("about:blank")
+
+
+def test_a_server_with_a_token_asks_for_it_once(page_of_page_fallback: Page, logged: Settings) -> None:
+    fed(logged)
+    with Serving(logged, token=TOKEN) as serving:
+        url = f"http://127.0.0.1:{serving.port}/"
+        page_of_page_fallback.goto(url)
+        expect(
+            page_of_page_fallback.get_by_role("heading", name="This server asks for a token")
+        ).to_be_visible()
+        page_of_page_fallback.get_by_role("textbox", name="Token").fill("wrong")
+        page_of_page_fallback.get_by_role("button", name="Open").click()
+        expect(page_of_page_fallback.get_by_role("alert")).to_contain_text("That token does not fit.")
+        page_of_page_fallback.get_by_role("textbox", name="Token").fill(TOKEN)
+        page_of_page_fallback.get_by_role("button", name="Open").click()
+        live(page_of_page_fallback)
+        expect(page_of_page_fallback.get_by_role("link", name="run-1")).to_be_visible()
+        page_of_page_fallback.reload()
+        live(page_of_page_fallback)
+        page_of_page_fallback.context.clear_cookies()
+        page_of_page_fallback.goto(f"{url}?token={TOKEN}#/run/run-1")
+        live(page_of_page_fallback)
+        assert "token" not in page_of_page_fallback.url
+        page_of_page_fallback.goto("about:blank")

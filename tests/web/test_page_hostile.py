@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from streamer.settings import Settings
-from tests.support.events import a_plan, a_trial
-from tests.web.browsing import WebProcess, publish
+from streamer.views.columns import AGENTS, TRIALS, with_named, with_values
+from tests.support.board_runs import a_night
+from tests.support.events import Event, a_plan, a_trial, summarised
+from tests.support.simulated import TIERED_RUN
+from tests.web.browsing import WebProcess, live, publish, trials
+
+# -----------------------------------------------------------------------------
+# The page shows hostile names as text.
+
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -80,3 +92,447 @@ def test_a_hostile_trial_opens_as_text(page: Page, web: WebProcess, hostile: str
     drawer.get_by_text("Payload as published").click()
     expect(drawer.locator("pre")).to_contain_text('"task_id": "<script>')
     assert drawer.locator("script").count() == 0
+
+
+# -----------------------------------------------------------------------------
+# The page on narrow screens, without a mouse, in the dark, and with ten thousand trials.
+
+
+def test_columns_sort_by_keyboard_and_say_so(page: Page, web: WebProcess, simulated: None) -> None:
+    page.goto(f"{web.url}/#/run/{TIERED_RUN}")
+    heading = page.get_by_role("columnheader", name="Cost", exact=True)
+    expect(heading).to_be_visible()
+    assert heading.get_attribute("aria-sort") is None
+    heading.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    shown = page.locator("thead th").all_text_contents()
+    column = shown.index("Cost") + 1
+    cells = page.locator(f"tbody tr > :nth-child({column})").all_text_contents()
+    costs = [float(cell.replace("$", "")) for cell in cells]
+    assert costs == sorted(costs)
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+
+
+def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProcess, stack: Settings) -> None:
+    publish(stack, trials("columns", 0, 3))
+    page.goto(f"{web.url}/#/run/columns")
+    sorting = page.get_by_role("columnheader", name="Cost", exact=True).get_by_role("button")
+    opening = (
+        page.locator("tbody tr")
+        .first.get_by_role("button")
+        .or_(page.locator("tbody tr").first.get_by_role("link"))
+        .first
+    )
+    for focused, number in ((sorting, 3), (opening, 4)):
+        name = f"named-{number}"
+        focused.focus()
+        publish(stack, trials("columns", number, number + 1, metrics={name: 1.0}))
+        expect(page.get_by_role("columnheader", name=name)).to_be_visible()
+        expect(focused).to_be_focused()
+    sorting.focus()
+    for order in ("ascending", "descending"):
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("columnheader", name="Cost", exact=True)).to_have_attribute(
+            "aria-sort", order
+        )
+
+
+def test_colours_follow_the_system_until_somebody_chooses(
+    browser: Browser, web: WebProcess, simulated: None
+) -> None:
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.goto(web.url)
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Colours: as the system").click()
+    expect(root).to_have_attribute("data-theme", "light")
+    page.reload()
+    expect(root).to_have_attribute("data-theme", "light")
+    context.close()
+
+
+@pytest.mark.parametrize("width", [360, 768])
+@pytest.mark.parametrize(
+    "view", ["", "#/run/R", "#/run/R/tiers", "#/run/R/trials", "#/run/R/compare", "#/leaders"]
+)
+def test_a_narrow_screen_never_scrolls_sideways(
+    page: Page, web: WebProcess, simulated: None, view: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.goto(f"{web.url}/{view.replace('R', TIERED_RUN)}")
+    live(page)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(
+    "view", ["", "#/run/R", "#/run/R/tiers", "#/run/R/trials", "#/run/R/compare", "#/leaders"]
+)
+def test_everything_that_can_be_used_has_a_name(
+    page: Page, web: WebProcess, simulated: None, view: str
+) -> None:
+    page.goto(f"{web.url}/{view.replace('R', TIERED_RUN)}")
+    live(page)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("a, button, input, select, [role=region], [role=img], table")]
+            .filter((element) => element.offsetParent !== null || element.closest("svg"))
+            .filter((element) => !(element.getAttribute("aria-label") || element.closest("label")
+              || element.querySelector("caption") || element.textContent.trim()))
+            .map((element) => element.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.locator("h1").count() == 1
+
+
+def test_a_board_of_ten_thousand_trials_is_small_and_lists_them_by_pages(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    run = "large"
+    publish(
+        stack,
+        [
+            json.dumps(
+                a_trial(run_id=run, task_id=f"t{n % 2500}", attempt=1 + n // 2500, agent=f"a{n % 7}")
+            ).encode()
+            for n in range(10_000)
+        ],
+    )
+    page.goto(f"{web.url}/#/run/{run}")
+    expect(page.locator(".tile").first).to_contain_text("10,000", timeout=60_000)
+    page.goto("about:blank")
+    page.goto(f"{web.url}/#/run/{run}")
+    expect(page.locator("tbody tr")).to_have_count(7)
+    bytes_ = page.evaluate(
+        "() => performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0)"
+    )
+    assert bytes_ < 500_000
+    page.get_by_role("link", name="Trials", exact=True).click()
+    expect(page.locator(".pager")).to_contain_text("1–50 of 10,000")
+
+
+# -----------------------------------------------------------------------------
+# The leaderboard of each benchmark on the page: pooled runs with intervals and places, the rest below.
+
+
+HOSTILE_OF_PAGE_LEADERS = "<img src=x onerror=alert(1)>\u202eevil"
+SHOWN = HOSTILE_OF_PAGE_LEADERS.replace("\u202e", "\\u202e")
+
+
+def events() -> Iterable[Event]:
+    """Two nights of `tb` and a third that goes on; one run of a hostile benchmark."""
+    plan = {"attempts": 1, "metrics": {"reward": {"label": "Reward"}}, "labels": {"team": "red"}}
+    yield from a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, **plan)
+    yield from a_night("n2", 2, {"best": "+" * 10, "mid": "+" * 9 + "-"}, **plan)
+    yield from a_night("n3", 3, {"best": "+" * 4}, ended=False, tasks=10, **plan)
+    yield from a_night(
+        HOSTILE_OF_PAGE_LEADERS,
+        3,
+        {HOSTILE_OF_PAGE_LEADERS: "+-" * 4},
+        benchmark=HOSTILE_OF_PAGE_LEADERS,
+        attempts=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def nights(stack: Settings) -> None:
+    publish(stack, [json.dumps(event).encode() for event in events()])
+
+
+def board(page: Page, title: str) -> Locator:
+    return page.locator("section.board").filter(has=page.get_by_role("heading", name=title))
+
+
+def heads(table: Locator) -> list[str]:
+    return [text.strip() for text in table.locator("thead th").all_text_contents()]
+
+
+def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
+    page: Page, web: WebProcess, nights: None
+) -> None:
+    page.goto(f"{web.url}/#/leaders")
+    rows = board(page, "tb: pass rate").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    cells = dict(zip(heads(board(page, "tb")), rows.first.locator("th, td").all_inner_texts(), strict=True))
+    assert (cells["Agent:model"], cells["Place"], cells["Runs"]) == ("best:m", "1", "2")
+    assert cells["Pass rate"].replace("\u00a0", " ").startswith("100.0 % [")
+    assert cells["Newest run"] == "n2"
+    expect(rows.first.locator(".reach")).to_be_visible()
+    expect(rows.nth(1)).to_contain_text("+70.0 points")
+    expect(rows.nth(1).locator(".better")).to_contain_text("real")
+    expect(rows.nth(1).get_by_role("img")).to_have_attribute("aria-label", "n1: 20.0\u00a0%\nn2: 90.0\u00a0%")
+    expect(rows.nth(2)).to_have_class("left-out")
+    expect(rows.nth(2).locator(".badge")).to_have_text(re.compile("^(running|stalled)$"))
+    expect(board(page, "tb")).to_contain_text("all agents at once")
+    rows.first.get_by_role("link", name="n2").click()
+    expect(page).to_have_url(f"{web.url}/#/run/n2")
+
+
+def test_filters_are_in_the_address_and_survive_a_reload(page: Page, web: WebProcess, nights: None) -> None:
+    page.goto(f"{web.url}/#/leaders")
+    expect(page.locator("section.board")).to_have_count(2)
+    page.get_by_label("Benchmark").select_option("tb")
+    expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&benchmark=tb")
+    expect(page.locator("section.board")).to_have_count(1)
+    page.reload()
+    expect(page.get_by_label("Benchmark")).to_have_value("tb")
+    expect(page.locator("section.board")).to_have_count(1)
+    page.get_by_label("Label").fill("team=blue")
+    page.get_by_label("Label").press("Enter")
+    expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&benchmark=tb&label=team%3Dblue")
+    expect(page.locator(".boards")).to_have_text("No agent is on this board.")
+    page.get_by_label("Label").fill("team")
+    page.get_by_label("Label").press("Enter")
+    assert page.evaluate("document.querySelector('input[type=search]').validity.patternMismatch")
+    expect(page).to_have_url(re.compile("label=team%3Dblue$"))
+
+
+def test_benchmarks_are_mixed_only_when_asked(page: Page, web: WebProcess, nights: None) -> None:
+    page.goto(f"{web.url}/#/leaders")
+    page.get_by_label("Benchmark").select_option(label="all, mixed")
+    expect(page).to_have_url(f"{web.url}/#/leaders?metric=pass_rate&all_benchmarks=true")
+    mixed = board(page, "All runs: pass rate")
+    expect(mixed.locator("tbody tr")).to_have_count(4)
+    expect(mixed).to_contain_text("Benchmarks are mixed")
+    page.reload()
+    expect(page.get_by_label("Benchmark")).to_have_value("mixed")
+
+
+def test_a_named_metric_says_why_there_are_no_places(page: Page, web: WebProcess, nights: None) -> None:
+    page.goto(f"{web.url}/#/leaders?metric=metrics/reward&benchmark=tb")
+    reward = board(page, "tb: Reward")
+    expect(reward.locator("tbody tr").first).to_contain_text("best:m")
+    expect(reward).to_contain_text("No ranks: two agents are tested against each other by passes alone")
+    assert "Place" not in heads(reward)
+    expect(reward.locator("tbody tr").first.locator("td .note")).to_contain_text("[")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_hostile_names_are_text_and_nothing_scrolls_sideways(
+    page: Page, web: WebProcess, nights: None, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.goto(f"{web.url}/#/leaders?benchmark={quote(HOSTILE_OF_PAGE_LEADERS)}")
+    row = page.locator("section.board tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text(f"{SHOWN}:m")
+    expect(page.locator("section.board h3")).to_contain_text(f"{SHOWN}: pass rate, highest first")
+    assert page.locator("main img:not([class])").count() == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_the_boards_are_downloaded_as_one_html_file_that_opens_alone(
+    page: Page, web: WebProcess, nights: None, tmp_path: Path
+) -> None:
+    page.goto(f"{web.url}/#/leaders?metric=pass_rate")
+    expect(page.locator("section.board")).to_have_count(2)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="HTML file").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    assert file.name == "leaderboards.html"
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    region = page.get_by_role("region", name="tb: pass rate, highest first")
+    expect(region.locator("tbody tr")).to_have_count(3)
+    expect(page.locator("main")).to_contain_text(SHOWN)
+    assert page.locator("main img").count() == 0
+    assert asked == [file.as_uri()]
+
+
+# -----------------------------------------------------------------------------
+# The page shows metrics that harnesses name themselves (R30), by the rules of the other surfaces.
+
+
+HOSTILE_OF_PAGE_NAMED = "<img src=x onerror=alert(1)>\u202eevil" + "x" * 90
+SHOWN_OF_PAGE_NAMED = HOSTILE_OF_PAGE_NAMED.replace("\u202e", "\\u202e")
+PLAN = {
+    "latency": {"direction": "lower", "unit": "seconds", "label": "Time to answer"},
+    "reward/style": {},
+    "price": {"unit": "USD"},
+    "hostile": {"label": HOSTILE_OF_PAGE_NAMED, "unit": "<b>unit</b>"},
+    "never": {},
+}
+
+
+NAMES = ("latency", "reward/style", "hostile", "price", "unplanned", "constructor")
+"""In the order of their columns: the planned ones first, then those with more trials."""
+
+
+def events_of_page_named(run: str) -> list[bytes]:
+    """Two agents; the second is slower."""
+    planned = a_plan(run_id=run, metrics=PLAN, primary_metric="metrics/latency", tiers=["T0"])
+    first = {"latency": 90.0, "reward/style": 0.75, "price": 0.5, "hostile": 2.0, "unplanned": 7.5}
+    second = {"latency": 180.0, "reward/style": 0.25, "constructor": 1.0}
+    return [
+        json.dumps(planned).encode(),
+        *trials(run, 0, 3, tier="T0", metrics=first, resolved=False),
+        *trials(run, 0, 2, tier="T0", metrics=second, agent="slow"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(stack: Settings) -> str:
+    publish(stack, events_of_page_named("named"))
+    return "named"
+
+
+def choice(page: Page, title: str) -> Locator:
+    return page.locator("label.field").filter(has=page.get_by_text(title, exact=True)).locator("select")
+
+
+def summaries(kind: str) -> list[dict[str, Any]]:
+    found = summarised(json.loads(event) for event in events_of_page_named("named"))
+    return [summary for key, summary in found.items() if key.startswith(f"{kind} ")]
+
+
+def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, web: WebProcess) -> None:
+    many = a_plan(metrics={"m8": {"unit": "seconds", "direction": "lower"}})
+    counted = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
+    frequent = summarised([many, *counted])
+    agents = [summary for key, summary in frequent.items() if key.startswith("agent_model ")]
+    page.goto(web.url)
+    for groups in (agents, summaries("agent_model"), summaries("tier"), []):
+        drawn = page.evaluate(
+            """async (groups) => {
+                const { BOARDS } = await import("/static/js/boards.js");
+                const { withNamed } = await import("/static/js/named.js");
+                return withNamed(BOARDS.agents, groups);
+            }""",
+            groups,
+        )
+        wanted = [
+            (column.name, column.format, list(column.path), column.sort, column.empty, column.left)
+            for column in with_named(AGENTS, groups).shown_on("page")
+        ]
+        keys = ("name", "format", "path", "sort", "empty", "left")
+        assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+        titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
+        assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
+
+
+def test_boards_have_columns_and_are_sorted_by_the_primary_metric(
+    page: Page, web: WebProcess, run: str
+) -> None:
+    page.goto(f"{web.url}/#/run/{run}")
+    board = page.get_by_role("region", name="Agents of this run")
+    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_attribute("aria-sort", "ascending")
+    expect(board.locator("thead th[data-id='metrics/latency']")).to_have_text("Time to answer")
+    expect(board.locator("thead th[data-id='metrics/never']")).to_have_count(0)
+    rows = board.locator("tbody tr")
+    expect(rows.first).to_contain_text("terminus:gpt-5")
+    for text in ("90 s", "0.75", "$0.5000", "7.5"):
+        expect(rows.first).to_contain_text(text)
+    board.get_by_role("button", name="Pass rate").click()
+    expect(rows.first).to_contain_text("slow:gpt-5")
+    page.get_by_role("link", name="Tiers", exact=True).click()
+    tiers = page.get_by_role("region", name="Tiers of this run")
+    expect(tiers.locator("thead th[data-id='metrics/reward/style']")).to_have_text("reward/style")
+    expect(tiers).to_contain_text("0.55")
+
+
+def test_trials_have_columns_of_their_values(page: Page, web: WebProcess, run: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}/trials")
+    table = page.get_by_role("region", name="Trials of this run")
+    heads = table.locator("thead th")
+    expect(heads.filter(has_text="Time to answer")).to_have_attribute("data-id", "metrics/latency")
+    ids = heads.evaluate_all("heads => heads.map((one) => one.dataset.id)")
+    at = ids.index("duration_seconds") if "duration_seconds" in ids else ids.index("cost_usd")
+    assert ids[at + 1 : at + 7] == [f"metrics/{name}" for name in NAMES]
+    expect(heads.filter(has_text="Time to answer").get_by_role("button")).to_have_count(0)
+    first = table.locator("tbody tr").filter(has_text="terminus:gpt-5").first.locator("th, td")
+    second = table.locator("tbody tr").filter(has_text="slow:gpt-5").first.locator("th, td")
+    assert first.all_text_contents()[at + 1 : at + 7] == ["90 s", "0.75", "2", "$0.5000", "7.5", "–"]
+    assert second.all_text_contents()[at + 1 : at + 7] == ["3 min", "0.25", "–", "–", "–", "1"]
+
+
+def test_the_columns_of_trials_follow_the_rules_of_the_commands(page: Page, web: WebProcess) -> None:
+    scored = [json.loads(event) for event in events_of_page_named("named")]
+    rows = [{"metrics": event["metrics"]} for event in scored if event["type"] == "trial_result"]
+    page.goto(web.url)
+    drawn = page.evaluate(
+        """async (groups) => {
+            const { BOARDS } = await import("/static/js/boards.js");
+            const { withValues } = await import("/static/js/named.js");
+            return withValues(BOARDS.trials, groups);
+        }""",
+        summaries("agent_model"),
+    )
+    wanted = [
+        (column.name, column.format, list(column.path), column.sort, column.hint)
+        for column in with_values(TRIALS, rows, PLAN).shown_on("page")
+    ]
+    keys = ("name", "format", "path", "sort", "hint")
+    assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+
+
+def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}")
+    metric, quality = choice(page, "Metric"), choice(page, "Quality")
+    metric.select_option("metrics/latency")
+    plot = page.locator(".plot")
+    expect(plot).to_have_attribute(
+        "aria-label", "Time to answer by the trials' own times, 2 lines; the latest values stand below"
+    )
+    expect(page.locator(".legend b")).to_have_text(["3 min", "90 s"])
+    offered = metric.locator("option").evaluate_all("options => options.map((one) => one.value)")
+    assert [name for name in offered if "/" in name] == [
+        "metrics/latency",
+        "metrics/reward/style",
+        "metrics/hostile",
+        "metrics/price",
+    ]
+    quality.select_option("metrics/unplanned")
+    expect(page.locator("svg.scatter .point")).to_have_count(1)
+    quality.select_option("metrics/latency")
+    best = page.locator("svg.scatter .point:not(.dominated)")
+    expect(best).to_have_count(1)
+    expect(best).to_contain_text("terminus:gpt-5: time to answer 90 s, mean cost $0.5000, on the frontier")
+    publish(stack, trials(run, 5, 6, tier="T0", metrics={"latency": 30.0}))
+    expect(page.locator(".legend b")).to_have_text(["3 min", "75 s"])
+
+
+def test_the_leaderboard_offers_what_a_plan_names(page: Page, web: WebProcess, run: str) -> None:
+    page.goto(f"{web.url}/#/leaders")
+    by = page.get_by_label("By")
+    expect(by.locator("option[value='metrics/latency']")).to_have_text("Time to answer")
+    expect(by.locator("option[value='metrics/unplanned']")).to_have_count(0)
+    by.select_option("metrics/latency")
+    rows = page.locator("section.board tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("3 min")
+    expect(page).to_have_url(f"{web.url}/#/leaders?metric=metrics%2Flatency")
+    page.reload()
+    expect(rows.nth(1)).to_contain_text("slow:gpt-5")
+    expect(by).to_have_value("metrics/latency")
+
+
+@pytest.mark.parametrize("tab", ["", "/tiers", "/trials"])
+def test_a_hostile_label_is_text(page: Page, web: WebProcess, run: str, tab: str) -> None:
+    page.goto(f"{web.url}/#/run/{run}{tab}")
+    head = page.locator("thead th[data-id='metrics/hostile']")
+    expect(head).to_have_text(SHOWN_OF_PAGE_NAMED)
+    if tab != "/trials":
+        expect(head).to_have_attribute("title", f"Mean {SHOWN_OF_PAGE_NAMED}.")
+    if not tab:
+        choice(page, "Metric").select_option("metrics/hostile")
+        choice(page, "Quality").select_option("metrics/hostile")
+        expect(page.locator(".plot")).to_have_attribute(
+            "aria-label",
+            f"{SHOWN_OF_PAGE_NAMED} by the trials' own times, 2 lines; the latest values stand below",
+        )
+    assert page.locator("main img, main b b").count() == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
+    page.goto(f"{web.url}/#/leaders?metric=metrics/hostile")
+    expect(page.get_by_label("By").locator("option[value='metrics/hostile']")).to_have_text(
+        SHOWN_OF_PAGE_NAMED
+    )
+    expect(page.get_by_role("region", name="Leaderboard").locator("thead")).to_contain_text(
+        SHOWN_OF_PAGE_NAMED
+    )
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280

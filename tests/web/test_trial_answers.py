@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import threading
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sse_starlette import EventSourceResponse
 
+from streamer.schemas.summaries import SILENT_AFTER
 from streamer.settings import Settings
-from streamer.web import api, log
-from tests.support.events import a_plan, a_retraction, a_start, a_trial
+from streamer.web import api, live, log
+from tests.support.events import a_deletion, a_plan, a_retraction, a_start, a_trial
+from tests.support.eventually import eventually
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.web.trial_files import FILES, LINK, REFUSED, RUN, SECRET, events, make_run
+from tests.web.viewer import PATH, Watch, converged
+
+# -----------------------------------------------------------------------------
+# The API of trials: their events and files, groups of failures, the matrix, and what stays closed.
+
 
 TOKEN = "correct-horse-battery"
 
@@ -29,7 +39,7 @@ async def fed(logged: Settings, tmp_path: Path) -> AsyncIterator[Feed]:
 
 
 @pytest.fixture
-def serving(logged: Settings, tmp_path: Path) -> Iterator[Serving]:
+def serving_of_trial_answers(logged: Settings, tmp_path: Path) -> Iterator[Serving]:
     """A server that may show the files of the runs below one directory."""
     with Serving(logged.model_copy(update={"data_dir": tmp_path}), artifacts=[tmp_path / "runs"]) as serving:
         yield serving
@@ -46,8 +56,10 @@ def numbers(serving: Serving) -> dict[str, int]:
     }
 
 
-async def test_a_trial_has_its_message_times_labels_and_files(fed: Feed, serving: Serving) -> None:
-    event = serving.get(f"{trial_of(serving)}/event").json()
+async def test_a_trial_has_its_message_times_labels_and_files(
+    fed: Feed, serving_of_trial_answers: Serving
+) -> None:
+    event = serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers)}/event").json()
     assert event["message"].startswith("Timeout after 300 s")
     assert (event["trial_name"], event["labels"]) == ("task-1.1-of-1.files-run", {"language": "c"})
     assert (event["started_at"], event["finished_at"]) == ("2026-01-02T03:00:00Z", "2026-01-02T03:05:00Z")
@@ -55,18 +67,28 @@ async def test_a_trial_has_its_message_times_labels_and_files(fed: Feed, serving
     assert event["artifacts"][-1]["url"] == LINK
 
 
-async def test_of_several_results_of_a_slot_the_winners_event_is_told(fed: Feed, serving: Serving) -> None:
+async def test_of_several_results_of_a_slot_the_winners_event_is_told(
+    fed: Feed, serving_of_trial_answers: Serving
+) -> None:
     late = {"run_id": RUN, "task_id": "task-2", "resolved": False}
     await fed.take(
         [a_trial(**late, revision=9, message="the winner"), a_trial(**late, revision=3, message="too old")]
     )
-    assert serving.get(f"{trial_of(serving, 'task-2')}/event").json()["message"] == "the winner"
+    assert (
+        serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers, 'task-2')}/event").json()[
+            "message"
+        ]
+        == "the winner"
+    )
 
 
-async def test_each_file_is_read_as_what_it_is(fed: Feed, serving: Serving) -> None:
-    places = numbers(serving)
+async def test_each_file_is_read_as_what_it_is(fed: Feed, serving_of_trial_answers: Serving) -> None:
+    places = numbers(serving_of_trial_answers)
     kinds = {
-        name: serving.get(f"{trial_of(serving)}/artifacts/{places[name]}").json()["kind"] for name in FILES
+        name: serving_of_trial_answers.get(
+            f"{trial_of(serving_of_trial_answers)}/artifacts/{places[name]}"
+        ).json()["kind"]
+        for name in FILES
     }
     assert kinds == {
         "trajectory.json": "steps",
@@ -77,11 +99,13 @@ async def test_each_file_is_read_as_what_it_is(fed: Feed, serving: Serving) -> N
 
 
 async def test_nothing_outside_the_directory_and_nothing_but_text_is_shown(
-    fed: Feed, serving: Serving
+    fed: Feed, serving_of_trial_answers: Serving
 ) -> None:
-    places = numbers(serving)
+    places = numbers(serving_of_trial_answers)
     for what, name in REFUSED.items():
-        answer = serving.get(f"{trial_of(serving)}/artifacts/{places[name]}")
+        answer = serving_of_trial_answers.get(
+            f"{trial_of(serving_of_trial_answers)}/artifacts/{places[name]}"
+        )
         assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json"), what
         assert SECRET.encode() not in answer.body, what
 
@@ -90,22 +114,24 @@ NO_NUMBERS = ["99", "-1", "0x0", "%2e%2e", "00", "%200", "%D9%A0"]
 NO_NUMBERS += ["..%2F..%2Fetc%2Fpasswd", "task-1%2Fagent.log"]
 
 
-async def test_files_are_asked_for_by_number_and_by_nothing_else(fed: Feed, serving: Serving) -> None:
-    artifacts = f"{trial_of(serving)}/artifacts"
-    assert serving.get(f"{artifacts}/0").status == 200
-    found = {number: serving.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
+async def test_files_are_asked_for_by_number_and_by_nothing_else(
+    fed: Feed, serving_of_trial_answers: Serving
+) -> None:
+    artifacts = f"{trial_of(serving_of_trial_answers)}/artifacts"
+    assert serving_of_trial_answers.get(f"{artifacts}/0").status == 200
+    found = {number: serving_of_trial_answers.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
     assert found == dict.fromkeys(NO_NUMBERS, 404)
 
 
-async def test_an_event_cannot_name_a_file_outside(fed: Feed, serving: Serving) -> None:
+async def test_an_event_cannot_name_a_file_outside(fed: Feed, serving_of_trial_answers: Serving) -> None:
     """The schema refuses such a path, so the trial is not even counted."""
     for path in ("../outside.txt", "/etc/passwd", "a/../../outside.txt", "..\\outside.txt"):
         await fed.take([a_trial(run_id=RUN, task_id="evil", artifacts=[{"name": "x", "path": path}])])
-    assert serving.get(f"/api/runs/{RUN}/trials?task=evil").json()["matching"] == 0
+    assert serving_of_trial_answers.get(f"/api/runs/{RUN}/trials?task=evil").json()["matching"] == 0
 
 
 async def test_a_publisher_opens_no_file_that_the_harness_does_not_name(
-    fed: Feed, serving: Serving, tmp_path: Path
+    fed: Feed, serving_of_trial_answers: Serving, tmp_path: Path
 ) -> None:
     """By an event in the run of a directory, and by one in a run of its own with that run as its shard."""
     (tmp_path / "runs" / RUN / ".env").write_text(f"KEY={SECRET}")
@@ -114,9 +140,9 @@ async def test_a_publisher_opens_no_file_that_the_harness_does_not_name(
     for fields in ({"run_id": RUN, "revision": 9}, {"run_id": "mine", "shard": RUN}):
         await fed.take([a_trial(**fields, resolved=False, artifacts=named)])
         run = f"/api/runs/{fields['run_id']}/trials"
-        [trial] = serving.get(f"{run}?task=task-1&agent=terminus:gpt-5").json()["trials"]
+        [trial] = serving_of_trial_answers.get(f"{run}?task=task-1&agent=terminus:gpt-5").json()["trials"]
         for number, path in enumerate(paths):
-            answer = serving.get(f"{run}/{trial['id']}/artifacts/{number}")
+            answer = serving_of_trial_answers.get(f"{run}/{trial['id']}/artifacts/{number}")
             assert (answer.status, path in answer.json()["detail"]) == (404, True)
 
 
@@ -135,9 +161,13 @@ async def test_files_and_the_player_need_the_token_too(fed: Feed, logged: Settin
             assert serving.get(f"/api/runs/{RUN}/trials/{'0' * 24}/{path}").status == 401
 
 
-async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(fed: Feed, serving: Serving) -> None:
-    places = numbers(serving)
-    played = serving.get(f"{trial_of(serving)}/artifacts/{places['agent.cast']}/player")
+async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(
+    fed: Feed, serving_of_trial_answers: Serving
+) -> None:
+    places = numbers(serving_of_trial_answers)
+    played = serving_of_trial_answers.get(
+        f"{trial_of(serving_of_trial_answers)}/artifacts/{places['agent.cast']}/player"
+    )
     policy = played.headers["content-security-policy"]
     assert played.status == 200
     for part in ("default-src 'none'", "sandbox allow-scripts", "frame-ancestors 'self'"):
@@ -150,27 +180,31 @@ async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(fed: Feed
     )
     assert played.body.count(b"</script>") == 2
     assert b"\\u003c/script>" in played.body
-    for path in ("/", f"{trial_of(serving)}/artifacts/0"):
-        headers = serving.get(path).headers
+    for path in ("/", f"{trial_of(serving_of_trial_answers)}/artifacts/0"):
+        headers = serving_of_trial_answers.get(path).headers
         assert "require-trusted-types-for" in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
 
 
-async def test_only_recordings_are_played(fed: Feed, serving: Serving) -> None:
-    places = numbers(serving)
-    answer = serving.get(f"{trial_of(serving)}/artifacts/{places['agent.log']}/player")
+async def test_only_recordings_are_played(fed: Feed, serving_of_trial_answers: Serving) -> None:
+    places = numbers(serving_of_trial_answers)
+    answer = serving_of_trial_answers.get(
+        f"{trial_of(serving_of_trial_answers)}/artifacts/{places['agent.log']}/player"
+    )
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_failures_are_grouped_and_lead_to_their_trials(fed: Feed, serving: Serving) -> None:
-    groups = serving.get(f"/api/runs/{RUN}/failures").json()
+async def test_failures_are_grouped_and_lead_to_their_trials(
+    fed: Feed, serving_of_trial_answers: Serving
+) -> None:
+    groups = serving_of_trial_answers.get(f"/api/runs/{RUN}/failures").json()
     first = groups[0]
     assert (first["failure_mode"], first["kind"]) == ("agent_timeout", "Killed after N s in PATH")
     assert first["count"] == 7
     assert sum(group["share"] for group in groups) == pytest.approx(1)
     assert groups[0]["agents"] == {"terminus:gpt-5": 4, "other:gpt-5": 3}
     query = "failure_mode=agent_timeout&kind=Killed%20after%20N%20s%20in%20PATH"
-    page = serving.get(f"/api/runs/{RUN}/trials?{query}").json()
+    page = serving_of_trial_answers.get(f"/api/runs/{RUN}/trials?{query}").json()
     assert page["matching"] == 7
     assert {trial["reason"][:6] for trial in page["trials"]} == {"Killed"}
     assert {trial["finished_at"] is not None for trial in page["trials"]} == {True}
@@ -222,36 +256,41 @@ async def feed_and_serving(logged: Settings) -> AsyncIterator[tuple[Feed, Servin
 
 
 async def test_for_a_trial_without_files_no_directory_is_searched(
-    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     def of(run_id: str, shard: str) -> None:
         asked.append(run_id)
 
-    monkeypatch.setattr(serving.web.directories, "of", of)
-    assert serving.get(f"{trial_of(serving, 'task-2')}/event").json()["artifacts"] == []
+    monkeypatch.setattr(serving_of_trial_answers.web.directories, "of", of)
+    assert (
+        serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers, 'task-2')}/event").json()[
+            "artifacts"
+        ]
+        == []
+    )
     assert asked == []
-    serving.get(f"{trial_of(serving)}/event")
+    serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers)}/event")
     assert asked == [RUN]
 
 
 async def test_results_that_were_withdrawn_close_neither_trials_nor_failures(
-    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "MAX_TRIALS", 10)
     slots = [{"run_id": RUN, "task_id": f"gone-{number}"} for number in range(3)]
     await fed.take(
         [event for slot in slots for event in (a_trial(**slot, revision=1), a_retraction(**slot, revision=2))]
     )
-    page = serving.get(f"/api/runs/{RUN}/trials").json()
+    page = serving_of_trial_answers.get(f"/api/runs/{RUN}/trials").json()
     assert (page["total"], {trial["reason"] for trial in page["trials"]}) == (9, {None})
-    [group] = serving.get(f"/api/runs/{RUN}/failures").json()
+    [group] = serving_of_trial_answers.get(f"/api/runs/{RUN}/failures").json()
     assert (group["failure_mode"], group["count"]) == ("agent_timeout", 8)
 
 
 async def test_one_file_is_read_at_a_time(
-    fed: Feed, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both, together = threading.Barrier(2), []
     view_of = api.view_of
@@ -265,7 +304,145 @@ async def test_one_file_is_read_at_a_time(
         return view_of(*place)
 
     monkeypatch.setattr(api, "view_of", counted)
-    path = f"{trial_of(serving)}/artifacts/0"
-    answers = await asyncio.gather(*(asyncio.to_thread(serving.get, path) for _ in range(2)))
+    path = f"{trial_of(serving_of_trial_answers)}/artifacts/0"
+    answers = await asyncio.gather(*(asyncio.to_thread(serving_of_trial_answers.get, path) for _ in range(2)))
     assert [answer.status for answer in answers] == [200, 200]
     assert together == []
+
+
+# -----------------------------------------------------------------------------
+# Streams: nothing is missed, whatever breaks; one subscription for all; slow viewers cost nothing.
+
+
+async def test_a_viewer_is_told_everything_then_each_change(
+    serving: Serving, feed: Feed, watch: Watch
+) -> None:
+    await feed.take([a_plan(tasks=3), a_trial(tier="T0")])
+    viewer = await watch(serving).open()
+    assert viewer.events[0] == "snapshot"
+    assert viewer.digests() == feed.digests("run-1")
+    await feed.take([a_trial(task_id="task-2", tier="T1", agent="other")])
+    await converged(viewer, feed)
+    assert viewer.events.count("snapshot") == 1
+
+
+async def test_a_viewer_that_comes_back_is_told_only_what_it_missed(
+    serving: Serving, feed: Feed, watch: Watch
+) -> None:
+    await feed.take([a_trial(), a_trial(agent="other")])
+    viewer = await watch(serving).open()
+    other = await watch(serving).open()
+    await viewer.close()
+    viewer.events.clear()
+    await feed.take([a_trial(task_id="task-2")])
+    await converged(other, feed)
+    await viewer.open()
+    assert viewer.digests() == feed.digests("run-1")
+    assert sorted(viewer.events) == ["agent_model_summary", "run_summary", "told"]
+
+
+async def test_a_stream_cut_in_the_middle_of_a_snapshot_goes_on_from_there(
+    serving: Serving, feed: Feed, watch: Watch
+) -> None:
+    await feed.take(a_trial(agent=f"agent-{number}") for number in range(20))
+    whole = await watch(serving).open()
+    half = watch(serving)
+    half.last_id = whole.last_id.partition("-")[0] + "-11"
+    await half.open()
+    assert "snapshot" not in half.events
+    assert len(half.state) == 21 - 11
+
+
+async def test_nothing_is_lost_when_the_server_restarts_deletions_included(
+    settings: Settings, feed: Feed, watch: Watch
+) -> None:
+    with Serving(settings) as serving:
+        await feed.take([a_trial(), a_trial(agent="other")])
+        viewer = await watch(serving).open()
+        assert len(viewer.state) == 3
+    await feed.take([a_retraction(agent="other"), a_trial(task_id="task-2")])
+    with Serving(settings, port=serving.port):
+        viewer.events.clear()
+        await viewer.open()
+        assert viewer.events[0] == "snapshot"
+        assert viewer.digests() == feed.digests("run-1")
+        assert len(viewer.state) == 2
+        await feed.take([a_trial(task_id="task-3")])
+        await converged(viewer, feed)
+        await viewer.close()
+
+
+@pytest.mark.parametrize("last_id", ["x", "0-5", "-1", "zz-zz", "0123456789ab-99999999999999999999"])
+async def test_an_id_that_the_server_does_not_know_begins_with_a_snapshot(
+    serving: Serving, feed: Feed, watch: Watch, last_id: str
+) -> None:
+    await feed.take([a_trial()])
+    viewer = watch(serving)
+    viewer.last_id = last_id
+    await viewer.open()
+    assert viewer.events[0] == "snapshot"
+
+
+async def test_a_client_that_cannot_send_the_header_resumes_by_the_query(
+    serving: Serving, feed: Feed, watch: Watch
+) -> None:
+    await feed.take([a_trial()])
+    first = await watch(serving).open()
+    second = await watch(serving, f"{PATH}?last_event_id={first.last_id}").open()
+    assert second.events == ["told"]
+
+
+async def test_a_group_that_empties_and_a_run_that_is_deleted_are_told(
+    serving: Serving, feed: Feed, watch: Watch
+) -> None:
+    await feed.take([a_trial(), a_trial(agent="other")])
+    viewer = await watch(serving).open()
+    await feed.take([a_retraction(agent="other")])
+    await eventually(lambda: len(viewer.state) == 2, "the empty group is gone")
+    await feed.take([a_deletion(revision=1)])
+    await eventually(lambda: not viewer.state, "the run is gone")
+
+
+async def test_the_list_of_runs_is_a_stream_too(serving: Serving, feed: Feed, watch: Watch) -> None:
+    await feed.take([a_trial()])
+    viewer = await watch(serving, "/api/updates").open()
+    seen: set[str] = {summary["run_id"] for summary in viewer.state.values()}
+    assert seen == {"run-1"}
+    await feed.take([a_trial(run_id="run/2")])
+    await eventually(
+        lambda: {summary["run_id"] for summary in viewer.state.values()} == {"run/2"}, "the new run"
+    )
+
+
+async def test_viewers_of_a_run_that_does_not_exist_are_told_so(serving: Serving, watch: Watch) -> None:
+    viewer = await watch(serving).open()
+    assert viewer.status == 404
+
+
+async def test_viewers_are_told_without_an_event_that_a_run_has_stalled(
+    settings: Settings, feed: Feed, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "STATES_SECONDS", 0.05)
+    at = datetime.now(UTC) - SILENT_AFTER + timedelta(seconds=3)
+    with Serving(settings) as serving:
+        await feed.take([a_plan(tasks=3, attempts=1), a_trial(finished_at=at.isoformat())])
+        viewer = await watch(serving, "/api/updates").open()
+
+        def state() -> str:
+            [run] = viewer.state.values()
+            return str(run["state"])
+
+        assert state() == "running"
+        await eventually(lambda: state() == "stalled", "the run has stalled")
+        assert viewer.digests() == {("run_summary", "", ""): feed.digests("run-1")["run_summary", "", ""]}
+        await viewer.close()
+
+
+def test_a_silent_stream_is_pinged(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", 0.05)
+    with Serving(settings) as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=10)
+        connection.request("GET", "/api/updates")
+        with connection.getresponse() as stream:
+            assert any(line.startswith(b": ping") for line in stream)
+        connection.close()

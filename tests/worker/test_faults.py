@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import orjson
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
+from streamer.folding.fold import Pipeline
+from streamer.schemas.wire import Record
+from streamer.storage.kafka import partition_of
+from streamer.storage.log import read_topic
+from tests.support.data import shared_data
+from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
-from tests.worker.deployment import Deployment, trial_events
+from tests.worker.deployment import KINDS, Deployment, Digests, folded, redis_key, trial_events
+from tests.worker.sick_run import (
+    EVERYWHERE,
+    SICK,
+    degraded,
+    fall_sick,
+    in_quarantine,
+    of_run,
+    others_are_current,
+    poisoned,
+    run_cli,
+    sick_trial,
+    summaries_of,
+)
+
+# -----------------------------------------------------------------------------
+# Each way we know for a worker or a broker to fail, and that nothing is lost or published wrong.
+
 
 FAULTY = "tests.worker.faulty"
 
@@ -210,3 +236,352 @@ def test_an_owner_publishes_again_what_others_put_older_values_over(on_embedded:
     for record in older:
         on_embedded.send_to("run-summaries", record.partition, record.key, record.value)
     worker.wait_until(lambda: on_embedded.latest("run-summaries") == newest, "the newest are back")
+
+
+# -----------------------------------------------------------------------------
+# A changelog that lost state pages: the partition is folded again from the event log.
+
+
+SESSION = 6.0
+"""Longer than a busy machine may keep a worker from running."""
+
+REFOLDED = "its state pages are not all there"
+GARBAGE = [b"\xff", b"{", b'{"type": "?", "run_id": "r"}']
+
+
+def settled(deployment: Deployment) -> WorkerProcess:
+    """A worker that has folded events, garbage and misplaced records, committed all of it, and ended."""
+    deployment.session = SESSION
+    worker = deployment.worker().start()
+    deployment.send([n % 4 for n in range(len(GARBAGE))], GARBAGE)
+    deployment.publish(trial_events(300), lambda event: crc32(event) % 4)
+    deployment.wait_until_equal(worker)
+    everything = len(deployment.records("trial-events"))
+    worker.wait_until(lambda: deployment.committed() == everything, "all offsets committed")
+    assert worker.stop() == 0
+    return worker
+
+
+def empty_changelog(deployment: Deployment) -> None:
+    """A tombstone for every key, the marks included."""
+    topic = deployment.names.trials_changelog
+    last = {(r.partition, r.key): r.value for r in read_topic(deployment.settings, topic)}
+    for (partition, key), value in last.items():
+        if value is not None:
+            deployment.send_to("trials-changelog", partition, key, None)
+
+
+def lose(deployment: Deployment, topic: str, share: float) -> None:
+    """Delete the older records of each partition of a topic."""
+    name = deployment.names.topic(topic)
+    ends = {record.partition: record.offset + 1 for record in read_topic(deployment.settings, name)}
+    cuts = {TopicPartition(name, number): RecordsToDelete(int(end * share)) for number, end in ends.items()}
+    asyncio.run(delete_records(deployment, cuts))
+
+
+async def delete_records(deployment: Deployment, cuts: dict[TopicPartition, RecordsToDelete]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_records(cuts)
+    finally:
+        await admin.close()
+
+
+def versions_never_fall(deployment: Deployment) -> bool:
+    """Whether (epoch, state_version) of each run summary only grew, in the order of the topic."""
+    seen: dict[bytes, tuple[int, int]] = {}
+    for record in deployment.records("run-summaries"):
+        summary = orjson.loads(record.value or b"null")
+        version = (summary["epoch"], summary["state_version"]) if summary else (0, 0)
+        if version < seen.get(record.key, (0, 0)):
+            return False
+        seen[record.key] = version
+    return True
+
+
+def test_an_emptied_changelog_is_noticed_and_everything_folded_again(on_embedded: Deployment) -> None:
+    worker = settled(on_embedded)
+    empty_changelog(on_embedded)
+    events, rejections = (len(on_embedded.records(t)) for t in ("trial-events", "trial-rejections"))
+    summaries = on_embedded.latest("run-summaries")
+    worker.start(ready=False)
+    worker.wait_until(lambda: worker.output.count(REFOLDED) >= 4, "every partition is folded again")
+    worker.wait_until(lambda: on_embedded.latest("trials-changelog"), "the pages are back")
+    on_embedded.publish([b'{"type": "trial_result", "run_id": "run 1", "task_id": "new"}'])
+    on_embedded.wait_until_equal(worker)
+    assert versions_never_fall(on_embedded)
+    assert len(on_embedded.records("trial-rejections")) == rejections
+    assert len(on_embedded.records("trial-events")) == events + 1
+    assert {k: v for k, v in on_embedded.latest("run-summaries").items() if k != "run 1"} == {
+        k: v for k, v in summaries.items() if k != "run 1"
+    }
+    assert worker.stop() == 0
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert worker.output.count(REFOLDED) == 4
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_changelog_that_lost_its_oldest_records_is_noticed(on_kafka: Deployment) -> None:
+    worker = settled(on_kafka)
+    worker.start()
+    on_kafka.publish(trial_events(200, seed=2))
+    on_kafka.wait_until_equal(worker)
+    assert worker.stop() == 0
+    assert REFOLDED not in worker.output
+    on_kafka.configure("trials-changelog", cleanup_policy="compact,delete")
+    lose(on_kafka, "trials-changelog", 0.6)
+    worker.start()
+    on_kafka.wait_until_equal(worker)
+    assert REFOLDED in worker.output
+    assert versions_never_fall(on_kafka)
+
+
+@pytest.mark.kafka
+def test_pages_and_log_both_lost_end_the_worker_instead_of_publishing_less(on_kafka: Deployment) -> None:
+    worker = settled(on_kafka)
+    before = on_kafka.latest("run-summaries")
+    on_kafka.configure("trials-changelog", cleanup_policy="compact,delete")
+    lose(on_kafka, "trials-changelog", 1.0)
+    lose(on_kafka, "trial-events", 0.5)
+    worker.start(ready=False)
+    assert worker.wait(60) == 1
+    assert "has lost state pages" in worker.output
+    assert on_kafka.latest("run-summaries") == before
+
+
+# -----------------------------------------------------------------------------
+# A record that is too large, for a worker or for the broker, sets its run apart.
+
+
+COMPARED = "run-comparisons"
+
+
+def random_text(characters: int, seed: int) -> str:
+    """Text that no codec makes much smaller."""
+    return f"{random.Random(seed).getrandbits(4 * characters):0{characters}x}"
+
+
+def many_agents() -> list[bytes]:
+    """Trials of so many agents that the run's summary, which names all of them, is large."""
+    return [sick_trial("t", agent=random_text(60, seed)) for seed in range(1000)]
+
+
+def long_names() -> list[bytes]:
+    """A trial that makes a large state page, by the names of its benchmarks."""
+    return [sick_trial("t", benchmarks={random_text(4_000, seed): None for seed in range(15)})]
+
+
+def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, events: list[bytes]) -> None:
+    """The run had records of usual size, and gets a large one in this topic."""
+    before = trial_events(300)
+    deployment.publish(before)
+    deployment.wait_until_equal(worker)
+    deployment.publish([*events, *trial_events(600)[300:]])
+    worker.wait_until(lambda: SICK in in_quarantine(deployment), "it is set apart")
+    worker.wait_until(lambda: others_are_current(deployment), "all other runs are current")
+    worker.wait_until(lambda: degraded(deployment, SICK), "its last good summaries say so")
+    assert f"a record for {deployment.names.topic(topic)} has" in in_quarantine(deployment)[SICK]
+    everything = deployment.in_topics()
+    last_good = only(SICK, everything)
+    states = states_of(SICK, before, events)
+    assert deployment.in_redis(last_good) == last_good
+    compared = last_good.pop(COMPARED)  # at most once a second, so perhaps of an earlier state
+    assert compared in [state.pop(COMPARED) for state in states]
+    assert last_good in states, "the summaries are of one state"
+    standing = {
+        redis_key(deployment.keys, KINDS[topic], key) for topic in last_good for key in last_good[topic]
+    }
+    assert {deployment.keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == standing
+
+
+def only(run_id: str, found: dict[str, Digests]) -> dict[str, Digests]:
+    """Digests of one run, by topic and key."""
+    return {
+        topic: {key: digest for key, digest in digests.items() if key.split("|")[0] == run_id}
+        for topic, digests in found.items()
+    }
+
+
+def summary_keys(deployment: Deployment) -> set[str]:
+    """Suffixes of the keys in Redis that hold a summary of the sick run."""
+    kinds = ("run", "tier", "agent_model")
+    found = {key for key in deployment.redis_keys(SICK) if key.split(":")[0] in kinds}
+    return {key for key in found if not key.endswith(":agent_models")}
+
+
+def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> list[dict[str, Digests]]:
+    """Digests of all of a run's summaries after `before`, and after each of the events that follow."""
+    pipeline, found, standing = Pipeline(), [], dict[str, Digests]()
+    pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
+    standing = folded(of_run(run_id, before))
+    topic_of = {kind: topic for topic, kind in KINDS.items()}
+    pipeline.run(run_id).take_changes()
+    for offset, event in enumerate([b"", *events], len(before)):
+        pipeline.fold([Record(event, offset)] if event else [])
+        for change in pipeline.run(run_id).take_summaries().summaries:
+            standing[topic_of[change.kind]][change.key] = change.digest
+        found.append({topic: dict(digests) for topic, digests in standing.items()})
+    return found
+
+
+LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}
+"""Topic -> events that make a large record there."""
+
+
+@pytest.mark.parametrize("topic", LARGE)
+def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, topic: str) -> None:
+    get_too_large(on_embedded, worker := poisoned(on_embedded, "size").start(), topic, LARGE[topic]())
+    worker.stop()
+    roomier = on_embedded.worker().start()
+    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    on_embedded.wait_until_equal(roomier)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("topic", LARGE)
+def test_a_record_that_the_broker_refuses_for_its_size_sets_its_run_apart(
+    on_kafka: Deployment, topic: str
+) -> None:
+    worker = on_kafka.worker().start()
+    on_kafka.configure(topic, max_message_bytes=20_000)
+    get_too_large(on_kafka, worker, topic, LARGE[topic]())
+    on_kafka.configure(topic, max_message_bytes=4_000_000)
+    assert run_cli(on_kafka, "runs", "repair", SICK).returncode == 0
+    on_kafka.wait_until_equal(worker)
+
+
+# -----------------------------------------------------------------------------
+# Real results through both engines: shuffled, three times over, misplaced, with garbage between.
+
+
+GARBAGE_OF_REAL_DATA = [
+    b"\xff\x00",
+    b"{",
+    b"[]",
+    b'{"type": "trial_result"}',
+    b'{"type": "?", "run_id": "r"}',
+    b"x" * 2**20,
+]
+CODES = {"not_json", "not_an_object", "missing_field", "unknown_type"}
+
+
+def real_events() -> list[bytes]:
+    """Terminal-Bench's trials, and ProjectScylla's with the corrections that came later."""
+    data = shared_data()
+    trials = read_rows(data / "terminal_bench" / "trials.jsonl.gz")
+    events = [terminal_bench_row_to_event(row) for row in trials]
+    for revision, name in enumerate(("haiku_n3_superseded", "haiku_n3")):
+        rows = read_rows(data / "scylla" / f"{name}.jsonl")
+        events += [scylla_row_to_event(row, "haiku_n3", revision=revision) for row in rows]
+    return [orjson.dumps(event) for event in events]
+
+
+def equal_to_the_fold(deployment: Deployment) -> None:
+    """Send all in disorder; the digests are those of a plain fold, and each bad record is rejected once."""
+    events, rng = real_events(), random.Random(11)
+    sent = events * 3 + GARBAGE_OF_REAL_DATA
+    rng.shuffle(sent)
+    worker = deployment.worker().start()
+    deployment.send([rng.randrange(4) for _ in sent], sent)
+    deployment.published = events
+    deployment.wait_until_equal(worker, seconds=120)
+    rejections = [orjson.loads(record.value) for record in deployment.records("trial-rejections")]
+    assert len(rejections) == len(GARBAGE_OF_REAL_DATA)
+    assert {rejection["code"] for rejection in rejections} == CODES
+
+
+@pytest.mark.slow
+def test_real_results_in_disorder_equal_the_fold_on_the_embedded_broker(on_embedded: Deployment) -> None:
+    equal_to_the_fold(on_embedded)
+
+
+@pytest.mark.kafka
+def test_real_results_in_disorder_equal_the_fold_on_kafka(on_kafka: Deployment) -> None:
+    equal_to_the_fold(on_kafka)
+
+
+# -----------------------------------------------------------------------------
+# A repair folds a run again from the log.
+
+
+@pytest.mark.parametrize("place", EVERYWHERE)
+def test_repair_folds_the_run_again_from_the_log(on_both: Deployment, place: str) -> None:
+    worker, _ = fall_sick(on_both, place)
+    again = run_cli(on_both, "runs", "repair", SICK)
+    assert again.returncode == 1
+    assert "Poisoned: cannot be divided" in again.stderr.decode()
+    assert degraded(on_both, SICK)
+    worker.stop()
+    upgraded = on_both.worker().start()
+    assert run_cli(on_both, "runs", "repair", SICK).returncode == 0
+    on_both.publish([sick_trial("after")])
+    on_both.wait_until_equal(upgraded)
+    assert not any(summary["degraded"] for summary in summaries_of(on_both, SICK))
+    assert in_quarantine(on_both) == {}
+    upgraded.stop()
+    third = on_both.worker().start()
+    on_both.publish([sick_trial("at last")])
+    on_both.wait_until_equal(third)
+
+
+def test_a_run_in_good_order_can_be_folded_again_too(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(300))
+    on_embedded.wait_until_equal(worker)
+    before = {record.key for record in on_embedded.records("trials-changelog")}
+    assert run_cli(on_embedded, "runs", "repair", SICK).returncode == 0
+    assert {record.key for record in on_embedded.records("trials-changelog")} > before
+    on_embedded.publish(trial_events(360)[300:])
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    second = on_embedded.worker().start()
+    on_embedded.publish(trial_events(420)[360:])
+    on_embedded.wait_until_equal(second)
+    unknown = run_cli(on_embedded, "runs", "repair", "run 77")
+    assert unknown.returncode == 1
+    assert "There is no run 'run 77'" in unknown.stderr.decode()
+
+
+def test_a_request_to_repair_waits_for_the_next_worker(on_embedded: Deployment) -> None:
+    worker, _ = fall_sick(on_embedded, "score")
+    worker.kill()
+    asked = run_cli(on_embedded, "runs", "repair", SICK, "--wait", "0")
+    assert asked.returncode == 1
+    assert "no worker has done it" in asked.stderr.decode()
+    on_embedded.publish([sick_trial("later")])
+    on_embedded.wait_until_equal(on_embedded.worker().start())
+
+
+@pytest.mark.kafka
+def test_a_repair_that_the_log_does_not_allow_changes_nothing(on_kafka: Deployment) -> None:
+    worker, before = fall_sick(on_kafka, "score")
+    place = TopicPartition(on_kafka.names.trial_events, partition_of(SICK, on_kafka.partitions))
+    asyncio.run(delete_records(on_kafka, {place: RecordsToDelete(3)}))
+    refused = run_cli(on_kafka, "runs", "repair", SICK)
+    assert refused.returncode == 1
+    assert "the log has lost its events before offset 3" in refused.stderr.decode()
+    assert degraded(on_kafka, SICK)
+    good = folded(before)
+    assert on_kafka.in_redis(good) == good
+    assert worker.alive
+
+
+def test_a_rebuild_keeps_the_last_good_summaries_and_an_upgraded_worker_replaces_them(
+    on_embedded: Deployment,
+) -> None:
+    worker, before = fall_sick(on_embedded, "cut")
+    worker.stop()
+    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    good = folded(before)
+    assert on_embedded.in_redis(good) == good
+    assert degraded(on_embedded, SICK)
+    still = poisoned(on_embedded, "cut").start()
+    still.wait_until(lambda: SICK in in_quarantine(on_embedded), "it fails again")
+    still.wait_until(lambda: others_are_current(on_embedded), "all other runs are folded again")
+    assert on_embedded.in_redis(good) == good
+    still.stop()
+    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    on_embedded.wait_until_equal(on_embedded.worker().start())

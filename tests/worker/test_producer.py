@@ -1,20 +1,126 @@
-"""Everything that a worker writes: acknowledged in order, bounded in size, and what others wrote is seen."""
+"""What was cut and not published is published by nobody else in this process, and no batch of it is done."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
 from streamer.worker import producer as constants
 from streamer.worker.process import ensure_topics
-from streamer.worker.producer import NO_HEADERS, Producer, ProducerRecord, RecordTooLarge, fitting
-from tests.publish.publishing import settings_of
+from streamer.worker.producer import (
+    MAX_POLL_RECORDS,
+    MAX_UNDONE_RECORDS,
+    NO_HEADERS,
+    Producer,
+    ProducerRecord,
+    RecordTooLarge,
+    fitting,
+)
+from tests.client.publish.publishing import settings_of
+from tests.worker.processor_bench import Bench
+
+# -----------------------------------------------------------------------------
+# What was cut and not published is published by nobody else in this process, and no batch of it is done.
+
+
+def hang_on(bench: Bench, topic: str) -> asyncio.Event:
+    """Writes to this topic hang from now on; the event is set when one does."""
+    write, hangs = bench.broker.write, asyncio.Event()
+
+    async def hanging(records: Iterable[ProducerRecord]) -> None:
+        outs = list(records)
+        if any(out.topic == topic for out in outs):
+            hangs.set()
+            await asyncio.Event().wait()
+        await write(outs)
+
+    bench.broker.write = hanging  # type: ignore[method-assign]
+    return hangs
+
+
+async def pay(bench: Bench) -> None:
+    """What housekeeping and the end of a worker do."""
+    async with bench.processor.lock:
+        await bench.processor.flush(seconds=9.0)
+
+
+async def owing_bench() -> Bench:
+    """Owes for a batch that is folded and saved."""
+    bench = Bench()
+    bench.behind = True
+    await bench.processor.handle(bench.batch(0, 40))
+    await bench.processor.handle(bench.batch(40, 40))
+    assert bench.partition.publish_queue
+    bench.broker.writes.clear()
+    return bench
+
+
+async def test_a_publication_that_was_cancelled_leaves_its_batches_undone() -> None:
+    bench = await owing_bench()
+    hangs, write = hang_on(bench, "run-summaries"), bench.broker.write
+    paying = asyncio.ensure_future(pay(bench))
+    await hangs.wait()
+    paying.cancel()
+    await asyncio.gather(paying, return_exceptions=True)
+    bench.broker.write = write  # type: ignore[method-assign]
+    await pay(bench)
+    later = bench.batch(80, 40)
+    await bench.processor.handle(later)
+    assert bench.partition.publish_queue.runs
+    assert bench.broker.writes == []
+    assert (later.done, later.folded) == (False, False)
+
+
+@pytest.mark.parametrize("topic", ["trials-changelog", "run-summaries", "scored-trials"])
+async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_done(topic: str) -> None:
+    bench = Bench()
+    bench.broker.refuses = topic
+    batch = bench.batch(0, 40)
+    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    paying = asyncio.ensure_future(pay(bench))
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    bench.broker.refuses = None
+    await paying
+    handling.cancel()
+    written = {out.topic for outs in bench.broker.writes for out in outs}
+    assert written <= {"trials-changelog"}
+    assert not batch.done
+
+
+async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() -> None:
+    before = Bench()
+    await before.processor.handle(before.batch(0, 40))
+    bench = Bench(catch_up_to=40, caught_up=False)
+    bench.tables = before.tables
+    for kind, table in before.tables.summaries.items():
+        bench.processor._encoder._tables.summaries[kind].rows = table.rows
+    hangs = hang_on(bench, "run-summaries")
+    handling = asyncio.ensure_future(bench.processor.handle(bench.batch(0, 40)))
+    await hangs.wait()
+    handling.cancel()
+    await asyncio.gather(handling, return_exceptions=True)
+    async with bench.processor.lock:
+        await bench.processor.publish_passed()
+    assert not bench.partition.caught_up
+    assert [out for outs in bench.broker.writes for out in outs if out.value is None] == []
+
+
+# -----------------------------------------------------------------------------
+# Everything that a worker writes: acknowledged in order, bounded in size, and what others wrote is seen.
+
 
 Written = list[tuple[str, int, int, Sequence[ProducerRecord]]]
 
@@ -90,3 +196,129 @@ def test_a_record_that_fits_no_message_is_named_with_its_size() -> None:
     assert fitting([fits]) == [fits]
     with pytest.raises(RecordTooLarge, match=f"a record for t has {most + 1:,} bytes, at most {most:,}"):
         fitting([fits, fits._replace(key=b"kk")])
+
+
+# -----------------------------------------------------------------------------
+# The order in which a partition publishes what it has recovered, and what a failure leaves to be done.
+
+
+@pytest.mark.parametrize("other_basis", [False, True])
+async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_another_basis(
+    other_basis: bool,
+) -> None:
+    bench = Bench(catch_up_to=40, caught_up=False)
+    bench.partition.pending_checkpoint = b"{}" if other_basis else None
+    batch = bench.batch(0, 40)
+    reconciled: list[int] = []
+
+    async def reconcile(changes: Iterable[Any]) -> None:
+        assert list(changes)
+        reconciled.append(len(bench.broker.topics))
+
+    bench.sink.reconcile = reconcile  # type: ignore[method-assign]
+    await bench.processor.handle(batch)
+    scored = [n for n, topics in enumerate(bench.broker.topics) if "scored-trials" in topics]
+    summaries = [n for n, topics in enumerate(bench.broker.topics) if "run-summaries" in topics]
+    assert scored
+    assert bench.broker.topics[0] == {"trials-changelog"}
+    if other_basis:
+        assert scored[-1] < summaries[0] < reconciled[0]
+    else:
+        assert summaries[-1] < reconciled[0] <= scored[0]
+    assert batch.done
+
+
+@pytest.mark.parametrize("topic", ["run-summaries", "scored-trials"])
+async def test_no_batch_is_done_when_what_was_recovered_cannot_be_published(topic: str) -> None:
+    bench = Bench(catch_up_to=40, caught_up=False)
+    bench.broker.refuses = topic
+    batch = bench.batch(0, 40)
+    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    handling.cancel()
+    assert not batch.done
+
+
+async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_published() -> None:
+    bench = Bench(catch_up_to=40, caught_up=False)
+    batch, refuse, waits = bench.batch(0, 40), asyncio.Event(), asyncio.Event()
+    write = bench.broker.write
+
+    async def refusing(records: Iterable[ProducerRecord]) -> None:
+        outs = list(records)
+        if any(out.topic == "scored-trials" for out in outs):
+            waits.set()
+            await refuse.wait()
+            raise OSError("refused")
+        await write(outs)
+
+    bench.broker.write = refusing  # type: ignore[method-assign]
+    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    await waits.wait()
+
+    async def pays() -> None:
+        async with bench.processor.lock:
+            await bench.processor.flush()
+
+    paying = asyncio.ensure_future(pays())
+    await asyncio.sleep(0)
+    refuse.set()
+    await paying
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    handling.cancel()
+    assert not batch.done
+
+
+# -----------------------------------------------------------------------------
+# The batch transport alone, on real brokers.
+
+
+ROOT = Path(__file__).parents[2]
+
+
+async def create(bootstrap: str, topic: str) -> None:
+    """Create the topic with one partition."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+
+
+def probe(
+    bootstrap: str, topic: str, *, embedded: bool, count: int, seconds: float, raise_after: int = 0
+) -> Any:
+    """What the probe saw."""
+    asyncio.run(create(bootstrap, topic))
+    arguments = [bootstrap, topic, str(int(embedded)), str(count), str(seconds), str(raise_after)]
+    command = [sys.executable, "-m", "tests.worker.transport_probe", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def check_first_alone_then_thousands(seen: Any, count: int) -> None:
+    """The first record alone, later ones in large batches, all committed, never too many at once."""
+    assert seen["sizes"][0] == 1
+    assert sum(seen["sizes"]) == count
+    assert max(seen["sizes"]) >= 1_000
+    assert seen["committed"] == count
+    assert seen["peak"] <= MAX_UNDONE_RECORDS + MAX_POLL_RECORDS
+
+
+def test_the_first_record_travels_alone_then_thousands(embedded_broker: str, namespace: str) -> None:
+    seen = probe(embedded_broker, namespace, embedded=True, count=60_000, seconds=0.05)
+    check_first_alone_then_thousands(seen, 60_000)
+
+
+@pytest.mark.kafka
+def test_the_first_record_travels_alone_then_thousands_on_kafka(kafka_bootstrap: str, namespace: str) -> None:
+    seen = probe(kafka_bootstrap, namespace, embedded=False, count=60_000, seconds=0.05)
+    check_first_alone_then_thousands(seen, 60_000)
+
+
+def test_a_batch_that_raised_is_not_committed(embedded_broker: str, namespace: str) -> None:
+    seen = probe(embedded_broker, namespace, embedded=True, count=3_000, seconds=0.0, raise_after=1)
+    assert seen["sizes"] == [1]
+    assert seen["committed"] == 1

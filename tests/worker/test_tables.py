@@ -1,11 +1,328 @@
-"""The worker's tables: a value counts as published at once, and stands once it is acknowledged."""
+"""Directories of workers that keep their tables on local disk."""
 
 from __future__ import annotations
 
-import pytest
+import importlib.util
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from streamer.worker.tables import StateTable, Tables
+import pytest
+from faust.types import TP
+
+from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.worker.process import COMPACTED
+from streamer.worker.tables import (
+    TRUST_SECONDS,
+    PatientRecovery,
+    Rows,
+    StateTable,
+    StateUnavailable,
+    Tables,
+    held_directory,
+    memory,
+    rocks,
+)
+from streamer.worker.transport import faust_app
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import Deployment, trial_events
 from tests.worker.processor_bench import Bench
+
+# -----------------------------------------------------------------------------
+# Directories of workers that keep their tables on local disk.
+
+
+def test_workers_that_share_a_data_directory_have_places_of_their_own(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store="rocksdb")
+    with held_directory(settings, "log") as first, held_directory(settings, "log") as second:
+        assert first != second
+    with held_directory(settings, "log") as third:
+        assert third == first
+
+
+def test_what_was_recovered_from_another_log_is_removed(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store="rocksdb")
+    with held_directory(settings, "old") as old:
+        (old / "row").touch()
+        with held_directory(settings, "new"):
+            assert (old / "row").exists()
+    with held_directory(settings, "new"):
+        assert not old.exists()
+
+
+def test_without_the_package_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with (
+        pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
+        held_directory(Settings(data_dir=tmp_path), "log"),
+    ):
+        pass
+
+
+# -----------------------------------------------------------------------------
+# Tables on local disk: a worker does not read again what it has there, nor use what is wrong there.
+
+
+CHANGELOG = TP("changelog", 3)
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rows]:
+    """A store of each kind that holds partition 3, empty."""
+    with held(tmp_path, request.param) as store:
+        yield store
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where RocksDB keeps partition 3 in these tests."""
+    return tmp_path / "v1" / "tables" / "table-3.db"
+
+
+@contextmanager
+def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
+    """A store, closed at the end."""
+    app = faust_app(Settings(), Names(), where)
+    store = StateTable(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
+    store.apply(3, [], None)
+    try:
+        yield store
+    finally:
+        store.let_go(3)
+
+
+def reopened(where: Path) -> dict[bytes, bytes]:
+    """What a new process finds."""
+    with held(where) as store:
+        return dict(store.rows(3))
+
+
+def test_rows_come_and_go_and_partitions_stay_apart(rows: Rows) -> None:
+    rows.wrote(CHANGELOG, 0, [(b"a", b"1"), (b"b", b"2")])
+    rows.wrote(CHANGELOG, 2, [(b"a", None)])
+    rows.wrote(TP("changelog", 4), 0, [(b"c", b"3")])
+    assert dict(rows.rows(3)) == {b"b": b"2"}
+    assert (rows.row(b"a"), rows.row(b"b"), rows.row(b"c")) == (None, b"2", None)
+    assert list(rows.rows(4)) == []
+    rows.forget(3)
+    assert rows.partitions() == []
+
+
+def test_a_store_is_complete_only_up_to_where_others_wrote(rows: Rows) -> None:
+    rows.wrote(CHANGELOG, 1, [(b"a", b"1")])
+    assert rows.persisted_offset(CHANGELOG) is None
+    rows.apply(3, [(b"b", b"2")], 7)
+    rows.wrote(CHANGELOG, 8, [(b"c", b"3"), (b"d", b"4")])
+    assert rows.persisted_offset(CHANGELOG) == 9
+    rows.wrote(CHANGELOG, 11, [(b"e", b"5")])
+    assert rows.persisted_offset(CHANGELOG) == 9
+    assert rows.row(b"e") == b"5"
+
+
+def test_a_write_that_recovery_has_passed_does_not_take_the_offset_back(rows: Rows) -> None:
+    rows.apply(3, [(b"a", b"1")], 7)
+    rows.wrote(CHANGELOG, 6, [(b"a", b"1")])
+    assert rows.persisted_offset(CHANGELOG) == 7
+
+
+def test_what_is_on_disk_is_there_for_the_next_process(tmp_path: Path) -> None:
+    with held(tmp_path) as store:
+        store.wrote(CHANGELOG, 0, [(b"a", b"1"), (b"b", b"2")])
+    with held(tmp_path) as store:
+        assert dict(store.rows(3)) == {b"a": b"1", b"b": b"2"}
+        assert store.persisted_offset(CHANGELOG) == 1
+
+
+def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
+    with held(tmp_path) as store:
+        store.apply(3, [(b"a", b"1")], None)
+    assert reopened(tmp_path) == {}
+
+
+def test_rows_that_were_not_kept_current_for_long_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(tmp_path) as store:
+        store.wrote(CHANGELOG, 0, [(b"a", b"1")])
+    assert reopened(tmp_path) == {b"a": b"1"}
+    later = time.time() + TRUST_SECONDS + 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert reopened(tmp_path) == {}
+
+
+def test_tombstones_stay_on_topics_for_longer_than_local_rows_are_trusted() -> None:
+    assert float(COMPACTED["delete.retention.ms"]) / 1000 >= 2 * TRUST_SECONDS
+
+
+def test_a_database_that_cannot_be_read_is_dropped(tmp_path: Path, directory: Path) -> None:
+    with held(tmp_path) as store:
+        store.wrote(CHANGELOG, 0, [(b"a", b"1")])
+    (directory / "CURRENT").write_text("nothing of the kind\n")
+    assert reopened(tmp_path) == {}
+
+
+def on_disk(deployment: Deployment, where: Path) -> WorkerProcess:
+    """A worker with its tables under `where`."""
+    return deployment.worker(environment={"STREAMER_STORE": "rocksdb", "STREAMER_DATA_DIR": str(where)})
+
+
+def read_at_start(worker: WorkerProcess) -> int:
+    """How many changelog records the worker read when it started last."""
+    return int(re.findall(r"recovery: (\d+) records of the changelogs to read", worker.output)[-1])
+
+
+@pytest.mark.slow
+def test_tables_on_disk_give_the_same_answer_on_the_embedded_broker(
+    on_embedded: Deployment, tmp_path: Path
+) -> None:
+    killed_and_restarted(on_embedded, tmp_path / "state")
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_worker_killed_in_the_middle_goes_on_from_its_local_rows(
+    on_kafka: Deployment, tmp_path: Path
+) -> None:
+    killed_and_restarted(on_kafka, tmp_path / "state")
+
+
+def killed_and_restarted(deployment: Deployment, where: Path) -> None:
+    """Kill a worker in a stream, restart it, stop it, restart it."""
+    worker = on_disk(deployment, where).start()
+    deployment.publish(trial_events(4_000))
+    worker.wait_until(lambda: deployment.latest("run-summaries"), "something is published")
+    worker.kill()
+    deployment.publish(trial_events(500, seed=2))
+    worker.start()
+    deployment.wait_until_equal(worker)
+    assert worker.stop() == 0
+    deployment.publish(trial_events(500, seed=3))
+    worker.start()
+    assert read_at_start(worker) < len(deployment.records("trials-changelog"))
+    deployment.wait_until_equal(worker)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_killed_worker_need_not_wait_until_its_group_has_given_it_up(
+    on_kafka: Deployment, tmp_path: Path
+) -> None:
+    on_kafka.session = 250.0
+    worker = on_disk(on_kafka, tmp_path / "state").start()
+    on_kafka.publish(trial_events(300))
+    on_kafka.wait_until_equal(worker)
+    worker.kill()
+    on_kafka.publish(trial_events(300, seed=2))
+    worker.start()
+    on_kafka.wait_until_equal(worker)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_local_rows_that_are_lost_or_old_are_completed_from_the_changelog(
+    on_kafka: Deployment, tmp_path: Path
+) -> None:
+    where, copy = tmp_path / "state", tmp_path / "copy"
+    worker = on_disk(on_kafka, where).start()
+    on_kafka.publish(trial_events(600))
+    on_kafka.wait_until_equal(worker)
+    assert worker.stop() == 0
+    shutil.copytree(where, copy)
+    worker.start()
+    on_kafka.publish(trial_events(600, seed=2))
+    on_kafka.wait_until_equal(worker)
+    worker.kill()
+    shutil.rmtree(where)
+    copy.rename(where)
+    worker.start()
+    assert read_at_start(worker) > 0
+    on_kafka.publish(trial_events(100, seed=3))
+    on_kafka.wait_until_equal(worker)
+    worker.kill()
+    shutil.rmtree(where)
+    worker.start()
+    on_kafka.publish(trial_events(100, seed=4))
+    on_kafka.wait_until_equal(worker)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
+    on_kafka: Deployment, tmp_path: Path
+) -> None:
+    first = on_disk(on_kafka, tmp_path / "first").start()
+    on_kafka.publish(trial_events(600))
+    on_kafka.wait_until_equal(first)
+    assert first.stop() == 0
+    second = on_disk(on_kafka, tmp_path / "second").start()
+    on_kafka.publish([b'{"type": "run_deleted", "run_id": "run 1", "revision": 9}'])
+    on_kafka.publish(trial_events(600, seed=2))
+    on_kafka.wait_until_equal(second)
+    tombstones = [record for record in on_kafka.records("trials-changelog") if record.value is None]
+    assert tombstones
+    assert second.stop() == 0
+    first.start()
+    on_kafka.publish(trial_events(100, seed=3))
+    on_kafka.wait_until_equal(first)
+    assert on_kafka.redis_keys("run 1") == {"versions"}
+    assert first.stop() == 0
+    assert page_keys(tmp_path / "first").isdisjoint(record.key for record in tombstones)
+
+
+def page_keys(where: Path) -> set[bytes]:
+    """Keys of all pages that a worker that was stopped has on disk."""
+    (tables,) = where.glob("state/*/*/0")
+    store = StateTable(faust_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
+    for partition in range(4):
+        store.apply(partition, [], None)
+    found = {key for partition in range(4) for key, _ in store.rows(partition)}
+    for partition in range(4):
+        store.let_go(partition)
+    return found
+
+
+# -----------------------------------------------------------------------------
+# Faust goes on with a recovery that it was told to give up; ours ends there.
+
+
+class HalfRead:
+    """A table whose rebuild would find it half read."""
+
+    async def on_recovery_completed(self, *_: Any) -> None:
+        raise AssertionError("rebuilt from a half-read table")
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "generation"),
+    [(2, 7), (1, 8)],
+    ids=["partitions were revoked", "partitions were assigned again"],
+)
+async def test_a_recovery_that_was_overtaken_rebuilds_nothing(rebalances: int, generation: int) -> None:
+    app: Any = SimpleNamespace(
+        rebalancing_count=rebalances,
+        consumer_generation_id=generation,
+        conf=SimpleNamespace(stream_recovery_delay=0.0),
+    )
+    recovery = PatientRecovery(app, {"half": HalfRead()})  # type: ignore[arg-type]
+    recovery._rebalance = 1
+    await recovery.on_recovery_completed(7)
+    assert not recovery.completed.is_set()
+
+
+# -----------------------------------------------------------------------------
+# The worker's tables: a value counts as published at once, and stands once it is acknowledged.
 
 
 @pytest.fixture

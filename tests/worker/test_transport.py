@@ -1,63 +1,57 @@
-"""The batch transport alone, on real brokers."""
+"""How the settings reach Faust."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import IllegalStateError
 
-from streamer.worker.producer import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS
+from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.worker.transport import Consumer, TopicPartition, faust_app, session_seconds
 
-ROOT = Path(__file__).parents[2]
-
-
-async def create(bootstrap: str, topic: str) -> None:
-    """Create the topic with one partition."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(topic, 1, 1)])
-    await admin.close()
+# -----------------------------------------------------------------------------
+# How the settings reach Faust.
 
 
-def probe(
-    bootstrap: str, topic: str, *, embedded: bool, count: int, seconds: float, raise_after: int = 0
-) -> Any:
-    """What the probe saw."""
-    asyncio.run(create(bootstrap, topic))
-    arguments = [bootstrap, topic, str(int(embedded)), str(count), str(seconds), str(raise_after)]
-    command = [sys.executable, "-m", "tests.worker.transport_probe", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[0])
+def test_sasl_and_tls_reach_fausts_consumer() -> None:
+    settings = Settings(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username="u", sasl_password="p"
+    )
+    credentials = faust_app(settings, Names()).conf.broker_credentials
+    assert credentials.protocol.value == "SASL_SSL"
+    assert credentials.mechanism.value == "SCRAM-SHA-512"
+    assert (credentials.username, credentials.password) == ("u", "p")
+    assert credentials.ssl_context is not None
 
 
-def check_first_alone_then_thousands(seen: Any, count: int) -> None:
-    """The first record alone, later ones in large batches, all committed, never too many at once."""
-    assert seen["sizes"][0] == 1
-    assert sum(seen["sizes"]) == count
-    assert max(seen["sizes"]) >= 1_000
-    assert seen["committed"] == count
-    assert seen["peak"] <= MAX_UNDONE_RECORDS + MAX_POLL_RECORDS
+def test_variables_of_other_faust_apps_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:1")
+    app = faust_app(Settings(bootstrap="here:9092"), Names())
+    assert [str(url) for url in app.conf.broker] == ["kafka://here:9092"]
 
 
-def test_the_first_record_travels_alone_then_thousands(embedded_broker: str, namespace: str) -> None:
-    seen = probe(embedded_broker, namespace, embedded=True, count=60_000, seconds=0.05)
-    check_first_alone_then_thousands(seen, 60_000)
+def test_sessions_are_short_on_the_embedded_broker() -> None:
+    assert session_seconds(Settings(embedded=True)) == 3
+    assert session_seconds(Settings(embedded=True, session_timeout_seconds=2)) == 2
+    assert session_seconds(Settings()) == 10
 
 
-@pytest.mark.kafka
-def test_the_first_record_travels_alone_then_thousands_on_kafka(kafka_bootstrap: str, namespace: str) -> None:
-    seen = probe(kafka_bootstrap, namespace, embedded=False, count=60_000, seconds=0.05)
-    check_first_alone_then_thousands(seen, 60_000)
+# -----------------------------------------------------------------------------
+# Questions to the group's consumer while partitions come and go.
 
 
-def test_a_batch_that_raised_is_not_committed(embedded_broker: str, namespace: str) -> None:
-    seen = probe(embedded_broker, namespace, embedded=True, count=3_000, seconds=0.0, raise_after=1)
-    assert seen["sizes"] == [1]
-    assert seen["committed"] == 1
+PLACE = TopicPartition("trial-events", 3)
+
+
+async def test_a_partition_that_was_revoked_this_moment_has_no_position() -> None:
+    without_assignment = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(IllegalStateError):
+        await without_assignment.position(PLACE)
+    consumer: Any = Consumer.__new__(Consumer)
+    consumer._thread = SimpleNamespace(position=without_assignment.position)
+    assert await cast(Consumer, consumer).position(PLACE) is None
+    await without_assignment.stop()

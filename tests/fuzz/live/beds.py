@@ -13,7 +13,7 @@ from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.storage.kafka import MAX_MESSAGE_BYTES
 from streamer.worker.process import ensure_topics
-from tests.embedded.stack import Stack, descendants, launch
+from tests.operate.stack import Stack, descendants, launch
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import Deployment

@@ -1,1 +1,0 @@
-"""Tests of streamer/artifacts: files that trials left."""

@@ -1,0 +1,337 @@
+"""Events are taken at once, checked in order in another thread, and bounded in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.client import TrialPublisher
+from streamer.client import publisher as module
+from streamer.client.capture import (
+    CHANGED,
+    REFUSED,
+    SLICE_ENTRIES,
+    AnEvent,
+    CapturedEvent,
+    NotAccepted,
+    Spill,
+    capture,
+    spill_dir,
+    validate,
+)
+from streamer.client.publisher import Inbox, Refused, Validated
+from streamer.operate.local.processes import free_port
+from streamer.schemas.events import EVENT
+from streamer.schemas.wire import decode
+from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing
+from tests.client.publish.publishing import (
+    DEADLINE_SECONDS,
+    LARGE,
+    arrived,
+    events,
+    settings_of,
+    spilled_lines,
+    tasks,
+)
+from tests.support.events import a_trial
+from tests.support.worker_process import wait_for
+
+# -----------------------------------------------------------------------------
+# Events are taken at once, checked in order in another thread, and bounded in memory.
+
+
+class Taker:
+    """Takes what an inbox hands on, until it hands on that it was the last."""
+
+    def __init__(self) -> None:
+        self.found: list[Outgoing | Refused] = []
+        self.ended = threading.Event()
+
+    def __call__(self, checked: Validated | None) -> None:
+        if checked is None:
+            self.ended.set()
+        else:
+            self.found += checked
+
+
+@pytest.fixture
+def taker() -> Taker:
+    return Taker()
+
+
+@pytest.fixture
+def inbox(taker: Taker) -> Iterator[Inbox]:
+    inbox = Inbox(taker, lambda: "the broker is away")
+    yield inbox
+    inbox.close()
+    assert taker.ended.wait(20)
+
+
+def an_event(task: str, **fields: object) -> CapturedEvent:
+    return capture(a_trial(task_id=task, **fields))
+
+
+def test_all_that_was_taken_is_handed_on_in_order_before_the_end(inbox: Inbox, taker: Taker) -> None:
+    for number in range(200):
+        inbox.accept(an_event(f"t{number}"))
+    assert (inbox.accepted, inbox.waiting) == (200, 200)
+    inbox.close()
+    assert taker.ended.wait(20)
+    assert [b'"t%d"' % number in one.value for number, one in enumerate(taker.found)] == [True] * 200
+    with pytest.raises(RuntimeError, match=r"before close\(\)"):
+        inbox.accept(an_event("late"))
+
+
+def test_an_invalid_event_is_handed_on_as_refused_between_the_others(inbox: Inbox, taker: Taker) -> None:
+    for event in (an_event("a"), an_event("b", attempt=0), an_event("c")):
+        inbox.accept(event)
+    inbox.close()
+    assert taker.ended.wait(20)
+    first, refused, last = taker.found
+    assert isinstance(first, Outgoing)
+    assert isinstance(last, Outgoing)
+    assert isinstance(refused, Refused)
+    assert (refused.error.code, refused.error.task_id) == ("invalid_field", "b")
+
+
+def test_full_memory_takes_no_more_and_says_why_until_something_has_left(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = an_event("a")
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", event.size)
+    inbox.accept(event)
+    with pytest.raises(NotAccepted, match="the broker is away"):
+        inbox.accept(event)
+    inbox.left(1, 2 * event.size)
+    inbox.accept(event)
+    assert inbox.waiting == 1
+
+
+# -----------------------------------------------------------------------------
+# The harness is killed, or its disk is odd: what was spilled is sent by the next start.
+
+
+FLUSH_SECONDS = 20
+
+PUBLISHING = """
+import sys, time
+from streamer.client import Settings, TrialPublisher
+publisher = TrialPublisher(Settings(bootstrap=sys.argv[1]), spill_dir=sys.argv[2])
+number = 0
+while True:
+    publisher.trial(run_id=f"run {number % 5}", task_id=f"task-{number}", resolved=True)
+    number += 1
+    time.sleep(0.0005)
+    if number % 50 == 0:
+        print(publisher.counts.spilled, flush=True)
+"""
+
+
+def killed_while_spilling(directory: Path, spilled: int) -> int:
+    """A process that publishes to nobody, killed in the middle; how many events it said were on the disk."""
+    command = [sys.executable, "-c", PUBLISHING, f"127.0.0.1:{free_port()}", str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        said = 0
+        for line in process.stdout:
+            said = int(line)
+            if said >= spilled:
+                break
+        process.kill()
+    return said
+
+
+def a_left_file(directory: Path, content: bytes) -> Path:
+    directory.mkdir(exist_ok=True)
+    path = directory / "1-left.spill.ndjson"
+    path.write_bytes(content)
+    return path
+
+
+def record(number: int, **fields: object) -> Outgoing:
+    checked = validate(capture(a_trial(task_id=f"task-{number}", **fields)))
+    assert isinstance(checked, Outgoing)
+    return checked
+
+
+def line(number: int) -> bytes:
+    return record(number).value + b"\n"
+
+
+def test_the_next_start_sends_what_a_killed_process_had_spilled(settings: Settings, tmp_path: Path) -> None:
+    said = killed_while_spilling(tmp_path, spilled=300)
+    kept = {event["task_id"] for event in spilled_lines(tmp_path)}
+    assert tasks(said) <= kept
+    with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        assert publisher.counts.pending >= len(kept)
+        assert publisher.flush(FLUSH_SECONDS)
+    assert set(arrived(settings)) == kept
+    assert not list(tmp_path.glob("*.spill.ndjson"))
+
+
+def test_a_torn_last_line_is_put_aside_and_all_others_are_sent(
+    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_left_file(tmp_path, line(0) + line(1) + line(2)[:-20])
+    with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        assert publisher.flush(FLUSH_SECONDS)
+    assert (publisher.counts.sent, publisher.counts.rejected) == (2, 1)
+    assert set(arrived(settings)) == tasks(2)
+    assert (tmp_path / REFUSED).read_bytes() == line(2)[:-20] + b"\n"
+    assert "put aside" in caplog.text
+
+
+def test_a_last_line_that_lacks_only_its_end_is_sent(settings: Settings, tmp_path: Path) -> None:
+    a_left_file(tmp_path, line(0) + line(1)[:-1])
+    with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        assert publisher.flush(FLUSH_SECONDS)
+    assert set(arrived(settings)) == tasks(2)
+
+
+def test_garbage_between_events_keeps_none_of_them_back(settings: Settings, tmp_path: Path) -> None:
+    noise = b"\x00\xff garbage \r\n\n[]\n" + b"x" * 5_000_000 + b"\n"
+    path = a_left_file(tmp_path, line(0) + noise + line(1))
+    with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        assert publisher.flush(FLUSH_SECONDS)
+    assert set(arrived(settings)) == tasks(2)
+    assert not path.exists()
+
+
+def test_a_spill_larger_than_what_is_read_at_once_is_sent_whole(settings: Settings, tmp_path: Path) -> None:
+    padded = (record(number, padding="x" * 700_000).value for number in range(7))
+    a_left_file(tmp_path, b"\n".join(padded) + b"\n")
+    with TrialPublisher(settings, spill_dir=tmp_path) as publisher:
+        assert publisher.flush(FLUSH_SECONDS)
+    assert arrived(settings) == dict.fromkeys(tasks(7), 1)
+
+
+def test_what_a_living_publisher_has_spilled_is_left_to_it(settings: Settings, tmp_path: Path) -> None:
+    nowhere = settings_of(f"127.0.0.1:{free_port()}")
+    with TrialPublisher(nowhere, spill_dir=tmp_path, close_seconds=0) as living:
+        living.publish(a_trial(task_id="task-0"))
+        wait_for(lambda: living.counts.spilled == 1, "the event is on the disk")
+        with TrialPublisher(settings, spill_dir=tmp_path) as other:
+            assert other.counts.pending == 0
+    with TrialPublisher(settings, spill_dir=tmp_path):
+        pass
+    assert arrived(settings) == {"task-0": 1}
+
+
+def test_of_two_that_start_at_once_one_takes_over(tmp_path: Path) -> None:
+    a_left_file(tmp_path, line(0))
+    first, second = Spill(tmp_path), Spill(tmp_path)
+    first.prepare()
+    second.prepare()
+    assert (first.unsent, second.unsent) == (1, 0)
+    first.close()
+    second.close()
+
+
+def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill = Spill(tmp_path)
+    events = [record(number) for number in range(4)]
+    spill.append(events[:2])
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", half)
+        with pytest.raises(OSError, match="No space left"):
+            spill.append(events[2:])
+    assert (spill.unsent, len(spilled_lines(tmp_path))) == (2, 2)
+    spill.append(events[2:])
+    chunk = spill.read()
+    assert chunk is not None
+    assert [orjson.loads(found)["task_id"] for found in chunk.lines] == sorted(tasks(4))
+    spill.confirm(chunk)
+    assert (spill.unsent, spill.read()) == (0, None)
+    spill.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_broker_and_namespace_has_a_spill_of_its_own(tmp_path: Path) -> None:
+    def place(**fields: Any) -> Path:
+        return spill_dir(Settings(data_dir=tmp_path, **fields))
+
+    places = [
+        place(bootstrap="a:9092"),
+        place(bootstrap="b:9092"),
+        place(bootstrap="a:9092", namespace="team"),
+        place(bootstrap="a:9092", embedded=True),
+    ]
+    assert len(set(places)) == 4
+    assert place(bootstrap="b:1", embedded=True) == places[3]
+    assert {place.parent for place in places} == {tmp_path / "spill"}
+
+
+# -----------------------------------------------------------------------------
+# An event is checked in slices; a mapping and its model are the same record.
+
+
+def record_of(event: AnEvent) -> Outgoing:
+    record = validate(capture(event))
+    assert isinstance(record, Outgoing)
+    return record
+
+
+def test_many_benchmarks_arrive_as_they_were_handed_over(
+    publisher: TrialPublisher, settings: Settings
+) -> None:
+    publisher.publish(a_trial(task_id="mapping", benchmarks=LARGE))
+    publisher.publish(a_trial(task_id="proxy", benchmarks=MappingProxyType(LARGE)))
+    publisher.publish(EVENT.validate_python(a_trial(task_id="model", benchmarks=LARGE)))
+    assert publisher.flush(DEADLINE_SECONDS)
+    found = {event["task_id"]: event for event in events(settings)}
+    assert found.keys() == {"mapping", "proxy", "model"}
+    assert all(event["benchmarks"] == LARGE for event in found.values())
+    value = record_of(a_trial(benchmarks=LARGE)).value
+    assert decode(value) == EVENT.validate_python(a_trial(benchmarks=LARGE))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda benchmarks: benchmarks.clear(),
+        lambda benchmarks: benchmarks.update(more={}),
+        lambda benchmarks: benchmarks.update({name: dict(entry) for name, entry in LARGE.items()}),
+    ],
+)
+def test_benchmarks_that_are_filled_anew_for_the_next_event_are_noticed(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
+    """A harness that uses one dictionary for all its trials must not send those of another trial."""
+    benchmarks = dict(LARGE)
+    taken = capture(a_trial(benchmarks=benchmarks))
+    change(benchmarks)
+    assert validate(taken) is CHANGED
+
+
+def test_other_threads_may_run_between_slices_of_a_large_event() -> None:
+    pauses: list[None] = []
+    validate(capture(a_trial(benchmarks=LARGE)), lambda: pauses.append(None))
+    assert len(pauses) == -(-len(LARGE) // SLICE_ENTRIES)
+
+
+@pytest.mark.parametrize("benchmarks", [None, {}, dict(list(LARGE.items())[:64]), LARGE])
+def test_a_model_and_its_mapping_are_the_same_record(benchmarks: dict[str, Any] | None) -> None:
+    mapping = a_trial(tests={"status": "ok", "passed": 3}, extra="kept", benchmarks=benchmarks)
+    model = EVENT.validate_python(mapping)
+    assert record_of(model) == record_of(mapping)
+    assert decode(record_of(model).value) == model

@@ -1,0 +1,397 @@
+"""A run broken down by a label of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.breakdowns import BAND_POINTS, UnknownLabel, by_label, by_subtest, curves, evenly
+from streamer.folding.fold import fold_records
+from streamer.folding.state import RunState
+from streamer.schemas.wire import records_of_lines
+from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, folded, summaries, summarised
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# A run broken down by a label of its trials.
+
+
+AGENT = "agent_model run-1|terminus:gpt-5"
+
+
+def broken_down(
+    *events: Event, label: str = "language"
+) -> dict[tuple[str | None, str | None], dict[str, Any]]:
+    pipeline, result = folded(events)
+    assert result.rejections == []
+    bodies = by_label(pipeline.run("run-1").state, label)
+    return {(body["value"], body["agent_model"]): body for body in bodies}
+
+
+def labelled(task: str, language: str | None, **fields: Any) -> Event:
+    return a_trial(
+        task_id=task, labels=None if language is None else {"language": language, "x": "y"}, **fields
+    )
+
+
+EVENTS = [
+    labelled("t1", "python", resolved=True, cost_usd=1.0, metrics={"reward": 0.5}),
+    labelled("t2", "python", resolved=False, cost_usd=3.0),
+    labelled("t3", "rust", resolved=True),
+    labelled("t3", "rust", resolved=False, agent="other"),
+    labelled("t4", None, resolved=False),
+    labelled("t1", "python", resolved=True, agent="nop"),
+]
+
+
+def test_each_value_has_the_numbers_of_its_trials() -> None:
+    found = broken_down(*EVENTS)
+    python, rust = found["python", "terminus:gpt-5"], found["rust", None]
+    assert (python["trials"], python["accuracy"], python["mean_cost"]) == (2, 0.5, 2.0)
+    assert python["metrics"]["reward"]["mean"] == 0.5
+    assert (rust["trials"], rust["resolved"], rust["pass_at_k"]) == (2, 1, None)
+
+
+def test_trials_without_the_label_come_last_and_baselines_are_not_pooled() -> None:
+    found = broken_down(*EVENTS)
+    assert [*found][-1] == (None, "terminus:gpt-5")
+    assert found["python", "nop:gpt-5"]["trials"] == 1
+    assert found["python", None]["trials"] == 2
+
+
+def test_counts_of_the_values_sum_to_the_agent() -> None:
+    found = broken_down(*EVENTS)
+    agent = summarised(EVENTS)[AGENT]
+    parts = [body for (_, who), body in found.items() if who == "terminus:gpt-5"]
+    for name in ("trials", "resolved", "unresolved", "no_verdict"):
+        assert sum(part[name] for part in parts) == agent[name], name
+
+
+def test_a_single_value_says_the_same_as_the_agent() -> None:
+    events = [a_plan(judged=True), labelled("t1", "c", score=0.5, resolved=True), labelled("t2", "c")]
+    body, agent = broken_down(*events)["c", "terminus:gpt-5"], summarised(events)[AGENT]
+    own = {"type", "label", "value", "runs_planned", "provisional"}
+    assert body.keys() - own - agent.keys() == set()
+    assert {k: body[k] for k in body.keys() - own} == {k: agent[k] for k in body.keys() - own} | {
+        "statistics": body["statistics"],
+        "pass_at_k": body["pass_at_k"],
+    }
+    assert body["statistics"]["pass_rate"]["mean"] == agent["statistics"]["pass_rate"]["mean"]
+
+
+def test_a_correction_takes_its_labels_along() -> None:
+    before = labelled("t1", "python", revision=1)
+    after = labelled("t1", "rust", revision=2)
+    assert {value for value, _ in broken_down(before, after)} == {"rust"}
+    kept = labelled("t2", "go")
+    assert {value for value, _ in broken_down(before, kept, a_retraction(task_id="t1", revision=1))} == {"go"}
+
+
+def test_an_unknown_label_names_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownLabel, match=r"no trial of run 'run-1' has a label 'colour'\. Labels: 'language', 'x'"
+    ):
+        broken_down(*EVENTS, label="colour")
+    with pytest.raises(UnknownLabel, match="no labels at all"):
+        broken_down(a_trial())
+
+
+# -----------------------------------------------------------------------------
+# Tiers broken down by subtest agree with the tiers.
+
+
+TRIALS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.just("trial_result"),
+            "run_id": st.just("r"),
+            "task_id": st.sampled_from("ab"),
+            "attempt": st.integers(1, 2),
+            "agent": st.sampled_from(["x", "y", "nop"]),
+            "tier": st.sampled_from(["T0", "T1", None]),
+            "subtest": st.sampled_from(["00", "01", None]),
+            "resolved": st.sampled_from([True, False, None]),
+            "score": st.sampled_from([None, 0.25, 1.0]),
+            "cost_usd": st.sampled_from([None, 0.1, 0.7]),
+            "revision": st.integers(0, 2),
+        }
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+ADDED = ("trials", "resolved", "no_verdict", "superseded", "conflicts", "runs_completed")
+NOT_OF_SUBTESTS = {
+    "made_with",
+    "degraded",
+    "type",
+    "run_id",
+    "runs_planned",
+    "provisional",
+    "in_flight",
+    "uncertainty",
+    "subtest",
+    "digest",
+    "epoch",
+} | {
+    "state_version",
+    "last_event_at",
+    "made_with",
+    "degraded",
+}
+
+
+def a_run(trials: list[dict[str, Any]]) -> tuple[RunState, dict[tuple[str, str | None], dict[str, Any]]]:
+    """The run of these trials, and its tier summaries by tier and agent:model."""
+    folding = fold_records(records_of_lines(map(orjson.dumps, trials)))
+    tiers = [c.summary for c in folding.summaries() if c.kind == "tier" and c.summary]
+    return folding.pipeline.run("r").state, {(tier["tier"], tier["agent_model"]): tier for tier in tiers}
+
+
+@examples(60)
+@given(TRIALS)
+def test_counts_of_the_subtests_sum_to_the_tier(trials: list[dict[str, Any]]) -> None:
+    run, tiers = a_run(trials)
+    bodies = by_subtest(run)
+    assert {(body["tier"], body["agent_model"]) for body in bodies} == tiers.keys()
+    for place, tier in tiers.items():
+        parts = [body for body in bodies if (body["tier"], body["agent_model"]) == place]
+        assert len({part["subtest"] for part in parts}) == len(parts)
+        for name in ADDED:
+            assert sum(part[name] for part in parts) == tier[name], name
+
+
+@examples(60)
+@given(TRIALS)
+def test_a_tier_with_one_subtest_says_the_same_as_that_subtest(trials: list[dict[str, Any]]) -> None:
+    run, tiers = a_run([{**trial, "subtest": "00"} for trial in trials])
+    for body in by_subtest(run):
+        tier = tiers[(body["tier"], body["agent_model"])]
+        shared = body.keys() - NOT_OF_SUBTESTS
+        assert {k: body[k] for k in shared} == {k: tier[k] for k in shared}
+        assert tier.keys() - NOT_OF_SUBTESTS == shared
+
+
+def planned(plan: dict[str, Any]) -> dict[str | None, int | None]:
+    """Planned runs of a subtest, by agent:model."""
+    trial = {"type": "trial_result", "run_id": "r", "task_id": "t", "tier": "T1", "subtest": "01"}
+    started = {"type": "run_started", "run_id": "r", **plan}
+    run, _ = a_run([trial | {"agent": "x"}, trial | {"agent": "y"}, trial | {"agent": "nop"}, started])
+    return {body["agent_model"]: body["runs_planned"] for body in by_subtest(run)}
+
+
+def test_runs_are_planned_per_subtest_only_where_the_plan_says_so() -> None:
+    """R26 plans 10 runs per tier, which says nothing of its subtests."""
+    assert set(planned({}).values()) == {None}
+    assert planned({"tasks": 3, "attempts": 2, "subtests": {"T1": 4}}) == {
+        None: 12,
+        "x:unknown": 6,
+        "y:unknown": 6,
+        "nop:unknown": 6,
+    }
+
+
+# -----------------------------------------------------------------------------
+# Learning curves: a bulk publish draws the run's own hours, and every curve ends where the board stands.
+
+
+START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
+ORDER = [f"t{number:02}" for number in range(60)]
+
+
+def at(minutes: float) -> str:
+    return (START + timedelta(minutes=minutes)).isoformat()
+
+
+def curves_of(events: list[Event], points: int = 60) -> dict[str, list[dict[str, Any]]]:
+    """The points of each curve, by agent:model or tier."""
+    pipeline, _ = folded(events)
+    found = curves(pipeline.run("run-1").state, points)
+    return {curve["tier"] or curve["agent_model"]: curve["points"] for curve in found}
+
+
+def a_shuffled_run(done: int, **plan: Any) -> list[Event]:
+    """Trials of 17 minutes each, the next one started when the one before has ended."""
+    random = Random(3)
+    declared = {"tasks": ORDER, "attempts": 1, "order": ORDER, "order_kind": "shuffled"} | plan
+    events = [a_plan(**declared, agent_models=["terminus:gpt-5"], started_at=at(0))]
+    for number, task in enumerate(ORDER[:done]):
+        passed = random.random() < 0.6
+        events.append(a_start(task_id=task, started_at=at(17 * number), position=number))
+        events.append(a_trial(task_id=task, resolved=passed, finished_at=at(17 * (number + 1))))
+    return events
+
+
+def test_a_bulk_publish_of_a_finished_run_draws_the_hours_of_the_run() -> None:
+    [points] = curves_of(a_shuffled_run(60)).values()
+    assert (points[0]["at"], points[-1]["at"]) == ("2026-01-31T09:17:00Z", "2026-02-01T02:00:00Z")
+    assert [point["trials"] for point in points] == list(range(1, 61))
+
+
+def test_the_order_of_publishing_changes_no_curve() -> None:
+    events = a_shuffled_run(60)
+    shuffled = Random(1).sample(events, len(events))
+    assert curves_of(events) == curves_of(shuffled)
+
+
+def test_a_curve_ends_with_what_the_board_says_however_few_its_points() -> None:
+    random = Random(5)
+    events = [
+        a_trial(
+            task_id=f"t{number}",
+            agent=f"a{number % 3}",
+            tier=f"T{number % 2}",
+            resolved=random.random() < 0.5,
+            cost_usd=random.random(),
+            score=random.random(),
+            finished_at=at(number),
+        )
+        for number in range(90)
+    ]
+    pipeline, _ = folded(events)
+    held = [s for s in summaries(pipeline).values() if s["type"] != "run_summary"]
+    agents = {s["agent_model"]: s for s in held if s["type"] == "agent_model_summary"}
+    tiers = {s["tier"]: s for s in held if s["type"] == "tier_summary" and s["agent_model"] is None}
+    found = curves_of(events, points=7)
+    assert set(found) == {"a0:gpt-5", "a1:gpt-5", "a2:gpt-5", "T0", "T1"}
+    for label, points in found.items():
+        assert len(points) == 7
+        last, board = points[-1], {**agents, **tiers}[label]
+        assert last["trials"] == board["trials"]
+        assert last["pass_rate"] == board["statistics"]["pass_rate"]["mean"]
+        assert last["composite_score"] == board["statistics"]["composite_score"]["median"]
+        for name in ("accuracy", "total_cost", "mean_cost", "cost_of_pass"):
+            assert last[name] == board[name], name
+
+
+def test_the_band_gets_narrower_holds_the_end_and_ends_with_the_board() -> None:
+    events = a_shuffled_run(60)
+    [points] = curves_of(events).values()
+    bands = [point["final"] for point in points if point["final"]]
+    assert len(bands) == 16
+    widths = [band["high"] - band["low"] for band in bands]
+    assert widths == sorted(widths, reverse=True)
+    end = points[-1]["pass_rate"]
+    assert all(band["low"] <= end <= band["high"] for band in bands)
+    assert bands[-1] == {"low": end, "high": end}
+
+
+def test_a_band_half_way_is_what_the_board_said_then() -> None:
+    pipeline, _ = folded(a_shuffled_run(30))
+    [then] = [s for s in summaries(pipeline).values() if s["type"] == "agent_model_summary"]
+    [points] = curves_of(a_shuffled_run(30)).values()
+    final = then["uncertainty"]["final"]
+    assert points[-1]["final"] == {"low": final["low"], "high": final["high"]}
+
+
+def four_at_a_time(count: int, **plan: Any) -> list[tuple[float, Event]]:
+    """When each event of a shuffled run of four workers came, in minutes; failures take longer."""
+    random = Random(7)
+    declared = {"tasks": ORDER, "attempts": 1, "order_kind": "shuffled", "concurrency": 4} | plan
+    came = [(0.0, a_plan(**declared, agent_models=["terminus:gpt-5"], started_at=at(0)))]
+    free = [0.0] * 4
+    for number, task in enumerate(ORDER[:count]):
+        began = free.pop(0)
+        passed = random.random() < 0.5
+        ended = round(began + random.uniform(5, 20) + (0 if passed else 25), 2)
+        came.append((began, a_start(task_id=task, started_at=at(began), position=number)))
+        came.append((ended, a_trial(task_id=task, resolved=passed, finished_at=at(ended))))
+        free = sorted([*free, ended])
+    return sorted(came, key=lambda pair: pair[0])
+
+
+def without_starts(event: Event) -> Event | None:
+    return None if event["type"] == "trial_started" else event
+
+
+def without_positions(event: Event) -> Event | None:
+    return {name: value for name, value in event.items() if name != "position"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "sent"),
+    [
+        ({"order": ORDER}, dict),
+        ({"order": ORDER}, without_starts),
+        ({"concurrency": None}, dict),
+        ({}, without_positions),
+        ({}, without_starts),
+        ({"task_difficulty": {task: number / 60 for number, task in enumerate(ORDER)}, "order": ORDER}, dict),
+    ],
+    ids=["order", "no starts", "positions", "concurrency", "concurrency, no starts", "difficulty"],
+)
+@pytest.mark.parametrize("count", [45, 60])
+def test_every_band_is_what_the_board_said_at_that_moment(
+    plan: dict[str, Any], sent: Callable[[Event], Event | None], count: int
+) -> None:
+    came = [(time, event) for time, whole in four_at_a_time(count, **plan) if (event := sent(whole))]
+    [points] = curves_of([event for _, event in came]).values()
+    for size in evenly(count, BAND_POINTS):
+        point = points[size - 1]
+        moment = datetime.fromisoformat(point["at"])
+        then, _ = folded([event for time, event in came if START + timedelta(minutes=time) <= moment])
+        [board] = [s for s in summaries(then).values() if s["type"] == "agent_model_summary"]
+        final = board["uncertainty"]["final"]
+        assert board["trials"] == point["trials"] == size
+        assert point["final"] == (final and {"low": final["low"], "high": final["high"]}), size
+
+
+@pytest.mark.parametrize(
+    "plan", [{"order_kind": "chosen"}, {"tasks": None, "order": None}], ids=["chosen", "no plan"]
+)
+def test_without_an_interval_there_is_no_band(plan: dict[str, Any]) -> None:
+    [points] = curves_of(a_shuffled_run(30, **plan)).values()
+    assert {point["final"] for point in points} == {None}
+
+
+def test_one_wrong_clock_does_not_stretch_the_axis_and_its_trial_still_counts() -> None:
+    events = [a_trial(task_id=f"t{number}", finished_at=at(number)) for number in range(60)]
+    events.append(a_trial(task_id="wrong", resolved=False, finished_at="2003-01-01T00:00:00Z"))
+    [points] = curves_of(events, points=100).values()
+    assert {point["at"][:10] for point in points} == {"2026-01-31"}
+    assert (points[-1]["trials"], points[-1]["accuracy"]) == (61, 60 / 61)
+
+
+def test_the_time_of_a_copied_file_is_not_used_where_trials_have_times_of_their_own() -> None:
+    years_later = 1_890_000_000_000_000_000
+    events = [a_trial(task_id=f"t{n}", finished_at=at(n), revision=years_later) for n in range(20)]
+    events.append(a_trial(task_id="timeless", revision=years_later))
+    [points] = curves_of(events).values()
+    assert points[-1]["at"] == "2026-01-31T09:19:00Z"
+
+
+def test_trials_without_any_time_still_have_a_curve_by_trials_done() -> None:
+    [points] = curves_of([a_trial(task_id=f"t{n}") for n in range(3)]).values()
+    assert [(point["at"], point["trials"]) for point in points] == [(None, 1), (None, 2), (None, 3)]
+
+
+def test_a_start_and_a_duration_give_the_end() -> None:
+    [points] = curves_of([a_trial(started_at=at(0), duration_seconds=90.0)]).values()
+    assert points[0]["at"] == "2026-01-31T09:01:30Z"
+
+
+@pytest.mark.parametrize("seconds", [3e11, 1e15, 6e9, 1e300], ids=str)
+def test_a_duration_beyond_all_years_leaves_the_end_unknown(seconds: float) -> None:
+    events = [a_trial(task_id="endless", started_at=at(0), duration_seconds=seconds)]
+    [points] = curves_of([*events, a_trial(task_id="t1", finished_at=at(1))]).values()
+    assert [(point["at"], point["trials"]) for point in points] == [
+        ("2026-01-31T09:01:00Z", 1),
+        ("2026-01-31T09:01:00Z", 2),
+    ]
+
+
+def test_a_correction_moves_the_whole_curve() -> None:
+    events = [
+        a_trial(task_id="t1", resolved=False, finished_at=at(1)),
+        a_trial(task_id="t2", finished_at=at(2)),
+    ]
+    corrected = a_trial(task_id="t1", resolved=True, finished_at=at(1), revision=5)
+    [points] = curves_of([*events, corrected]).values()
+    assert [point["pass_rate"] for point in points] == [1.0, 1.0]

@@ -1,0 +1,510 @@
+"""Every two agents counted and ranked, against a batch oracle of pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import canonical_json
+from streamer.statistics.pairs import (
+    Attempts,
+    Pair,
+    PairedTask,
+    evidence_worse,
+    final_difference,
+    paired,
+    places,
+)
+from tests.folding.compared import AGENTS, END, ORDER, PLAN, TASKS, Event, ranks, the_comparison, trial
+from tests.support.events import (
+    a_deletion,
+    a_plan,
+    a_retraction,
+    a_start,
+    a_trial,
+    digests,
+    folded,
+    records,
+    summarised,
+)
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# Every two agents counted and ranked, against a batch oracle of pure functions.
+
+
+outcomes = st.dictionaries(
+    st.tuples(st.sampled_from(AGENTS), st.sampled_from(TASKS)), st.booleans(), max_size=36
+)
+
+
+def by_evidence(pairs: dict[tuple[str, str], list[Pair]]) -> Callable[[Fraction], list[tuple[str, str]]]:
+    return lambda level: [
+        one for one, listed in pairs.items() if Fraction(evidence_worse(listed, len(listed))) * level >= 1
+    ]
+
+
+@examples(60)
+@given(outcomes)
+def test_a_running_plan_gives_what_the_pure_functions_give(known: dict[tuple[str, str], bool]) -> None:
+    first = {(agent, "t0"): False for agent in AGENTS}
+    found = the_comparison([PLAN, *(trial(a, t, passed) for (a, t), passed in (first | known).items())])
+    known = first | known
+    pairs = {
+        (a, b): [Pair(known.get((a, task)), known.get((b, task))) for task in ORDER]
+        for a, b in permutations(AGENTS, 2)
+    }
+    for pair, (a, b) in zip(found["pairs"], combinations(AGENTS, 2), strict=True):
+        listed = pairs[a, b]
+        wins, losses = (
+            [one() for one in both] for both in zip(*((p.won, p.lost) for p in listed), strict=True)
+        )
+        assert (pair["wins"], pair["losses"]) == (wins.count(True), losses.count(True))
+        assert pair["unknown"] == sum(None in one for one in listed)
+        assert sum(pair[name] for name in ("wins", "ties", "losses", "unknown")) == pair["pairs"] == 12
+        final = final_difference(listed, 12)
+        if pair["final_missing"] is None:
+            assert pair["final"] == {"low": final.low, "high": final.high}
+        else:
+            assert pair["final_missing"] in ("order_follows_outcome", "empty")
+    if not found["ended"]:
+        assert ranks(found) == places(AGENTS, by_evidence(pairs))
+
+
+def test_an_agent_that_loses_ten_in_a_row_is_last_while_the_run_goes_on() -> None:
+    done = [trial(a, task, a != "c") for a in AGENTS for task in ORDER[:10]]
+    found = the_comparison([PLAN, *done])
+    assert ranks(found) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+    assert (found["ended"], found["planned"], found["rank_missing"]) == (False, 12, None)
+
+
+def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
+    """Seven straight losses of two agents; the five tasks that are still open would hide them."""
+    done = [trial(a, task, a == "a") for a in ("a", "b") for task in ORDER[:7]]
+    assert ranks(the_comparison([PLAN, *done])) == {"a": (1, 2), "b": (1, 2)}
+    done += [trial(a, task, a == "a") for a in ("a", "b") for task in ORDER[7:9]]
+    assert ranks(the_comparison([PLAN, *done])) == {"a": (1, 1), "b": (2, 2)}
+    without_order = a_plan(tasks=TASKS, attempts=1)
+    assert ranks(the_comparison([without_order, *done])) == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_at_the_end_the_sign_test_ranks() -> None:
+    """Six wins of six: p = 1/64, below .05/2. Five of five: 1/32, above it."""
+    for wins, expected in ((6, {"a": (1, 1), "b": (2, 2)}), (5, {"a": (1, 2), "b": (1, 2)})):
+        won = set(ORDER[::2][:wins])
+        done = [trial(a, task, a == "a" and task in won) for a in ("a", "b") for task in TASKS]
+        found = the_comparison([PLAN, *done])
+        assert found["ended"]
+        assert ranks(found) == expected
+        assert found["pairs"][0]["final"] == {"low": wins, "high": wins}
+
+
+def test_without_a_plan_nobody_is_ranked_before_the_run_has_finished() -> None:
+    done = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS]
+    found = the_comparison(done)
+    assert (ranks(found), found["rank_missing"]) == ({"a": None, "b": None}, "no_plan")
+    assert found["pairs"][0]["final_missing"] == "no_plan"
+    finished = the_comparison([*done, END])
+    assert (ranks(finished), finished["ended"]) == ({"a": (1, 1), "b": (2, 2)}, True)
+
+
+def test_unequal_attempts_rank_nobody() -> None:
+    """Without a plan an agent may have run more often. It passes all, and the other one none."""
+
+    def run(more: int) -> Event:
+        done = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS]
+        done += [trial("a", task, passed=True, attempt=2) for task in TASKS[:more]]
+        return the_comparison([*done, END])
+
+    assert ranks(run(12)) == ranks(run(7)) == {"a": (1, 2), "b": (1, 2)}
+    assert ranks(run(6)) == ranks(run(0)) == {"a": (1, 1), "b": (2, 2)}
+    assert run(12)["pairs"][0]["wins"] == 12
+
+
+def test_an_order_that_starts_tell_is_that_of_the_side_that_began_later() -> None:
+    """Agent b begins after a; its trials start in the reverse order of the list."""
+    plan = a_plan(tasks=TASKS, attempts=1, order_kind="shuffled")
+    reverse = TASKS[::-1]
+    starts = [a_start(task_id=task, agent="a", model="m", position=n) for n, task in enumerate(TASKS)]
+    starts += [a_start(task_id=task, agent="b", model="m", position=12 + n) for n, task in enumerate(reverse)]
+    won = [trial(a, task, a == "a") for a in ("a", "b") for task in reverse[:9]]
+    found = the_comparison([plan, *starts, *won])
+    pairs = [Pair(True, False)] * 9 + [Pair(None, None)] * 3
+    listed = final_difference(pairs, 12)
+    assert found["pairs"][0]["final"] == {"low": listed.low, "high": listed.high}
+    assert ranks(found) == {"a": (1, 1), "b": (2, 2)}
+    others = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS[:9]]
+    assert ranks(the_comparison([plan, *starts, *others])) == {"a": (1, 2), "b": (1, 2)}
+
+
+@examples(40)
+@given(st.lists(st.tuples(*[st.lists(st.booleans(), min_size=3, max_size=3)] * 2), min_size=12, max_size=12))
+def test_with_several_attempts_the_task_is_the_unit(both: list[tuple[list[bool], list[bool]]]) -> None:
+    plan = a_plan(tasks=TASKS, attempts=3, judged=False)
+    done = [
+        trial(agent, task, passed, attempt=number)
+        for task, sides in zip(TASKS, both, strict=True)
+        for agent, side in zip("ab", sides, strict=True)
+        for number, passed in enumerate(side, 1)
+    ]
+    found = the_comparison([plan, *done])
+    pairs = [PairedTask(Attempts(3, sum(ours)), Attempts(3, sum(theirs))) for ours, theirs in both]
+    oracle = paired(pairs)
+    assert found["pairs"][0]["wins"] - found["pairs"][0]["losses"] == round((oracle.difference or 0) * 36)
+    assert found["ended"]
+    assert oracle.p_value is not None
+    decided = oracle.p_value / 2 <= 0.025  # one side of the two-sided test, Holm over two directions
+    first = ranks(found)["a"]
+    assert (first in ((1, 1), (2, 2))) is decided
+
+
+def test_more_trials_than_planned_count_as_seen() -> None:
+    events = [a_plan(tasks=1, attempts=1), *(trial(a, t, passed=True) for a in "ab" for t in ("x", "y"))]
+    found = the_comparison(events)
+    assert (found["planned"], found["rank_missing"]) == (None, "plan_exceeded")
+    assert found["pairs"][0]["pairs"] == 2
+
+
+# -----------------------------------------------------------------------------
+# What the summaries of groups and runs say, claim by claim.
+
+
+AGENT = "agent_model run-1|terminus:gpt-5"
+RUN = "run run-1"
+
+
+def test_a_trial_without_a_verdict_is_unresolved_and_counted_apart() -> None:
+    summary = summarised([a_trial(), a_trial(task_id="t2", resolved=None, failure_mode="test_timeout")])[
+        AGENT
+    ]
+    assert (summary["resolved"], summary["unresolved"], summary["no_verdict"]) == (1, 1, 1)
+    assert summary["accuracy"] == 0.5
+    assert summary["failure_modes"] == {"test_timeout": 1}
+
+
+def test_failure_mode_and_outcome_are_independent() -> None:
+    summary = summarised([a_trial(failure_mode="agent_timeout")])[AGENT]
+    assert (summary["resolved"], summary["failure_modes"]) == (1, {"agent_timeout": 1})
+
+
+def passed_of(passes: int, trials: int, **fields: Any) -> list[dict[str, Any]]:
+    return [a_trial(task_id=f"t{n}", resolved=n < passes, **fields) for n in range(trials)]
+
+
+@pytest.mark.parametrize(
+    ("passes", "grade"), [(100, "A"), (95, "A"), (85, "B"), (65, "D"), (51, "F"), (49, "F")]
+)
+def test_r13_without_a_judge_the_grade_is_that_of_the_mean_pass_rate(passes: int, grade: str) -> None:
+    summary = summarised(passed_of(passes, 100))[AGENT]
+    assert (summary["grade"], summary["grade_basis"]) == (grade, "mean_pass_rate")
+    assert summary["grade_score"] == passes / 100
+    assert not summary["grade_provisional"]
+    assert summary["statistics"]["composite_score"]["count"] == summary["coverage"]["composite_score"] == 0
+
+
+def test_r13_a_partly_judged_group_has_a_provisional_grade_until_the_run_ends() -> None:
+    events = [*passed_of(3, 3), a_trial(task_id="t9", score=0.5)]
+    judged = summarised(events)[AGENT]
+    assert (judged["grade"], judged["grade_basis"], judged["grade_score"]) == ("C", "composite_median", 0.75)
+    assert judged["grade_provisional"]
+    assert (judged["coverage"]["composite_score"], judged["trials"]) == (1, 4)
+    assert not summarised([*events, {"type": "run_finished", "run_id": "run-1"}])[AGENT]["grade_provisional"]
+
+
+def test_r13_the_plan_settles_the_basis_before_the_first_score() -> None:
+    events = passed_of(3, 3)
+    awaited = summarised([a_plan(judged=True), *events])[AGENT]
+    assert (awaited["grade"], awaited["grade_basis"], awaited["grade_score"]) == (
+        None,
+        "composite_median",
+        None,
+    )
+    assert awaited["grade_provisional"]
+    never = summarised([a_plan(judged=False), *events, a_trial(task_id="t9", score=0.0)])[AGENT]
+    assert (never["grade"], never["grade_basis"]) == ("A", "mean_pass_rate")
+
+
+def test_r23_uplift_and_delta_are_of_the_number_that_the_grade_rests_on() -> None:
+    first = [a_trial(task_id=f"a{n}", tier="T0", resolved=n < 4) for n in range(10)]
+    second = [a_trial(task_id=f"b{n}", tier="T1", resolved=n < 6) for n in range(10)]
+    tier = summarised(first + second)["tier run-1|T1"]
+    assert (tier["tier_uplift"], tier["tier_delta"]) == (pytest.approx(0.5), pytest.approx(0.2))
+    other_basis = summarised([*first, *second, a_trial(task_id="judged", tier="T1", score=0.9)])[
+        "tier run-1|T1"
+    ]
+    assert (other_basis["tier_uplift"], other_basis["tier_delta"]) == (None, None)
+    nothing = summarised([a_trial(tier="T0", resolved=False), *second])["tier run-1|T1"]
+    assert (nothing["tier_uplift"], nothing["tier_delta"]) == (None, pytest.approx(0.6))
+
+
+def test_the_accuracy_without_infrastructure_failures_stands_beside_the_accuracy() -> None:
+    events = [*passed_of(2, 4), a_trial(task_id="lost", resolved=None, failure_mode="infrastructure_error")]
+    held = summarised(events)
+    for summary in (held[AGENT], held[RUN]):
+        assert (summary["accuracy"], summary["accuracy_excluding_infrastructure"]) == (0.4, 0.5)
+        assert (summary["trials"], summary["infrastructure_failures"]) == (5, 1)
+    named = summarised([*events, a_plan(infrastructure_failures=["other"])])[AGENT]
+    assert (named["accuracy_excluding_infrastructure"], named["infrastructure_failures"]) == (0.4, 0)
+
+
+def test_r11_there_is_no_pass_at_k_over_a_mixture_of_agents_or_tiers() -> None:
+    one = [a_trial(attempt=n, tier="T0", resolved=n == 1) for n in (1, 2)]
+    held = summarised(one)
+    assert [held[key]["pass_at_k"]["2"]["value"] for key in (AGENT, RUN, "tier run-1|T0")] == [1.0, 1.0, 1.0]
+    agents = summarised([*one, a_trial(agent="other", tier="T0", resolved=False)])
+    assert (agents[RUN]["pass_at_k"], agents["tier run-1|T0"]["pass_at_k"]) == (None, None)
+    assert agents[AGENT]["pass_at_k"]["2"]["value"] == 1.0
+    assert agents["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["2"]["value"] == 1.0
+    tiers = summarised([*one, a_trial(tier="T1")])
+    assert (tiers[RUN]["pass_at_k"], tiers[AGENT]["pass_at_k"]) == (None, None)
+    assert tiers["tier run-1|T0"]["pass_at_k"]["2"]["value"] == 1.0
+
+
+def test_r11_over_trial_groups_pass_at_k_stands() -> None:
+    group = [sub_trial(1, "alpha", resolved=True), sub_trial(2, "beta", resolved=False)]
+    assert summarised(group)[RUN]["pass_at_k"]["1"]["value"] == 0.0
+
+
+def test_a_missing_value_is_missing_and_coverage_says_so() -> None:
+    summary = summarised([a_trial(cost_usd=2.0), a_trial(task_id="t2", model="gpt-5")])[AGENT]
+    assert (summary["total_cost"], summary["mean_cost"]) == (2.0, 2.0)
+    assert summary["coverage"]["cost_usd"] == 1
+    assert summary["tokens"] == {"input": None, "output": None, "cache_read": None, "cache_write": None}
+
+
+def test_r14_cost_of_pass_of_a_group_is_known_cost_per_pass_at_a_known_cost() -> None:
+    events = [
+        a_trial(cost_usd=2.0),
+        a_trial(task_id="t2", cost_usd=4.0, resolved=False),
+        a_trial(task_id="t3"),
+    ]
+    assert summarised(events)[AGENT]["cost_of_pass"] == 6.0
+    assert summarised(events[1:])[AGENT]["cost_of_pass"] is None
+    assert summarised(events[2:])[AGENT]["cost_of_pass"] is None
+    assert summarised(events[1:2])[AGENT]["cost_of_pass"] == "Infinity"
+    assert summarised([a_trial(resolved=False)])[AGENT]["cost_of_pass"] == "Infinity"
+
+
+def test_one_infinite_cost_of_pass_makes_the_mean_infinite_and_keeps_the_median() -> None:
+    events = [a_trial(task_id=f"t{n}", cost_usd=1.0, resolved=n > 0) for n in range(3)]
+    held = summarised(events)[AGENT]["statistics"]["cost_of_pass"]
+    assert (held["mean"], held["std_dev"], held["median"]) == ("Infinity", None, 1.0)
+
+
+def test_uplift_needs_a_baseline_above_zero_and_the_difference_is_always_there() -> None:
+    events = [a_trial(tier="T0", score=0.4, resolved=True), a_trial(tier="T1", score=0.8, resolved=True)]
+    summary = summarised(events)["tier run-1|T1"]
+    assert summary["tier_uplift"] == (0.9 - 0.7) / 0.7
+    assert summary["tier_delta"] == 0.9 - 0.7
+    flat = summarised([a_trial(tier="T0", resolved=False), a_trial(tier="T1")])["tier run-1|T1"]
+    assert (flat["tier_uplift"], flat["tier_delta"]) == (None, 1.0)
+
+
+def test_a_change_in_the_baseline_tier_moves_the_uplift_of_every_tier() -> None:
+    pipeline, _ = folded([a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=0.5)])
+    pipeline.run("run-1").take_changes()
+    pipeline.fold(records([a_trial(tier="T0", score=0.9, revision=1)]))
+    moved = {change.key for change in pipeline.run("run-1").take_changes().summaries if change.kind == "tier"}
+    assert moved == {"run-1|T0", "run-1|T0|terminus:gpt-5", "run-1|T1", "run-1|T1|terminus:gpt-5"}
+
+
+def test_baselines_have_summaries_and_stay_out_of_run_pass_at_k_and_pooled_tiers() -> None:
+    found = summarised([a_trial(tier="T0", resolved=False), a_trial(agent="oracle", model="o", tier="T0")])
+    assert found["agent_model run-1|oracle:o"]["baseline"] is True
+    assert found[RUN]["pass_at_k"]["1"]["value"] == 0.0
+    assert found["tier run-1|T0"]["trials"] == 1
+    assert "tier run-1|T0|oracle:o" in found
+
+
+def test_an_agent_that_the_plan_names_is_a_baseline_also_when_the_plan_comes_late() -> None:
+    events = [a_trial(), a_trial(agent="human", resolved=False)]
+    assert summarised([*events, a_plan(baselines=["human"])])[RUN]["pass_at_k"]["1"]["value"] == 1.0
+    assert summarised(events)[RUN]["pass_at_k"] is None
+
+
+def sub_trial(index: int, agent: str, **fields: Any) -> dict[str, Any]:
+    return a_trial(agent=agent, model=agent, agent_index=index, **fields)
+
+
+def test_a_multi_agent_trial_is_one_trial_decided_by_the_highest_compared_sub_trial() -> None:
+    group = [
+        sub_trial(1, "alpha", resolved=True),
+        sub_trial(2, "beta", resolved=False),
+        sub_trial(3, "oracle"),
+    ]
+    run = summarised(group)[RUN]
+    assert (run["trials"], run["resolved"], run["progress"]["done"]) == (1, 0, 3)
+    only = summarised([sub_trial(1, "nop", resolved=False), sub_trial(2, "oracle", resolved=True)])[RUN]
+    assert (only["trials"], only["resolved"], only["pass_at_k"]) == (1, 1, {})
+
+
+def test_a_late_oracle_scores_the_other_sub_trials_again_and_says_so() -> None:
+    failing = {"status": "failed", "failed": 2, "error": 0}
+    pipeline, _ = folded([sub_trial(1, "alpha", tests=failing)])
+    pipeline.run("run-1").take_changes()
+    pipeline.fold(records([sub_trial(2, "oracle", tests=failing)]))
+    cut = pipeline.run("run-1").take_changes()
+    alpha = next(change for change in cut.summaries if change.group.agent == "alpha")
+    assert alpha.summary is not None
+    assert alpha.summary["statistics"]["pass_rate"]["mean"] == 1.0
+    assert [b'"type":"rescored"' in item.value for item in cut.news].count(True) == 1
+
+
+def test_a_tiered_run_without_a_plan_is_held_to_ten_runs_per_tier() -> None:
+    found = summarised([a_trial(tier="T0", attempt=n) for n in range(1, 10)])
+    assert (found["tier run-1|T0"]["runs_planned"], found["tier run-1|T0"]["provisional"]) == (10, True)
+    full = summarised([a_trial(tier="T0", attempt=n) for n in range(1, 11)])
+    assert full["tier run-1|T0"]["provisional"] is False
+
+
+def test_an_untiered_run_without_a_plan_has_no_denominator() -> None:
+    found = summarised([a_trial()])
+    assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (None, False)
+    assert found[RUN]["progress"] == {"done": 1, "planned": None, "plan_complete": True}
+
+
+def test_a_late_plan_gives_denominators() -> None:
+    found = summarised(
+        [a_trial(), a_plan(tasks=["task-1", "task-2"], attempts=3, agent_models=["terminus:gpt-5"])]
+    )
+    assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (6, True)
+    assert found[RUN]["progress"] == {"done": 1, "planned": 6, "plan_complete": True}
+    assert found[AGENT]["pass_at_k"]["2"] == {"value": None, "tasks_covered": 0, "partial": True}
+
+
+def test_the_plan_joins_field_by_field_and_the_greatest_revision_decides() -> None:
+    plans = [a_plan(display_name="old", tasks=4, attempts=1), a_plan(revision=2, display_name="new")]
+    for order in (plans, plans[::-1]):
+        run = summarised([a_trial(), *order])[RUN]
+        assert (run["display_name"], run["progress"]["planned"]) == ("new", 4)
+
+
+def test_the_profile_of_the_plan_changes_grades_and_deviation() -> None:
+    events = [a_trial(score=0.6, cost_usd=1.0), a_trial(task_id="t2", score=0.6, cost_usd=3.0)]
+    specified = summarised(events)[AGENT]
+    later = summarised([*events, a_plan(grading_profile="scylla-2026")])[AGENT]
+    assert (specified["grade"], specified["statistics"]["cost_usd"]["std_dev"]) == ("C", 1.0)
+    assert (later["grade"], later["statistics"]["cost_usd"]["std_dev"]) == ("A", 2**0.5)
+
+
+def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
+    pipeline, _ = folded([a_trial(resolved=False)])
+    assert len(pipeline.run("run-1").take_changes(news=False).news) == 0
+    pipeline.fold(records([a_trial(resolved=True, revision=1)]))
+    news = pipeline.run("run-1").take_changes().news
+    assert len(news) == 1
+    assert b'"from_grade":"F"' in news[0].value
+    assert b'"to_grade":"A"' in news[0].value
+
+
+def test_totals_beyond_exact_integers_are_floats_and_stop_nothing() -> None:
+    events = [a_trial(task_id=f"t{n}", input_tokens=2**53) for n in range(1100)]
+    summary = summarised(events)[AGENT]
+    assert summary["tokens"]["input"] == 1100 * 2.0**53
+    SUMMARY.validate_json(canonical_json(summary), extra="forbid")
+
+
+# -----------------------------------------------------------------------------
+# One slot holds one result, and the greatest (revision, finished_at, fingerprint) wins (R17).
+
+
+def test_the_same_content_again_is_a_duplicate_whatever_its_revision() -> None:
+    _, result = folded([a_trial(), a_trial(revision=7), a_trial()])
+    assert (result.counted, result.duplicates) == (1, 2)
+
+
+def test_equal_instants_and_explicit_defaults_are_the_same_content() -> None:
+    _, result = folded(
+        [
+            a_trial(finished_at="2026-01-01T01:00:00+01:00"),
+            a_trial(finished_at="2026-01-01T00:00:00Z", attempt=1, shard="", tier=None, schema_version=1),
+        ]
+    )
+    assert (result.counted, result.duplicates) == (1, 1)
+
+
+def test_a_correction_replaces_and_the_loser_is_counted_not_averaged() -> None:
+    for order in permutations([a_trial(resolved=False, revision=1), a_trial(resolved=True, revision=2)]):
+        summary = summarised(order)[AGENT]
+        assert (summary["trials"], summary["resolved"], summary["superseded"]) == (1, 1, 1)
+        assert summary["conflicts"] == 0
+
+
+def test_of_equal_revisions_the_later_end_wins_and_no_end_is_lowest() -> None:
+    ends = [
+        a_trial(resolved=False),
+        a_trial(resolved=False, finished_at="2026-01-01T00:00:00Z", cost_usd=1.0),
+        a_trial(resolved=True, finished_at="2026-01-02T00:00:00Z"),
+    ]
+    for order in permutations(ends):
+        summary = summarised(order)[AGENT]
+        assert (summary["resolved"], summary["superseded"], summary["conflicts"]) == (1, 2, 0)
+
+
+def test_a_slot_decided_by_the_fingerprint_alone_is_a_conflict() -> None:
+    pair = [a_trial(cost_usd=1.0), a_trial(cost_usd=2.0)]
+    seen = [summarised(order)[AGENT] for order in permutations(pair)]
+    assert [summary["conflicts"] for summary in seen] == [1, 1]
+    assert seen[0]["digest"] == seen[1]["digest"]
+
+
+def test_superseded_and_conflicts_are_not_digested() -> None:
+    alone = summarised([a_trial(revision=2)])[AGENT]
+    corrected = summarised([a_trial(revision=1, cost_usd=9.0), a_trial(revision=2)])[AGENT]
+    assert corrected["superseded"] == 1
+    assert corrected["digest"] == alone["digest"]
+
+
+def test_a_retraction_is_a_floor_that_only_a_higher_revision_passes() -> None:
+    for order in permutations([a_trial(revision=3), a_retraction(revision=3)]):
+        assert AGENT not in summarised(order)
+    for order in permutations(
+        [a_trial(revision=3), a_retraction(revision=3), a_trial(revision=4, cost_usd=1.0)]
+    ):
+        assert summarised(order)[AGENT]["trials"] == 1
+
+
+def test_models_are_normalised_before_the_slot_is_formed() -> None:
+    _, result = folded([a_trial(model="@gpt-5"), a_trial(model="gpt-5")])
+    assert (result.counted, result.duplicates) == (1, 1)
+
+
+def test_a_deleted_run_is_gone_and_ignores_what_is_not_newer() -> None:
+    events = [
+        a_trial(),
+        a_plan(tasks=3, attempts=1),
+        a_deletion(revision=5),
+        a_trial(revision=5, cost_usd=2.0),
+    ]
+    for order in permutations(events):
+        pipeline, _ = folded(order)
+        assert digests(pipeline) == {}
+    assert summarised([*events, a_trial(revision=6)])[AGENT]["trials"] == 1
+
+
+def test_deleting_a_run_cuts_a_tombstone_for_every_summary_and_slot() -> None:
+    pipeline, _ = folded([a_trial(tier="T0")])
+    published = {change.key for change in pipeline.run("run-1").take_changes().summaries}
+    pipeline.fold(records([a_deletion()]))
+    cut = pipeline.run("run-1").take_changes()
+    assert {change.key for change in cut.summaries if change.value is None} == published
+    assert [trial.value for trial in cut.scored] == [None]
+
+
+def test_deleting_a_run_leaves_the_marker_page_and_tombstones_the_others() -> None:
+    pipeline, _ = folded([a_trial()], writer="w")
+    first = {write.key for write in pipeline.run("run-1").take_pages()}
+    pipeline.fold(records([a_deletion()]))
+    writes = pipeline.run("run-1").take_pages()
+    assert first == {"run-1/w/1"}
+    assert [(write.key, write.value is None) for write in writes] == [
+        ("run-1/w/0", False),
+        ("run-1/w/1", True),
+    ]

@@ -1,0 +1,183 @@
+"""Two agents matched trial by trial: against the worker's own comparison, and in any order of events."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamer.folding.pairs.contest import Contestant, Unmatched, match
+from streamer.folding.slots import GroupId
+from streamer.statistics.final import FinalMissing
+from streamer.statistics.pairs import Pair, final_difference
+from tests.folding import compared
+from tests.folding.matched import ORDER, TASKS, both, side, the_plan, trial
+from tests.support.events import a_plan, a_start, folded
+from tests.support.examples import examples
+
+OUTCOMES = st.dictionaries(
+    st.tuples(st.sampled_from(compared.AGENTS), st.sampled_from(compared.TASKS)), st.booleans(), max_size=36
+)
+
+
+KNOWN_WITHOUT_A_PLACE = {
+    ("b", "t2"): False,
+    ("b", "t4"): False,
+    ("b", "t5"): False,
+    ("a", "t1"): True,
+    ("a", "t2"): True,
+    ("a", "t3"): True,
+    ("b", "t1"): False,
+    ("b", "t3"): False,
+}
+"""Agent a began later; two tasks of b have no place in a's order yet."""
+
+
+@examples(60)
+@example(KNOWN_WITHOUT_A_PLACE, True)
+@given(OUTCOMES, st.booleans())
+def test_two_agents_of_a_run_have_the_difference_that_the_worker_publishes(
+    known: dict[tuple[str, str], bool], by_starts: bool
+) -> None:
+    events = [compared.PLAN, *(compared.trial(a, task, passed) for (a, task), passed in known.items())]
+    events += [compared.trial(agent, "t0", False) for agent in compared.AGENTS]
+    if by_starts:
+        plan = {name: value for name, value in compared.PLAN.items() if name != "order"}
+        starts = [
+            a_start(task_id=event["task_id"], agent=event["agent"], model="m", position=place)
+            for place, event in enumerate(events[1:])
+        ]
+        events = [plan, *starts, *events[1:]]
+    run = folded(events)[0].run("run-1")
+    published = compared.the_comparison(events)
+    for pair, (a, b) in zip(published["pairs"], combinations(compared.AGENTS, 2), strict=True):
+        found = match(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
+        assert found.planned == pair["pairs"]
+        known_pairs = sum(None not in one for one in found.pairs)
+        assert found.planned - known_pairs == pair["unknown"]
+        assert found.order_missing == pair["final_missing"] or pair["final_missing"] == "empty"
+        if pair["final"]:
+            assert found.ordered is not None
+            ends = final_difference(found.ordered, found.planned, every=found.pairs)
+            assert (ends.low, ends.high) == (pair["final"]["low"], pair["final"]["high"])
+
+
+@examples(40)
+@given(st.data())
+def test_the_order_of_events_and_duplicates_never_matter(data: st.DataObject) -> None:
+    known = data.draw(st.dictionaries(st.sampled_from(TASKS), st.booleans()))
+    events = [the_plan("r"), the_plan("s"), *(trial("r", "a", task, p) for task, p in known.items())]
+    events += [trial("s", "b", task, task < "t11") for task in TASKS]
+    shuffled = data.draw(st.permutations([*events, *events[:5]]))
+    first, second = both(events), both(shuffled)
+    assert (first.ordered, first.planned, first.tasks) == (second.ordered, second.planned, second.tasks)
+    assert sorted(first.pairs, key=str) == sorted(second.pairs, key=str)
+
+
+def test_a_pair_is_the_same_task_in_the_order_of_the_side_that_began_later() -> None:
+    plans = [
+        the_plan("r", started_at="2026-02-01T00:00:00Z"),
+        the_plan("s", started_at="2026-01-01T00:00:00Z", order=TASKS, order_kind="chosen"),
+    ]
+    done = [trial("s", "b", task, True) for task in TASKS] + [trial("r", "a", ORDER[0], False)]
+    found = both([*plans, *done])
+    assert found.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
+    assert (found.kind, found.unmatched, found.over) == ("shuffled", None, False)
+    later = [the_plan("r", started_at="2025-01-01T00:00:00Z"), plans[1]]
+    assert both([*later, *done]).order_missing is FinalMissing.ORDER_CHOSEN
+
+
+def test_without_a_start_our_own_order_counts() -> None:
+    found = both([the_plan("r"), the_plan("s", order_kind="chosen", started_at="2026-01-01T00:00:00Z")])
+    assert (found.kind, found.unmatched) == ("shuffled", None)
+
+
+def test_what_is_not_common_is_listed_and_left_out() -> None:
+    plans = [the_plan("r", tasks=[*TASKS, "new"], order=[*ORDER, "new"]), the_plan("s", order=None)]
+    found = both([*plans, trial("s", "b", "t00", True)])
+    assert (found.planned, found.only_ours, found.only_theirs) == (20, [(None, None, "new")], [])
+    assert found.ordered is not None
+    assert len(found.ordered) == 20
+
+
+def test_a_finished_side_without_a_plan_is_fixed_numbers() -> None:
+    finished = [*(trial("s", "b", task, True) for task in TASKS[:5]), {"type": "run_finished", "run_id": "s"}]
+    found = both([the_plan("r"), *finished])
+    assert (found.planned, found.unmatched, len(found.only_ours)) == (5, None, 15)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "unseen"),
+    [
+        (("t00", "t01"), (), 20),
+        (("t00", "t01"), TASKS, 18),
+        (("t00", "t01"), TASKS[:5], 18),
+        (TASKS[:15], TASKS[15:], 20),
+        (TASKS, (), 20),
+        (TASKS, TASKS, 0),
+    ],
+)
+def test_unnamed_tasks_are_common_as_far_as_they_can_be(
+    ours: tuple[str, ...], theirs: tuple[str, ...], unseen: int
+) -> None:
+    plans = [the_plan(run, tasks=20, order=None) for run in "rs"]
+    done = [trial("r", "a", task, True) for task in ours] + [trial("s", "b", task, True) for task in theirs]
+    found = both([*plans, *done], fixed=True)
+    assert (found.planned_tasks - len(found.tasks), found.planned - len(found.pairs)) == (unseen, unseen)
+    assert (found.planned_tasks, found.ended) == (20, not unseen)
+    assert (found.only_ours, found.only_theirs) == ([], [])
+
+
+def test_unnamed_tasks_are_not_common_with_a_side_that_has_fixed_ones() -> None:
+    done = [trial(run, agent, task, True) for run, agent in ("ra", "sb") for task in TASKS[:5]]
+    found = both([the_plan("r", tasks=20, order=None), *done], fixed=True)
+    assert (found.planned, found.planned_tasks, found.ended) == (5, 5, True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "reason"),
+    [
+        ({"tasks": ["x"], "order": ["x"]}, {}, Unmatched.NOTHING_IN_COMMON),
+        ({"tasks": 20}, {}, Unmatched.TASKS_UNNAMED),
+        ({"attempts": 2, "order": None}, {}, Unmatched.ATTEMPTS_DIFFER),
+        ({"tasks": 0}, {}, Unmatched.PLAN_EXCEEDED),
+    ],
+)
+def test_what_does_not_match_is_compared_at_the_end_only(
+    ours: dict[str, object], theirs: dict[str, object], reason: Unmatched
+) -> None:
+    seen = [trial("r", "a", "x", True)] if reason is Unmatched.PLAN_EXCEEDED else []
+    found = both([the_plan("r", **ours), the_plan("s", **theirs), *seen])
+    assert (found.unmatched, found.pairs, found.ordered) == (reason, [], None)
+
+
+def test_it_has_ended_when_all_common_trials_have_final_values() -> None:
+    plans = [the_plan("r"), the_plan("s")]
+    done = [trial(run, agent, task, True) for run, agent in (("r", "a"), ("s", "b")) for task in TASKS]
+    assert both([*plans, *done]).ended
+    assert not both([*plans, *done[1:]]).ended
+    assert not both([*plans, *done[1:]], fixed=True).ended
+    assert both([*plans, *done[1:]], fixed=True).over
+
+
+def test_several_attempts_make_a_task_that_stands_where_its_first_pair_does() -> None:
+    order = [(task, attempt) for attempt in (1, 2) for task in ORDER]
+    plans = [the_plan(run, attempts=2, order=order) for run in ("r", "s")]
+    done = [trial("s", "b", task, True, attempt=n) for task in TASKS for n in (1, 2)]
+    done += [trial("r", "a", ORDER[0], False, attempt=n) for n in (1, 2)]
+    found = both([*plans, *done])
+    assert found.ordered_tasks is not None
+    assert (found.planned, found.planned_tasks, len(found.ordered_tasks)) == (40, 20, 20)
+    assert [task.lost() for task in found.ordered_tasks[:2]] == [True, None]
+
+
+def test_two_agents_of_a_run_share_its_plan_even_where_it_names_no_task() -> None:
+    plan = a_plan(run_id="r", tasks=20, attempts=1)
+    events = [plan, trial("r", "a", "x", True), trial("r", "b", "y", True)]
+    run = folded(events)[0].run("r").state
+    found = match(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
+    assert (found.unmatched, found.planned, found.planned_tasks, len(found.tasks)) == (None, 20, 20, 2)
+    assert (found.only_ours, found.only_theirs) == ([], [])
+    assert side(events, "r", "a").declared == 20

@@ -1,0 +1,205 @@
+"""The comparison as it is published: when there is one, what limits it, when it is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.folding import pairs, state, summaries
+from streamer.folding.fold import Pipeline, fold_records
+from streamer.folding.plan import Denominators
+from streamer.folding.run import PageFromTheFuture, page_key
+from streamer.folding.state import RunState
+from streamer.schemas.events import RunStarted
+from streamer.schemas.wire import Record, digest_of, records_of_lines
+from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
+from tests.support.events import a_plan, records
+
+# -----------------------------------------------------------------------------
+# The comparison as it is published: when there is one, what limits it, when it is taken.
+
+
+def test_baselines_and_single_agents_are_not_compared() -> None:
+    one = [PLAN, trial("a", "t1", passed=True), trial("nop", "t1", passed=False)]
+    assert compared(one) is None
+    assert tasks_of(one) == {"t1": {"a:m": [1, 1, 0]}}
+    with_planned = [a_plan(agent_models=["a:m", "b:m"], revision=7), *one]
+    assert [agent["agent"] for agent in the_comparison(with_planned)["agents"]] == ["a", "b"]
+
+
+def test_beyond_sixty_agents_and_too_many_trials_there_is_none_and_it_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = [trial(f"a{number:02}", "t1", passed=True) for number in range(61)]
+    found = the_comparison([PLAN, *many])
+    assert (found["missing"], found["rank_missing"]) == ("too_many_agents",) * 2
+    assert (found["pairs"], len(found["agents"]), found["agents_total"]) == ([], 60, 61)
+    assert tasks_of([PLAN, *many]) == {}
+    assert len(the_comparison([PLAN, *many[1:]])["pairs"]) == 60 * 59 // 2
+    monkeypatch.setattr(pairs, "MOST_CELLS", 59)
+    assert the_comparison([PLAN, *many[1:]])["missing"] == "too_many_trials"
+    monkeypatch.setattr(pairs, "MOST_RANKED_TASKS", 11)
+    assert the_comparison([PLAN, *many[:2]])["rank_missing"] == "too_many_trials"
+
+
+def test_a_comparison_that_waits_is_taken_later_and_only_if_it_differs() -> None:
+    pipeline = Pipeline()
+    events = [PLAN, trial("a", "t1", passed=True), trial("b", "t1", passed=False)]
+    for record in records(events):
+        pipeline.fold([record])
+        update = pipeline.run("run-1").take_changes(comparison=False)
+        assert update.tasks is None
+        assert all(change.kind != "comparison" for change in update.summaries)
+    run = pipeline.run("run-1")
+    assert run.comparison_waits
+    update = run.take_changes()
+    assert [change.kind for change in update.summaries] == ["comparison"]
+    assert update.tasks == run.comparisons.tasks_taken
+    assert not run.comparison_waits
+    assert (run.take_changes().summaries, run.take_changes().tasks) == ([], None)
+
+
+# -----------------------------------------------------------------------------
+# An exception while one run is folded stays with that run.
+
+
+SICK = "sick"
+
+
+class Poisoned(ArithmeticError):
+    """What a bug would raise."""
+
+
+def trial_of_failing_runs(run_id: str, task: str, **fields: Any) -> bytes:
+    return orjson.dumps(
+        {"type": "trial_result", "run_id": run_id, "task_id": task, "agent": "a", "model": "m"} | fields
+    )
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scoring a trial of the task `poison` fails."""
+
+    score = state.score_trial  # type: ignore[attr-defined]
+
+    def poisoned(event: Any, *given: Any) -> Any:
+        if event.task_id == "poison":
+            raise Poisoned("cannot be divided\n\x1b[31m" + "x" * 1000)
+        return score(event, *given)
+
+    monkeypatch.setattr(state, "score_trial", poisoned)
+
+
+EVENTS = [
+    trial_of_failing_runs("well", "1"),
+    trial_of_failing_runs(SICK, "1"),
+    trial_of_failing_runs(SICK, "poison"),
+    trial_of_failing_runs("well", "2"),
+    trial_of_failing_runs(SICK, "2"),
+    trial_of_failing_runs(SICK, "3"),
+]
+
+
+def a_fold(events: list[bytes]) -> tuple[Pipeline, Any]:
+    pipeline = Pipeline(writer="w")
+    return pipeline, pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
+
+
+@pytest.mark.usefixtures("poison")
+def test_all_other_runs_say_what_they_would_say_without_the_sick_one() -> None:
+    pipeline, folded = a_fold(EVENTS)
+    assert folded.touched == {"well"}
+    assert pipeline.runs() == ["well"]
+    alone, _ = a_fold([EVENTS[0], EVENTS[3]])
+    assert [c.digest for c in pipeline.run("well").summaries()] == [
+        c.digest for c in alone.run("well").summaries()
+    ]
+
+
+@pytest.mark.usefixtures("poison")
+def test_the_event_at_fault_is_named_and_what_follows_is_held_back_and_counted() -> None:
+    pipeline, folded = a_fold(EVENTS)
+    failure = pipeline.failed[SICK]
+    assert (failure.record.offset, failure.at, folded.held) == (2, 2, 2)  # type: ignore[union-attr]
+    assert failure.reason.startswith("Poisoned: cannot be divided \x1b[31mxxx")
+    assert len(failure.reason) == 300
+    assert (folded.records, folded.counted) == (6, 3)
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_deletion_of_a_held_run_is_handed_back() -> None:
+    deletion = orjson.dumps({"type": "run_deleted", "run_id": SICK, "revision": 9})
+    _, folded = a_fold([*EVENTS, deletion])
+    assert folded.deletions == {SICK: 9}
+    again = Pipeline(writer="w")
+    again.delete(SICK, 9)
+    again.fold(Record(value, offset) for offset, value in enumerate(EVENTS))
+    assert again.failed == {}
+    assert again.run(SICK).summaries() == []
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_page_that_cannot_be_joined_sets_its_run_apart() -> None:
+    pages = Pipeline(writer="w")
+    events = [Record(trial_of_failing_runs(run, "1"), offset) for offset, run in enumerate(("well", SICK))]
+    pages.fold(events)
+    writes = {run: pages.run(run).take_pages() for run in ("well", SICK)}
+    pipeline = Pipeline(writer="v")
+    for page in writes["well"]:
+        pipeline.load_page(page.key, page.value or b"")
+    for page in writes[SICK]:
+        pipeline.load_page(page.key, b"garbage")
+    pipeline.loaded()
+    assert pipeline.runs() == ["well"]
+    assert SICK in pipeline.failed
+
+
+def test_a_page_of_a_newer_version_is_the_deployments_fault_and_raises() -> None:
+    with pytest.raises(PageFromTheFuture, match="Upgrade the worker"):
+        Pipeline(writer="v").load_page(
+            page_key("r", "w", 1), b'{"v": 99, "as_of": 0, "at": 0, "slots": []}\n'
+        )
+
+
+def test_what_reading_an_event_raises_becomes_a_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(value: bytes | None) -> RunStarted:
+        raise Poisoned("nobody thought of this")
+
+    monkeypatch.setattr("streamer.folding.fold.decode", broken)
+    plan = orjson.dumps({"type": "run_started", "run_id": "r"})
+    pipeline, folded = a_fold([plan, trial_of_failing_runs("well", "1")])
+    assert [orjson.loads(rejected.value)["code"] for rejected in folded.rejections] == ["cannot_be_read"]
+    assert pipeline.runs() == ["well"]
+
+
+@pytest.mark.usefixtures("poison")
+def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> None:
+    folding = fold_records(records_of_lines(EVENTS))
+    assert folding.runs() == ["well"]
+    assert [failure.run_id for failure in folding.failed] == [SICK]
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+
+
+def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = summaries.run_body
+
+    def poisoned(run: RunState, planned: Denominators) -> Any:
+        if run.run_id == SICK:
+            raise Poisoned("too large")
+        return body(run, planned)
+
+    monkeypatch.setattr(summaries, "run_body", poisoned)
+    folding = fold_records(records_of_lines(EVENTS))
+    assert {change.run_id for change in folding.summaries()} == {"well"}
+    assert [failure.reason for failure in folding.failed] == ["Poisoned: too large"]
+
+
+def test_what_a_summary_is_made_with_is_no_part_of_its_digest() -> None:
+    pipeline, _ = a_fold(EVENTS[:2])
+    for change in pipeline.run("well").summaries():
+        summary = orjson.loads(change.value or b"")
+        assert summary["made_with"]
+        assert summary["degraded"] is None
+        assert digest_of(summary | {"made_with": "other", "degraded": "why"}) == summary["digest"]

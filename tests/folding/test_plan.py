@@ -1,0 +1,190 @@
+"""The plan of a run: joined field by field, in any order; and the trials that it makes (R26)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamer.folding.plan import Denominators, Plan, Queue
+from streamer.folding.slots import SlotKey
+from streamer.schemas.base import MAX_COUNT
+from streamer.schemas.events import RunFinished, RunStarted
+from streamer.statistics.final import OrderKind
+from tests.support.events import a_trial, summarised
+
+# -----------------------------------------------------------------------------
+# The plan of a run: joined field by field, in any order; and the trials that it makes (R26).
+
+
+AGENT = "agent_model run-1|terminus:gpt-5"
+
+
+def a_plan(**fields: Any) -> RunStarted:
+    return RunStarted.model_validate({"type": "run_started", "run_id": "r"} | fields)
+
+
+def planned(*events: RunStarted) -> Plan:
+    plan = Plan()
+    for number, event in enumerate(events):
+        plan.join(event, str(number))
+    return plan
+
+
+def denominators(**fields: Any) -> Denominators:
+    return Denominators(planned(a_plan(**fields)), {}, "nop".__eq__)
+
+
+def test_each_field_is_that_of_the_greatest_revision_that_sets_it_in_any_order() -> None:
+    early, late = a_plan(tasks=3, attempts=2, revision=1), a_plan(tasks=5, revision=2)
+    for events in ((early, late), (late, early)):
+        plan = Plan()
+        changed = [plan.join(event, "f") for event in events]
+        assert (plan.task_count, plan.attempts, plan.trials_per_subtest()) == (5, 2, 10)
+        assert changed == [True, True]
+    assert not plan.join(early, "f"), "it decides nothing new"
+
+
+def test_labels_are_joined_one_by_one() -> None:
+    plan = planned(a_plan(labels={"a": "1", "b": "1"}, revision=1), a_plan(labels={"b": "2"}, revision=2))
+    assert plan.labels == {"a": "1", "b": "2"}
+
+
+def test_the_end_with_the_greatest_revision_stands() -> None:
+    plan = Plan()
+    assert not plan
+    ends = [
+        RunFinished.model_validate(
+            {"type": "run_finished", "run_id": "r", "status": status, "revision": revision}
+        )
+        for status, revision in (("done", 2), ("aborted", 1))
+    ]
+    assert [plan.finish(end, "f") for end in ends] == [True, False]
+    assert plan.finished is ends[0]
+    assert plan
+
+
+def test_tasks_that_are_named_twice_count_once() -> None:
+    assert planned(a_plan(tasks=["a", "b", "a"])).task_count == 2
+
+
+def test_tasks_and_attempts_make_the_trials_of_every_agent_in_every_tier() -> None:
+    asked = denominators(
+        tasks=3, attempts=2, tiers=["T0", "T1"], subtests={"T1": 4}, agent_models=["a:m", "b:m", "nop:nop"]
+    )
+    assert asked.agent_model_in_tier("T0") == 6
+    assert asked.agent_model_in_tier("T1") == 24
+    assert asked.tier("T1") == 48, "of the two agents that are compared"
+    assert asked.agent_model("a", "m") == 30
+    assert asked.run() == 90, "baselines included"
+
+
+def test_a_plan_that_is_silent_leaves_ten_trials_to_a_tier_and_none_to_the_run() -> None:
+    asked = denominators(attempts=2)
+    assert (asked.tier("T0"), asked.agent_model_in_tier("T0")) == (10, 10)
+    assert (asked.run(), asked.subtest(pooled=True)) == (None, None)
+
+
+def test_a_product_is_held_to_the_greatest_count() -> None:
+    greatest = {"tasks": 1_000_000, "attempts": 10_000}
+    assert denominators(**greatest).agent_model_in_tier("T0") == 10**10
+    many = [f"a{number}:m" for number in range(1_000)]
+    assert denominators(**greatest, tiers=["T0"], agent_models=many).tier("T0") == 10**13
+    subtests = {"tiers": ["T0"], "subtests": {"T0": 1_000}}
+    assert denominators(**greatest, **subtests, agent_models=many).tier("T0") == MAX_COUNT
+
+
+def test_while_the_plan_is_incomplete_nothing_has_a_denominator_and_all_of_it_is_provisional() -> None:
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": ["task-1"], "attempts": 1}
+    reading = plan | {"agent_models": ["terminus:gpt-5"], "plan_complete": False}
+    found = summarised([reading, a_trial(tier="T0", subtest="s")])
+    run, agent, tier = (found[key] for key in ("run run-1", AGENT, "tier run-1|T0"))
+    assert run["progress"] == {"done": 1, "planned": None, "plan_complete": False}
+    assert (agent["runs_planned"], tier["runs_planned"]) == (None, None)
+    assert all(summary["provisional"] for summary in (run, agent, tier))
+    whole = summarised([reading, plan | {"plan_complete": True, "revision": 1}, a_trial()])
+    assert whole["run run-1"]["progress"] == {"done": 1, "planned": 1, "plan_complete": True}
+    assert (whole[AGENT]["runs_planned"], whole[AGENT]["provisional"]) == (1, False)
+
+
+def test_a_run_that_has_finished_awaits_no_more_of_its_plan() -> None:
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": 2, "attempts": 1, "plan_complete": False}
+    run = summarised([plan, a_trial(), {"type": "run_finished", "run_id": "run-1"}])["run run-1"]
+    assert (run["progress"], run["provisional"]) == ({"done": 1, "planned": 2, "plan_complete": True}, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({}, "plan_undeclared_tiers"),
+        ({"tiers": ["T0"]}, "plan_undeclared_tiers"),
+        ({"tiers": ["T0"], "subtests": {"T0": 1}}, "order_unknown_in_part"),
+        ({"plan_complete": False}, "no_plan"),
+        ({"attempts": None}, "no_plan"),
+    ],
+)
+def test_tiers_and_subtests_that_were_seen_and_not_declared_are_named(
+    fields: dict[str, Any], missing: str
+) -> None:
+    """inference 5: a board says "1 of 3" there, so that the run has not said would mislead."""
+    plan = {"type": "run_started", "run_id": "run-1", "tasks": ["a", "b", "c"], "attempts": 1} | fields
+    summaries = summarised([plan, a_trial(task_id="a", tier="T0", subtest="s")])
+    found = summaries["agent_model run-1|terminus:gpt-5"]["uncertainty"]
+    assert (found["final"], found["final_missing"]) == (None, missing)
+    assert (found["reachable"] is None) is (missing != "order_unknown_in_part")
+
+
+# -----------------------------------------------------------------------------
+# Where the trials of a run stand in its queue, and what a plan that grew leaves of it.
+
+
+def a_queue(*plans: dict[str, Any]) -> Queue:
+    plan = Plan()
+    for revision, fields in enumerate(plans, 1):
+        event = {"type": "run_started", "run_id": "r", "revision": revision} | fields
+        plan.join(RunStarted.model_validate(event), "f")
+    return Queue("r", plan)
+
+
+def slot(task: str, attempt: int = 1) -> SlotKey:
+    return SlotKey("", task, attempt, "a", "m", None, None)
+
+
+def test_a_plan_without_an_order_has_no_places() -> None:
+    queue = a_queue({"tasks": ["a", "b"]})
+    assert (queue.places, queue.place(slot("a")), queue.kind) == (None, None, OrderKind.UNKNOWN)
+    assert not queue.has_grown
+    assert queue.first_trials(7) == 7
+
+
+def test_tasks_that_come_once_share_their_place_among_their_attempts() -> None:
+    queue = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": ["b", "a"], "order_kind": "shuffled"})
+    assert [queue.place(slot(task, attempt)) for task in "ab" for attempt in (1, 2)] == [1, 1, 0, 0]
+    assert (queue.places, queue.kind) == (2, OrderKind.SHUFFLED)
+    assert queue.place(slot("elsewhere")) is None
+
+
+def test_a_task_that_comes_again_is_its_next_attempt() -> None:
+    queue = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": ["a", "b", "a", "b"]})
+    assert [queue.place(slot(task, attempt)) for attempt in (1, 2) for task in "ab"] == [0, 1, 2, 3]
+    named = a_queue({"tasks": ["a", "b"], "attempts": 2, "order": [("a", 1), ("b", 1), ("a", 2), ("b", 2)]})
+    assert [named.place(slot(task, attempt)) for attempt in (1, 2) for task in "ab"] == [0, 1, 2, 3]
+
+
+def test_a_plan_that_grew_tells_its_first_trials_from_the_later_ones() -> None:
+    queue = a_queue({"tasks": ["a", "b"]}, {"tasks": ["a", "b", "c", "d"], "order": ["d", "a", "b", "c"]})
+    assert queue.has_grown
+    assert [queue.is_later(slot(task)) for task in "abcd"] == [False, False, True, True]
+    assert [queue.place(slot(task)) for task in "abcd"] == [0, 1, None, None]
+    assert queue.first_trials(8) == 4
+
+
+def test_how_many_trials_were_first_cannot_be_told_where_tasks_are_only_counted() -> None:
+    queue = a_queue({"tasks": 2}, {"tasks": 4})
+    assert queue.has_grown
+    assert queue.first_trials(4) is None
+
+
+def test_a_task_that_was_withdrawn_has_no_place_any_more() -> None:
+    queue = a_queue({"tasks": ["a", "b"]}, {"tasks": ["b"], "order": ["a", "b"]})
+    assert (queue.place(slot("a")), queue.place(slot("b")), queue.places) == (None, 0, 1)

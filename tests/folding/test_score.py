@@ -1,0 +1,567 @@
+"""FormulaCode's aggregate of an agent:model: what its means rest on; it forgets what is taken back."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.fold import Pipeline
+from streamer.folding.groups import FormulaCodeSums
+from streamer.folding.score import Scored, ScoringRules, cost_of_pass, grading_profile, score_trial
+from streamer.folding.score.formulacode import MAX_PAYLOAD_BYTES
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.summaries import cost_delta, tier_uplift, variance_of_medians
+from streamer.schemas.base import model_for_pricing, model_for_reporting
+from streamer.schemas.events import ADVANTAGES, EVENT, TrialResult
+from streamer.schemas.wire import canonical_json
+from tests.folding.build import BROKEN, RULES, counts, payload, ratio, score
+from tests.folding.build import a_trial as a_trial_of_conformance
+from tests.folding.build import a_trial as a_trial_of_formulacode_payload
+from tests.support.data import shared_data
+from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, records, summarised
+from tests.support.examples import examples
+from tests.support.formulacode_cases import decoded, the_case
+from tests.support.formulacode_trials import (
+    FASTER,
+    Json,
+    a_suite,
+    failures,
+    published,
+    snapshots,
+    suites,
+    the_agent,
+    the_oracle,
+)
+
+# -----------------------------------------------------------------------------
+# FormulaCode's aggregate of an agent:model: what its means rest on; it forgets what is taken back.
+
+
+AGENT = "agent_model run-1|terminus:gpt-5"
+
+# The aggregate forgets
+
+
+claims = st.dictionaries(
+    st.sampled_from(ADVANTAGES), st.sampled_from([0.5, -0.25, -1.0, -3.0, 1e300]), min_size=1
+)
+counted_trials = st.builds(
+    a_trial,
+    tests=failures,
+    snapshot=snapshots,
+    benchmarks=suites,
+    claimed=st.none() | claims,
+    cost_usd=st.sampled_from([None, 0.0, 0.1, 2.5]),
+    trajectory_length=st.sampled_from([None, 3, 10]),
+)
+
+
+def scored(event: Event) -> Scored:
+    decoded = EVENT.validate_json(json.dumps(event))
+    assert isinstance(decoded, TrialResult)
+    return score_trial(decoded, RULES)
+
+
+def body(state: FormulaCodeSums) -> Json:
+    return state.body(None, None, None, nop=False)
+
+
+@examples(150)
+@given(st.lists(counted_trials, max_size=8), st.randoms(use_true_random=False))
+def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event], rng: random.Random) -> None:
+    trials = [(trial, trial.formulacode) for trial in map(scored, events)]
+    known = [
+        FormulaCodeSums.of([score], failures=not trial.success)
+        for trial, score in trials
+        if score is not None
+    ]
+    state, rest = FormulaCodeSums(), FormulaCodeSums()
+    for trial in known:
+        state.merge(trial)
+    gone = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
+    for index in gone:
+        state.unmerge(known[index])
+    for index in sorted(set(range(len(known))) - set(gone), reverse=True):
+        rest.merge(known[index])
+    assert body(state) == body(rest)
+    for index in set(range(len(known))) - set(gone):
+        state.unmerge(known[index])
+    assert body(state) == body(FormulaCodeSums())
+
+
+@examples(60)
+@given(st.lists(counted_trials, min_size=4, max_size=12), st.booleans())
+def test_trials_counted_many_at_once_count_as_one_by_one(events: list[Event], in_groups: bool) -> None:
+    together = [
+        e | {"task_id": f"t{n}", "agent_index": 1 if in_groups else None} for n, e in enumerate(events)
+    ]
+    assert digests(folded(together)[0]) == digests(published(*together).pipeline)
+
+
+# What the means rest on
+
+
+def formulacode(*events: Event) -> Json:
+    held: Json = summarised(events)[AGENT]["formulacode"]
+    return held
+
+
+def test_trials_that_were_not_measured_are_left_out_of_speedups_and_advantages() -> None:
+    held = formulacode(
+        the_agent(0),
+        a_trial(task_id="null", tests=a_suite(0)),
+        a_trial(task_id="empty", benchmarks={}),
+        a_trial(task_id="no oracle", benchmarks={"m.f": {"agent/nop": 5.0}}),
+    )
+    assert held["coverage"] == {"task_speedup": 3, "agent_advantage": 2}
+    assert held["mean_speedup"] == pytest.approx((3.0 + 1.0 + 5.0) / 3)
+    assert held["agent_advantage"] == pytest.approx((1.0 + 0.0) / 2)
+
+
+def test_a_trial_that_ended_without_any_payload_is_a_failure() -> None:
+    held = formulacode(the_agent(0), a_trial(task_id="crash", resolved=None, failure_mode="agent_timeout"))
+    assert held["mean_success_rate"] == 0.5
+    assert held["coverage"]["task_speedup"] == 2
+    assert held["mean_speedup"] == pytest.approx((3.0 + 1.0) / 2)
+
+
+def test_r25_the_cost_weighted_advantage_is_the_quotient_of_the_two_numbers_beside_it() -> None:
+    costly, free = the_agent(0, cost_usd=4.0), the_agent(0, task_id="free", cost_usd=0.0)
+    unpriced = the_agent(0, task_id="unpriced", model="gpt-5")
+    unmeasured = a_trial(task_id="unmeasured", tests=a_suite(0), cost_usd=100.0)
+    assert formulacode(costly, free, unpriced, unmeasured)["cost_weighted_advantage"] == pytest.approx(
+        1.0 / (104.0 / 3)
+    )
+    assert formulacode(free)["cost_weighted_advantage"] == 0.0
+    assert formulacode(unpriced)["cost_weighted_advantage"] is None
+
+
+def test_a_geometric_mean_of_advantages_needs_every_advantage_above_minus_one() -> None:
+    def claiming(task: str, advantage: float) -> Event:
+        return a_trial(task_id=task, claimed=dict.fromkeys(ADVANTAGES, advantage))
+
+    above = formulacode(claiming("a", 1.0), claiming("b", 7.0))
+    assert above["agent_advantages_gmean"]["agent_advantage"] == pytest.approx(3.0)
+    assert above["claimed"] == 2
+    below = formulacode(claiming("a", 1.0), claiming("b", -1.0))
+    assert below["agent_advantages_gmean"]["agent_advantage"] == 0.0
+
+
+def test_r4_baselines_have_summaries_of_their_own_and_stay_out_of_the_runs_pass_at_k() -> None:
+    group = [
+        a_trial(agent="nop", model="nop", agent_index=1, tests=a_suite(0), benchmarks=FASTER),
+        the_oracle(0, benchmarks=FASTER),
+    ]
+    held = summarised([*group, the_agent(0, resolved=False)])
+    nop, oracle = held["agent_model run-1|nop:nop"], held["agent_model run-1|oracle:oracle"]
+    assert nop["baseline"]
+    assert oracle["baseline"]
+    assert nop["formulacode"]["agent_advantages_gmean"] is None
+    assert oracle["formulacode"]["agent_advantages_gmean"] is not None
+    assert held["run run-1"]["pass_at_k"]["1"]["value"] == 0.0
+    assert summarised(group)["run run-1"]["pass_at_k"] == {}
+
+
+def test_the_largest_numbers_stop_no_summary() -> None:
+    huge = {
+        "m.f": {"agent/nop": 1.7e308, "oracle/nop": 1.0},
+        "n.f": {"agent/nop": 1.7e308, "oracle/nop": 1.0},
+    }
+    claimed = {"total_benchmarks": 9 * 10**18, "num_valid_benchmarks": 1e300, "agent_advantage": 1.7e308}
+    held = formulacode(
+        *(a_trial(task_id=f"h{n}", benchmarks=huge, cost_usd=5e-324) for n in range(3)),
+        *(a_trial(task_id=f"c{n}", claimed=claimed) for n in range(3)),
+    )
+    assert held["mean_speedup"] == pytest.approx(1.7e308)
+    assert held["cost_weighted_advantage"] == "Infinity"
+    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (6, 6)
+
+
+# Planned agents without a sub-trial (R21)
+
+
+A_AND_B = ["a:m", "b:m"]
+END: Event = {"type": "run_finished", "run_id": "run-1"}
+
+
+def sub_trial(task: str, agent: str, index: int, **fields: Any) -> Event:
+    shown = {"m.f": {"agent/nop": 1.2, "oracle/nop": 1.5}}
+    return a_trial(task_id=task, agent=agent, model="m", agent_index=index, benchmarks=shown, **fields)
+
+
+def stale(*batches: list[Event]) -> set[tuple[str, str]]:
+    """Kinds and keys whose last published summary is not what the run says now; a cut follows each batch."""
+    pipeline, offset = Pipeline(), 0
+    published: dict[tuple[str, str], str] = {}
+    for events in batches:
+        made = [type(r)(r.value, offset + n, timestamp=r.timestamp) for n, r in enumerate(records(events))]
+        pipeline.fold(made)
+        offset += len(made)
+        for change in pipeline.run("run-1").take_changes().summaries:
+            published[change.kind, change.key] = change.digest
+    now = {(change.kind, change.key): change.digest for change in pipeline.run("run-1").summaries()}
+    return {key for key, digest in published.items() if digest != now.get(key, "")} | (now.keys() - published)
+
+
+def test_an_agent_that_is_planned_no_more_is_published_no_more() -> None:
+    plan, corrected = a_plan(agent_models=A_AND_B), a_plan(agent_models=["a:m"], revision=2)
+    assert stale([plan, sub_trial("t1", "a", 1), END], [corrected]) == set()
+
+
+def test_a_trial_that_is_retracted_lacks_nobody() -> None:
+    events = [sub_trial("t1", "a", 1), sub_trial("t1", "b", 2), sub_trial("t2", "a", 1)]
+    gone = a_retraction(task_id="t2", agent="a", model="m", revision=1)
+    assert stale([a_plan(agent_models=A_AND_B), *events, END], [gone]) == set()
+
+
+def test_a_deleted_plan_lacks_nobody() -> None:
+    events = [a_plan(agent_models=A_AND_B, revision=1), sub_trial("t1", "a", 1, revision=9), END]
+    assert stale(events, [{"type": "run_deleted", "run_id": "run-1", "revision": 5}]) == set()
+
+
+def test_in_a_pooled_run_an_agent_is_missing_only_in_the_shards_that_have_it() -> None:
+    """The plan of a pooled run names the agents of all its shards."""
+    plan = a_plan(agent_models=["a:m", "b:m", "c:m"])
+    first = [sub_trial("t1", "a", 1, shard="one"), sub_trial("t1", "b", 2, shard="one")]
+    second = [sub_trial("t1", "a", 1, shard="two"), sub_trial("t1", "c", 2, shard="two")]
+    lacking = [sub_trial("t2", "a", 1, shard="one")]
+    held = summarised([plan, *first, *second, *lacking, END])
+    missing = {name: held[f"agent_model run-1|{name}:m"]["formulacode"]["missing"] for name in "abc"}
+    assert missing == {"a": 0, "b": 1, "c": 0}
+
+
+def test_a_planned_label_without_a_model_means_the_unknown_model() -> None:
+    plan = a_plan(agent_models=["a", "b:"])
+    events = [sub_trial("t1", "a", 1) | {"model": None}, sub_trial("t1", "b", 2) | {"model": None}]
+    held = summarised([plan, *events, END])
+    agents = {key for key in held if key.startswith("agent_model")}
+    assert agents == {"agent_model run-1|a:unknown", "agent_model run-1|b:unknown"}
+    assert held["agent_model run-1|a:unknown"]["formulacode"]["missing"] == 0
+
+
+def test_an_agent_with_a_trial_of_its_own_beside_the_group_is_not_missing() -> None:
+    own = sub_trial("t1", "b", 1) | {"agent_index": None}
+    held = summarised([a_plan(agent_models=A_AND_B), sub_trial("t1", "a", 1), own, END])
+    assert held["agent_model run-1|b:m"]["formulacode"]["missing"] == 0
+
+
+# -----------------------------------------------------------------------------
+# What the existing harnesses compute, recomputed: names, costs, success, per-run and cross-tier numbers.
+#
+# Where a ruling departs from a harness, the test names it.
+
+
+PROFILE = grading_profile("specified")
+PRICES = PriceTable.default()
+RULES_OF_CONFORMANCE = ScoringRules(PRICES, PROFILE)
+Case = dict[str, Any]
+
+
+def approx(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-15)
+
+
+def lines(name: str) -> list[Case]:
+    text = (shared_data() / "scylla" / name).read_text(encoding="utf-8")
+    return [decoded(json.loads(line)) for line in text.split("\n") if line]
+
+
+def functions(fn: str) -> list[Case]:
+    found = [case for case in lines("function_cases.jsonl") if case["fn"] == fn]
+    assert found
+    return found
+
+
+def of_row(row: Case) -> TrialResult:
+    """A row of the published tables; impl_rate is the column `score` (S16)."""
+    return a_trial_of_conformance(
+        resolved=row["passed"],
+        score=row["score"],
+        cost_usd=row["cost_usd"],
+        duration_seconds=row["duration_seconds"],
+        tier=row["tier"],
+        subtest=row["subtest"],
+        attempt=row["run_number"],
+    )
+
+
+# ProjectScylla
+
+
+@pytest.mark.parametrize("dataset", ["dryrun", "haiku_n3", "haiku_draft"])
+def test_every_published_row_scores_as_published(dataset: str) -> None:
+    rows = {row["row"]: row for row in lines(f"{dataset}.jsonl")}
+    expected = lines(f"{dataset}_per_run_expected.jsonl")
+    assert {answer["row"] for answer in expected} == set(rows)
+    for answer in expected:
+        scored = score_trial(of_row(rows[answer["row"]]), RULES_OF_CONFORMANCE)
+        assert scored.pass_rate == answer["pass_rate"]
+        assert scored.impl_rate == answer["impl_rate"]
+        assert scored.cost_of_pass == answer["cost_of_pass"]
+        assert scored.composite_score == answer["composite_score"]
+        assert PROFILE.grade(scored.composite_score) == answer["letter_grade"]
+
+
+def test_published_grades_follow_the_later_profile() -> None:
+    later = grading_profile("scylla-2026")
+    graded = [row for row in lines("haiku_n3.jsonl") if row["grade"]]
+    assert graded
+    assert [later.grade(row["score"]) for row in graded] == [row["grade"] for row in graded]
+
+
+def test_letter_grades() -> None:
+    for case in functions("letter_grade"):
+        assert PROFILE.grade(case["score"]) == case["expected"], case["id"]
+
+
+def test_composites() -> None:
+    for case in functions("composite"):
+        profile = replace(PROFILE, pass_weight=case["pass_weight"], impl_weight=case["impl_weight"])
+        composite = profile.composite(case["pass_rate"], case["impl_rate"])
+        assert composite == approx(case["expected"]), case["id"]
+
+
+def test_costs_of_pass() -> None:
+    for case in functions("cost_of_pass"):
+        rate = case["pass_rate"]
+        per_pass = case["cost"] / rate if rate > 0 else None
+        assert cost_of_pass(per_pass, rate > 0) == approx(case["expected"]), case["id"]
+
+
+def test_cost_deltas() -> None:
+    for case in functions("cost_delta"):
+        assert cost_delta(case["costs"]) == case["expected"], case["id"]
+
+
+def test_graded_runs() -> None:
+    for case in functions("grade_run"):
+        event = a_trial_of_conformance(
+            resolved=case["passed"], score=case["weighted_score"], cost_usd=case["cost_usd"]
+        )
+        scored = score_trial(event, RULES_OF_CONFORMANCE)
+        assert {
+            "pass_rate": scored.pass_rate,
+            "impl_rate": scored.impl_rate,
+            "cost_of_pass": scored.cost_of_pass,
+            "composite_score": scored.composite_score,
+            "letter_grade": PROFILE.grade(scored.composite_score),
+        } == case["expected"], case["id"]
+
+
+def test_tier_uplifts_but_r23_none_where_the_baseline_is_not_above_zero() -> None:
+    for case in functions("tier_uplift"):
+        expected = case["expected"] if case["baseline"] > 0 else None
+        assert tier_uplift(case["tier"], case["baseline"]) == expected, case["id"]
+
+
+def medians_by_tier(rows: list[Case]) -> dict[str, dict[str, float]]:
+    tiers: dict[str, list[Scored]] = defaultdict(list)
+    for row in rows:
+        tiers[row["tier"]].append(score_trial(of_row(row), RULES_OF_CONFORMANCE))
+    metrics = ("pass_rate", "impl_rate", "cost_usd", "composite_score")
+    return {
+        tier: {metric: median(getattr(scored, metric) for scored in trials) for metric in metrics}
+        for tier, trials in tiers.items()
+    }
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_cross_tier_numbers_but_r23_no_uplift_over_a_zero_baseline(number: int) -> None:
+    case = functions("tiers")[number]
+    tiers, expected = medians_by_tier(case["rows"]), case["expected"]["cross_tier"]
+
+    def of(metric: str) -> list[float]:
+        return [medians[metric] for medians in tiers.values()]
+
+    assert variance_of_medians(of("pass_rate"), PROFILE.ddof) == approx(expected["pass_rate_variance"])
+    assert variance_of_medians(of("impl_rate"), PROFILE.ddof) == approx(expected["impl_rate_variance"])
+    assert variance_of_medians(of("cost_usd"), PROFILE.ddof) == approx(expected["cost_variance"])
+    assert cost_delta(of("cost_usd")) == approx(expected["cost_delta"])
+    for tier, uplift in expected["tier_uplifts"].items():
+        ours = tier_uplift(tiers[tier]["composite_score"], tiers["T0"]["composite_score"])
+        assert ours == (approx(uplift) if tiers["T0"]["composite_score"] > 0 else None)
+    for tier, answer in case["expected"]["tiers"].items():
+        assert PROFILE.grade(tiers[tier]["composite_score"]) == answer["grade"]
+
+
+# FormulaCode
+
+
+def test_model_names() -> None:
+    expected = the_case("model_names").expected
+    for row in expected:
+        assert model_for_pricing(row["model"]) == row["pricing"]
+        assert model_for_reporting(row["model"]) == row["reporting"]
+
+
+def test_costs_but_r2_what_the_harness_cannot_price_is_unknown_or_priced_never_zero() -> None:
+    expected = the_case("costs").expected
+    assert any(row["cost"] for row in expected)
+    for row in expected:
+        cost = PRICES.cost(row["model"] or "unknown", row["input_tokens"], row["output_tokens"])
+        if row["cost"]:
+            assert cost == approx(row["cost"]), row
+        else:
+            assert cost is None or cost > 0, row
+
+
+# -----------------------------------------------------------------------------
+# FormulaCode's payload of a trial: what was not measured, claims, limits (R3, R21, R22).
+
+
+JsonOfFormulacodePayload = dict[str, Any]
+
+
+# What was not measured
+
+
+def test_r21_null_is_not_measured_and_an_empty_dict_is() -> None:
+    unmeasured, empty = score(benchmarks=None, tests=counts(0, 0)), score(benchmarks={})
+    assert (unmeasured.task_speedup, unmeasured.advantages, unmeasured.speedup_percentage) == (
+        None,
+        None,
+        None,
+    )
+    assert (empty.task_speedup, empty.advantages, empty.speedup_percentage) == (1.0, (0.0,) * 5, 0.0)
+    assert payload(benchmarks=None, tests=counts(0, 0))["per_benchmark_speedups"] is None
+    assert payload(benchmarks={})["per_benchmark_speedups"] == {}
+
+
+def test_r21_no_valid_benchmark_is_a_speedup_of_one_and_no_advantage() -> None:
+    found = score(benchmarks={"m.f": ratio("x", 2.0)})
+    assert (found.task_speedup, found.advantages, found.num_benchmarks) == (1.0, (0.0,) * 5, 1)
+
+
+def test_r22_without_any_oracle_value_only_the_speedup_is_known() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, None), "m.h": {"agent/nop": "x"}})
+    assert found.task_speedup == pytest.approx(4.0)
+    assert (found.advantages, found.num_benchmarks, found.num_valid_benchmarks) == (None, 3, 0)
+    only_seconds = {"agent_s": 1.0, "nop_s": 2.0}
+    assert score(benchmarks={"m.f": only_seconds}).task_speedup == 2.0
+
+
+def test_r22_one_oracle_value_even_invalid_is_enough_to_compare() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, 0.0)})
+    assert (found.task_speedup, found.advantages) == (1.0, (0.0,) * 5)
+
+
+def test_r22_a_fallback_without_any_oracle_value_is_a_speedup_of_one_without_advantage() -> None:
+    found = score(benchmarks={"m.f": {"agent/nop": 2.0}}, snapshot=BROKEN)
+    assert (found.fallback, found.task_speedup, found.advantages) == (True, 1.0, None)
+
+
+# Claims
+
+CLAIMED = dict.fromkeys(ADVANTAGES, 0.25) | {"total_benchmarks": 9, "num_valid_benchmarks": 7}
+
+
+@pytest.mark.parametrize("benchmarks", [None, {}])
+def test_r3_claims_without_speedups_are_kept_and_marked(benchmarks: JsonOfFormulacodePayload | None) -> None:
+    found = payload(claimed=CLAIMED, benchmarks=benchmarks)
+    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, 0.25)
+    assert (found["claimed"], found["num_benchmarks"], found["num_valid_benchmarks"]) == (True, 9, 7)
+
+
+def test_r3_claims_beside_speedups_are_recomputed() -> None:
+    found = payload(claimed=CLAIMED, benchmarks={"m.f": ratio(3.0, 1.0)})
+    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, pytest.approx(2.0))
+    assert (found["claimed"], found["num_benchmarks"]) == (False, 1)
+
+
+def test_r1_a_level_that_a_log_does_not_claim_is_unknown() -> None:
+    found = payload(claimed={"agent_advantage": 0.5, "agent_advantage_level1": "0.5"})
+    assert [found[name] for name in ADVANTAGES] == [0.5, None, None, None, None]
+    assert found["claimed"] is True
+    assert payload(claimed={"agent_advantage": None, "total_benchmarks": 2})["claimed"] is False
+
+
+@pytest.mark.parametrize("count", [-1, 10_001, 9 * 10**18, 1e300, "3", None, True])
+def test_an_impossible_claimed_count_is_no_claim(count: Any) -> None:
+    found = payload(claimed={"total_benchmarks": count, "num_valid_benchmarks": 3})
+    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (0, 3)
+
+
+def test_the_percentage_is_recomputed_where_benchmarks_are_given() -> None:
+    """After a fallback it is 0, whatever the log says (B14); old logs have only the percentage (B9)."""
+    measured = {"benchmarks": {"m.f": ratio(3.0, 1.0)}, "speedup_percentage": 7.5}
+    assert score(**measured).speedup_percentage == pytest.approx(200.0)
+    assert score(**measured, snapshot=BROKEN).speedup_percentage == 0.0
+    assert score(speedup_percentage=7.5).speedup_percentage == 7.5
+
+
+# Payload
+
+
+def test_a_payload_carries_what_the_specification_lists() -> None:
+    found = payload(
+        benchmarks={"m.f": ratio(3.0, 1.0)},
+        tests={"status": "ok", "passed": 5, "failed": 0, "error": 0, "skipped": 1, "total": 6},
+        snapshot={"status": "passed", "passed": 2, "failed": 0, "total": 2, "pass_to_fail": 0.0},
+        cost_usd=0.5,
+        trajectory_length=12,
+    )
+    assert found["pytest_summary"] == {
+        "status": "ok",
+        "passed": 5,
+        "failed": 0,
+        "error": 0,
+        "skipped": 1,
+        "total": 6,
+        "failed_total": 0,
+    }
+    assert found["snapshot_summary"]["failed"] == 0
+    assert (found["success"], found["task_cost_usd"], found["trajectory_length"]) == (True, 0.5, 12)
+    assert found["benchmarks_left_out"] == 0
+
+
+def test_a_trial_without_any_of_its_sections_is_no_formulacode_trial() -> None:
+    assert (
+        score_trial(a_trial_of_formulacode_payload(resolved=True, trajectory_length=3), RULES).formulacode
+        is None
+    )
+
+
+def many(size: int, name: str = "package.module.Class.time_function({})") -> JsonOfFormulacodePayload:
+    return {name.format(i): ratio(1.0 + i / size, 1.1) for i in range(size)}
+
+
+def test_a_payload_that_is_too_large_keeps_the_hundred_slowest_and_fastest_and_says_so() -> None:
+    size = 9_999
+    found = payload(benchmarks=many(size) | {"invalid": None})
+    kept = found["per_benchmark_speedups"]
+    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
+    assert (len(kept), found["benchmarks_left_out"], found["num_benchmarks"]) == (
+        200,
+        size + 1 - 200,
+        size + 1,
+    )
+    slowest = {"invalid", *(f"package.module.Class.time_function({i})" for i in range(99))}
+    fastest = {f"package.module.Class.time_function({i})" for i in range(size - 100, size)}
+    assert set(kept) == slowest | fastest
+
+
+def test_a_payload_that_fits_leaves_nothing_out() -> None:
+    found = payload(benchmarks=many(1000))
+    assert (len(found["per_benchmark_speedups"]), found["benchmarks_left_out"]) == (1000, 0)
+
+
+@pytest.mark.parametrize("length", [2_000, 4_000])
+def test_even_with_very_long_names_a_payload_keeps_its_limit(length: int) -> None:
+    found = payload(benchmarks=many(min(400, 900_000 // length), "x" * length + "{}"))
+    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
+    assert len(found["per_benchmark_speedups"]) + found["benchmarks_left_out"] == found["num_benchmarks"]
+
+
+def test_key_order_inside_the_event_never_reaches_the_payload() -> None:
+    forward = many(50)
+    backward = dict(reversed(forward.items()))
+    assert list(json.loads(json.dumps(backward))) != list(forward)
+    assert canonical_json(payload(benchmarks=forward)) == canonical_json(payload(benchmarks=backward))

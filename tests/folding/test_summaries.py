@@ -1,0 +1,621 @@
+"""One METRIC, read alone, is the number in the summary; `tests/client/test_moves.py` has the law."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+from statistics import fmean, median, pstdev
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.breakdowns import by_subtest
+from streamer.folding.fold import Pipeline
+from streamer.folding.groups import FormulaCodeSums, GroupState
+from streamer.folding.plan import Plan
+from streamer.folding.score import cost_of_pass
+from streamer.folding.summaries import (
+    MAX_FAILURE_MODES,
+    MAX_SUMMARY_BYTES,
+    MOST_NAMED,
+    OTHER,
+    Grades,
+    MissingTrials,
+    board_value,
+    cost_delta,
+    delta,
+    headline,
+    missing_sub_trials,
+    tier_uplift,
+    uplift,
+    variance_of_medians,
+)
+from streamer.schemas.base import MAX_COUNT, MAX_TASKS
+from streamer.schemas.events import BOARD_METRICS, BoardMetric, named_metric
+from streamer.schemas.summaries import SUMMARY
+from streamer.statistics.ability import Clusters, mean_interval
+from tests.support.builders import a_run_change, an_agent_model_change
+from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, records, summarised
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# One METRIC, read alone, is the number in the summary; `tests/client/test_moves.py` has the law.
+
+
+METRICS = [*BOARD_METRICS.values(), named_metric("reward", {})]
+BENCHMARKS = {"m.f": {"agent/nop": 0.5, "oracle/nop": 1}}
+TRIALS = [
+    a_trial(task_id="a", cost_usd=0.5, score=0.4, duration_seconds=3.0, metrics={"reward": 2.0}),
+    a_trial(
+        task_id="b", cost_usd=0.25, resolved=False, benchmarks={"m.f": {"agent/nop": 0.5, "oracle/nop": 1}}
+    ),
+]
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_it_is_the_number_in_the_summary(metric: BoardMetric) -> None:
+    run = folded(TRIALS)[0].run("run-1")
+    [summary] = [change.summary for change in run.summaries() if change.kind == "agent_model"]
+    [group] = run.state.groups.values()
+    assert summary is not None
+    value = board_value(metric, group, "terminus", None, formulacode=True)
+    assert value is not None
+    assert value == metric.value(summary)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_it_is_unknown_of_no_trial(metric: BoardMetric) -> None:
+    assert board_value(metric, GroupState(), "a", None, formulacode=False) is None
+
+
+def test_a_group_without_a_pass_has_an_infinite_cost_of_pass() -> None:
+    run = folded([a_trial(resolved=False, cost_usd=1.0)])[0].run("run-1").state
+    run.count()
+    [group] = run.groups.values()
+    assert headline(group)["cost_of_pass"] == "Infinity"
+    assert board_value(BOARD_METRICS["cost_of_pass"], group, "a", None, formulacode=False) == float("inf")
+
+
+# -----------------------------------------------------------------------------
+# Metrics that harnesses name themselves: statistics, errors, how to read them (R30).
+
+
+AGENT, RUN, TIER = "agent_model run-1|terminus:gpt-5", "run run-1", "tier run-1|T0"
+REWARDS = [0.5, 0.7, 0.7, 1.0, -2.0]
+UNREAD = {"direction": "higher", "unit": None, "label": None, "planned": False}
+
+
+def rewarded(*rewards: float, **fields: Any) -> list[Event]:
+    """A trial of a task of its own for each."""
+    return [
+        a_trial(task_id=f"t{n}", metrics={"reward": reward}, **fields) for n, reward in enumerate(rewards)
+    ]
+
+
+def test_a_named_metric_has_the_statistics_of_the_built_in_ones() -> None:
+    found = summarised([*rewarded(*REWARDS), a_trial(task_id="t9"), a_trial(task_id="t8", metrics={})])[AGENT]
+    assert found["trials"] == 7
+    error = Clusters.of_values(range(5), REWARDS)
+    low, high = mean_interval(error) or (None, None)
+    assert found["metrics"] == {
+        "reward": UNREAD
+        | {
+            "median": median(REWARDS),
+            "mean": fmean(REWARDS),
+            "mode": 0.7,
+            "min": -2.0,
+            "max": 1.0,
+            "std_dev": pstdev(REWARDS),
+            "count": 5,
+            "standard_error": error.standard_error(),
+            "low": low,
+            "high": high,
+        }
+    }
+
+
+def test_the_error_is_clustered_by_task() -> None:
+    """inference 6: two attempts at each task; one trial of the three tasks has no value."""
+    values = {("a", 1): 0.25, ("a", 2): 0.75, ("b", 1): 3.0, ("b", 2): 1.0, ("c", 1): 2.0}
+    events = [a_trial(task_id=t, attempt=n, metrics={"x": value}) for (t, n), value in values.items()]
+    found = summarised([*events, a_trial(task_id="c", attempt=2)])[AGENT]["metrics"]["x"]
+    clusters = Clusters.of_values([task for task, _ in values], list(values.values()))
+    assert found["standard_error"] == clusters.standard_error() is not None
+    assert (found["low"], found["high"]) == mean_interval(clusters)
+
+
+def test_tiers_have_statistics_without_errors() -> None:
+    found = summarised(rewarded(1.0, 2.0, tier="T0"))
+    assert found[TIER]["metrics"]["reward"]["mean"] == found[AGENT]["metrics"]["reward"]["mean"] == 1.5
+    assert found[TIER]["metrics"]["reward"]["standard_error"] is None
+    assert found[AGENT]["metrics"]["reward"]["standard_error"] == 0.5
+
+
+def test_the_plan_says_how_to_read_a_metric_and_what_orders_the_boards() -> None:
+    plan = a_plan(
+        metrics={"latency": {"direction": "lower", "unit": "seconds"}}, primary_metric="metrics/reward"
+    )
+    found = summarised([plan, *rewarded(0.5)])
+    read = {"direction": "higher", "unit": None, "label": None}
+    assert found[RUN]["primary_metric"] == "metrics/reward"
+    assert found[RUN]["metrics"] == {
+        "latency": read | {"direction": "lower", "unit": "seconds"},
+        "reward": read,
+    }
+    latency, reward = found[AGENT]["metrics"]["latency"], found[AGENT]["metrics"]["reward"]
+    assert (latency["count"], latency["mean"], latency["direction"]) == (0, None, "lower")
+    assert (reward["count"], reward["mean"], reward["planned"]) == (1, 0.5, True)
+
+
+def test_without_a_plan_boards_are_ordered_by_the_pass_rate() -> None:
+    run = summarised([a_trial()])[RUN]
+    assert (run["primary_metric"], run["metrics"]) == ("pass_rate", {})
+
+
+def test_a_corrected_and_a_retracted_metric_leave_no_trace() -> None:
+    kept = a_trial(task_id="t1", revision=2, metrics={"reward": 0.25})
+    corrected = a_trial(task_id="t1", revision=1, metrics={"reward": 9.0, "gone": 1.0})
+    withdrawn = a_trial(task_id="t2", revision=1, metrics={"reward": 5.0, "style": 1.0})
+    left = summarised([corrected, withdrawn, kept, a_retraction(task_id="t2", revision=1)])
+    assert left[AGENT]["metrics"] == summarised([kept])[AGENT]["metrics"]
+
+
+def test_a_summary_has_the_planned_metrics_and_those_of_the_most_trials() -> None:
+    events = [a_trial(task_id=f"t{n}", metrics={f"m{n % 3}.{k}": 1.0 for k in range(60)}) for n in range(8)]
+    planned = a_plan(metrics={"zero": {}})
+    metrics = summarised([planned, *events])[AGENT]["metrics"]
+    assert len(metrics) == MOST_NAMED
+    assert metrics["zero"]["count"] == 0
+    assert [name[:2] for name, of in metrics.items() if of["count"] == 3].count("m0") == 60
+    assert sum(of["count"] == 2 for of in metrics.values()) == 0  # m0 and m1 have three trials each, m2 two
+
+
+def test_sums_are_exact_in_any_order() -> None:
+    events = [
+        a_trial(task_id=f"t{n}", metrics={"x": value})
+        for n, value in enumerate([1e300, 1.0, -1e300, 1e-320, 0.1, 0.2])
+    ]
+    shuffled = random.Random(7).sample(events, len(events))
+    assert digests(folded(events)[0]) == digests(folded(shuffled)[0])
+
+
+def test_the_summary_is_read_as_it_was_written() -> None:
+    for change in summarised([a_plan(metrics={"reward": {"label": "R"}}), *rewarded(*REWARDS)]).values():
+        assert SUMMARY.validate_python(change).model_dump(mode="json", exclude_unset=True) == change
+
+
+# -----------------------------------------------------------------------------
+# A cut costs what has changed, however many agents a plan names; and misses nothing that has changed.
+
+
+RUN_OF_MISSING = "run-1"
+AGENTS = 300
+FINISHED = {"type": "run_finished", "run_id": RUN_OF_MISSING}
+
+
+def a_sub_trial(agent: int, task: str, **fields: Any) -> Event:
+    """A sub-trial with a benchmark."""
+    measured = {"b": {"agent/nop": 0.5, "oracle/nop": 0.25}}
+    found = {"agent": f"a{agent}", "model": "m", "task_id": task, "agent_index": agent + 1}
+    return a_trial(**found, benchmarks=measured) | fields
+
+
+def a_plan_of_many() -> Event:
+    """Many planned agents."""
+    return a_plan(agent_models=[f"a{number}:m" for number in range(AGENTS)], tasks=9, attempts=1)
+
+
+def cut_after(pipeline: Pipeline, *events: Event) -> list[str]:
+    """Keys of the summaries that a cut gives after these events."""
+    pipeline.fold(records(events))
+    return sorted(change.key for change in pipeline.run(RUN_OF_MISSING).take_changes().summaries)
+
+
+def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline, calls = Pipeline(), []
+    agent_models = Plan.agent_models
+
+    def counted(self: Plan) -> set[tuple[str, str]]:
+        calls.append(self)
+        return agent_models(self)
+
+    monkeypatch.setattr(Plan, "agent_models", counted)
+    cut_after(pipeline, a_plan_of_many(), *(a_trial(tier=f"T{n}", task_id=f"t{n}") for n in range(100)))
+    assert len(calls) <= 4
+
+
+def numbers(missing: MissingTrials) -> tuple[Any, ...]:
+    """What missing trials say."""
+    sums = missing.sums
+    body = sums.body(None, 1.0, None, nop=False)
+    return sums.trials, sums.failures, sums.fallbacks, body, missing.tasks, missing.speedups
+
+
+def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], MissingTrials]:
+    """What agents lack, worked out one trial and one agent after the other."""
+    run = pipeline.run(RUN_OF_MISSING).state
+    scores: dict[tuple[str, str], list[Any]] = {}
+    tasks: dict[tuple[str, str], Counter[str]] = {}
+    groups = run.scores.trial_groups()
+    for group in groups:
+        there = {(k[3], k[4]) for k, slot in run.slots.items() if (*k[:3], *k[5:]) == group and slot.winner}
+        mates = {(k[3], k[4]) for other, keys in groups.items() if other[0] == group[0] for k in keys}
+        planned = run.plan.agent_models() & mates if group[0] else run.plan.agent_models()
+        for owner in planned - there:
+            scores.setdefault(owner, []).append(run.scores.of_missing(group))
+            tasks.setdefault(owner, Counter())[group.task_id] += 1
+    sums = {owner: FormulaCodeSums.of(found, failures=len(found)) for owner, found in scores.items()}
+    return {owner: MissingTrials(sums[owner], tasks[owner]) for owner in sums}
+
+
+@examples(24)
+@given(seed=st.integers(0, 999))
+def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed: int) -> None:
+    rng, pipeline, published = random.Random(seed), Pipeline(), dict[tuple[str, str], str]()
+    planned = [f"a{number}:m" for number in range(8)]
+    events = [FINISHED]
+    for _ in range(150):
+        agent, task = rng.randrange(5), f"t{rng.randrange(6)}"
+        where = {"shard": rng.choice(("", "", "s")), "tier": rng.choice((None, None, "T0", "T1"))}
+        where |= {"revision": rng.randrange(3), "agent_index": rng.choice((agent + 1, agent + 1, None))}
+        events.append(a_sub_trial(agent, task, **where))
+        if rng.random() < 0.1:
+            gone = {"agent": f"a{agent}", "model": "m", "task_id": task, "shard": where["shard"]}
+            events.append(a_retraction(**gone, tier=where["tier"], revision=rng.randrange(3)))
+        if rng.random() < 0.1:
+            some = rng.sample(planned, rng.randrange(1, 8))
+            events.append(a_plan(agent_models=some, tasks=6, attempts=1, revision=rng.randrange(9)))
+    for start in range(0, len(events), 5):
+        pipeline.fold(records(events[start : start + 5]))
+        for change in pipeline.run(RUN_OF_MISSING).take_changes().summaries:
+            published[change.kind, change.key] = change.digest
+            if change.value is None:
+                del published[change.kind, change.key]
+        standing = pipeline.run(RUN_OF_MISSING).summaries()
+        assert published == {(change.kind, change.key): change.digest for change in standing}
+        if (
+            pipeline.run(RUN_OF_MISSING).state.totals.with_formulacode
+            and pipeline.run(RUN_OF_MISSING).state.plan.agent_models()
+        ):
+            found, plain = missing_sub_trials(pipeline.run(RUN_OF_MISSING).state), plainly_missing(pipeline)
+            assert {owner: numbers(trials) for owner, trials in found.items()} == {
+                owner: numbers(trials) for owner, trials in plain.items()
+            }
+
+
+# -----------------------------------------------------------------------------
+# News of grades: once per move, never of the run itself or of a group that is gone.
+
+
+def test_a_grade_is_news_when_it_moves_and_only_then() -> None:
+    grades = Grades()
+    moves = [grades.moved(an_agent_model_change(grade=grade)) for grade in (None, "B", "B", "A", None)]
+    told = [json.loads(item.value) for item in moves if item]
+    assert [move is not None for move in moves] == [False, True, False, True, True]
+    assert [(news["from_grade"], news["to_grade"]) for news in told] == [(None, "B"), ("B", "A"), ("A", None)]
+
+
+def test_a_group_that_is_gone_is_no_news_and_begins_again_without_a_grade() -> None:
+    grades = Grades()
+    assert grades.moved(an_agent_model_change(grade="B")) is not None
+    assert grades.moved(an_agent_model_change(deleted=True)) is None
+    again = grades.moved(an_agent_model_change(grade="B"))
+    assert again is not None
+    assert json.loads(again.value)["from_grade"] is None
+
+
+def test_the_run_itself_has_no_grade_to_tell() -> None:
+    assert Grades().moved(a_run_change()) is None
+
+
+def test_the_same_move_has_the_same_id_and_another_move_another() -> None:
+    def moved(grade: str) -> dict[str, object]:
+        item = Grades().moved(an_agent_model_change("a|b", grade=grade))
+        assert item is not None
+        assert item.key == "a%7Cb"
+        found: dict[str, object] = json.loads(item.value)
+        return found
+
+    assert moved("A") == moved("A")
+    assert moved("A")["id"] != moved("B")["id"]
+
+
+# -----------------------------------------------------------------------------
+# Uplift, variance, spread and cost of a pass, with the specification's worked example 3.
+
+
+def a_group(*, resolved: bool) -> GroupState:
+    """One trial."""
+    run = folded([a_trial(resolved=resolved)])[0].run("run-1").state
+    run.count()
+    [group] = run.groups.values()
+    return group
+
+
+EXAMPLE_3 = {"T0": 0.70, "T1": 0.80, "T2": 0.85, "T3": 0.90}
+
+
+@pytest.mark.parametrize(("tier", "printed"), [("T1", "0.143"), ("T2", "0.214"), ("T3", "0.286")])
+def test_example_3_uplifts_are_those_of_the_specification(tier: str, printed: str) -> None:
+    uplift = tier_uplift(EXAMPLE_3[tier], EXAMPLE_3["T0"])
+    assert f"{uplift:.3f}" == printed
+
+
+def test_example_3_variance_is_that_of_the_specification() -> None:
+    # (0.1125^2 + 0.0125^2 + 0.0375^2 + 0.0875^2) / 4 = 0.021875 / 4
+    variance = variance_of_medians(EXAMPLE_3.values(), ddof=0)
+    assert variance == pytest.approx(0.00546875, rel=1e-12)
+    assert f"{variance:.5f}" == "0.00547"
+
+
+def test_the_specifications_uplift_example_is_20_percent() -> None:
+    assert tier_uplift(0.90, 0.75) == pytest.approx(0.20, rel=1e-12)
+
+
+@pytest.mark.parametrize("baseline", [0.0, -0.2, -0.0, math.nan])
+def test_uplift_needs_a_baseline_above_zero(baseline: float) -> None:
+    assert tier_uplift(0.5, baseline) is None
+
+
+def test_a_missing_side_leaves_uplift_and_delta_unknown() -> None:
+    passed, nothing = a_group(resolved=True), GroupState()
+    for group, baseline in ((nothing, passed), (passed, nothing), (passed, None)):
+        assert uplift(group, baseline, None) is None
+        assert delta(group, baseline, None) is None
+
+
+def test_delta_needs_no_positive_baseline() -> None:
+    passed, failed = a_group(resolved=True), a_group(resolved=False)
+    assert (uplift(passed, failed, None), delta(passed, failed, None)) == (None, 1.0)
+
+
+def test_variance_of_none_is_unknown_and_of_one_is_zero() -> None:
+    for ddof in (0, 1):
+        assert variance_of_medians([], ddof) is None
+        assert variance_of_medians([0.7], ddof) == 0.0
+
+
+def test_what_is_not_finite_enters_no_variance_and_no_spread() -> None:
+    assert variance_of_medians([1.0, math.inf, 3.0, math.nan], ddof=0) == 1.0
+    assert cost_delta([1.0, math.inf, 3.0]) == 2.0
+    assert cost_delta([math.inf]) is None
+
+
+def test_a_variance_beyond_the_floats_is_infinite() -> None:
+    assert variance_of_medians([1e300, -1e300], ddof=0) == math.inf
+
+
+@examples(100)
+@given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=8), st.sampled_from([0, 1]), st.randoms())
+def test_the_variance_is_exact_in_any_order(medians: list[float], ddof: int, random: object) -> None:
+    exact = [Fraction(m) for m in medians]
+    mean = sum(exact) / len(exact)
+    expected = float(sum((x - mean) ** 2 for x in exact) / (len(exact) - ddof))
+    random.shuffle(medians)  # type: ignore[attr-defined]
+    assert variance_of_medians(medians, ddof) == expected
+
+
+def test_cost_delta_of_nothing_is_unknown_and_of_one_is_zero() -> None:
+    assert cost_delta([]) is None
+    assert cost_delta([1.5]) == 0.0
+
+
+def test_r14_no_pass_costs_infinitely_much_and_passes_at_unknown_costs_stay_unknown() -> None:
+    assert cost_of_pass(None, 0) == math.inf
+    assert cost_of_pass(0.0, 2) == 0.0
+    assert cost_of_pass(None, 2) is None
+
+
+# -----------------------------------------------------------------------------
+# No events make a summary that cannot be published: plans, failure modes, labels, agents, tiers.
+
+
+AGENT_OF_RUN_SUMMARY_LIMITS, RUN_OF_RUN_SUMMARY_LIMITS = "run-1|terminus:gpt-5", "run-1"
+
+
+def summaries_of(pipeline: Pipeline, run_id: str = "run-1") -> dict[str, dict[str, Any]]:
+    """Every summary by key; asserts that each is one and is small enough."""
+    found = {}
+    for change in pipeline.run(run_id).summaries():
+        assert change.value is not None
+        assert len(change.value) < MAX_SUMMARY_BYTES
+        SUMMARY.validate_json(change.value)
+        found[change.key] = orjson.loads(change.value)
+    return found
+
+
+def distinct(number: int, characters: int = 128) -> str:
+    """A name of so many characters, each of which takes 2 bytes in JSON."""
+    return f"{number:05d}".ljust(characters, '"')
+
+
+def test_a_plan_of_2_to_the_53_tasks_is_a_rejection_and_its_run_goes_on() -> None:
+    pipeline, result = folded([a_plan(tasks=2**53, attempts=4096), a_trial()])
+    assert [json.loads(item.value)["code"] for item in result.rejections] == ["invalid_field"]
+    assert summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["progress"]["planned"] is None
+
+
+def test_the_greatest_plan_says_how_many_trials_it_has() -> None:
+    tiers = [f"T{n}" for n in range(100)]
+    plan = a_plan(tasks=MAX_TASKS, attempts=10_000, tiers=tiers, subtests=dict.fromkeys(tiers, 1_000))
+    pipeline, result = folded([plan, a_trial(tier="T0")])
+    assert not result.rejections
+    assert (
+        summaries_of(pipeline)[AGENT_OF_RUN_SUMMARY_LIMITS]["runs_planned"]
+        == MAX_TASKS * 10_000 * 100 * 1_000
+    )
+
+
+def test_a_plan_whose_product_exceeds_2_to_the_53_is_held_to_it() -> None:
+    """The tiers and agents that were seen are factors, and have no limit."""
+    agents = [f"a{n}:m" for n in range(5_000)]
+    tiers = [f"T{n}" for n in range(100)]
+    plan = a_plan(tasks=MAX_TASKS, attempts=10_000, tiers=tiers, subtests=dict.fromkeys(tiers, 1_000))
+    pipeline, result = folded([plan, a_plan(revision=1, agent_models=agents), a_trial(tier="T0")])
+    assert not result.rejections
+    summary = summaries_of(pipeline)
+    assert summary[RUN_OF_RUN_SUMMARY_LIMITS]["progress"]["planned"] == MAX_COUNT
+    assert {body["runs_planned"] for key, body in summary.items() if "|T0" in key} <= {MAX_COUNT, 10**13}
+
+
+def test_a_failure_mode_of_2_kb_is_a_rejection_with_its_bytes() -> None:
+    event = a_trial(failure_mode="x" * 2048)
+    pipeline, result = folded([event, a_trial(task_id="t2", failure_mode="y" * 128)])
+    [rejected] = [json.loads(item.value) for item in result.rejections]
+    assert (rejected["code"], rejected["source_value_bytes"]) == ("invalid_field", len(json.dumps(event)))
+    assert rejected["source_value_base64"]
+    assert summaries_of(pipeline)[AGENT_OF_RUN_SUMMARY_LIMITS]["failure_modes"] == {"y" * 128: 1}
+
+
+def many_failure_modes() -> list[Event]:
+    """3,500 trials: mode n of 0 to 149 ends n // 10 + 1 trials; the rest have a mode of their own."""
+    modes = [distinct(n) for n in range(150) for _ in range(n // 10 + 1)]
+    modes += [distinct(n) for n in range(1_000, 1_000 + 3_500 - len(modes))]
+    return [a_trial(task_id=f"t{n}", failure_mode=mode) for n, mode in enumerate(modes)]
+
+
+def test_a_summary_keeps_the_100_most_frequent_failure_modes_and_counts_the_rest_as_other() -> None:
+    pipeline, _ = folded(many_failure_modes())
+    for key in (AGENT_OF_RUN_SUMMARY_LIMITS, RUN_OF_RUN_SUMMARY_LIMITS):
+        modes = summaries_of(pipeline)[key]["failure_modes"]
+        assert len(modes) == MAX_FAILURE_MODES + 1
+        assert sum(modes.values()) == 3_500
+        # 11 to 15 trials each: modes 100 to 149; 6 to 10 trials each: modes 50 to 99
+        assert modes.keys() == {distinct(n) for n in range(50, 150)} | {OTHER}
+
+
+def test_of_equally_frequent_failure_modes_the_first_by_name_are_kept() -> None:
+    names = [f"mode-{n:03d}" for n in range(150)]
+    random.Random(3).shuffle(names)
+    pipeline, _ = folded([a_trial(task_id=name, failure_mode=name) for name in names])
+    kept = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["failure_modes"]
+    assert kept == {f"mode-{n:03d}": 1 for n in range(100)} | {OTHER: 50}
+
+
+def test_trials_that_are_taken_back_bring_back_the_failure_modes_that_were_counted_as_other() -> None:
+    events = many_failure_modes()
+    gone = [a_retraction(task_id=event["task_id"]) for event in events[60:3_400]]
+    pipeline, _ = folded(events)
+    pipeline.fold(records(gone))
+    alone, _ = folded([*events[:60], *events[3_400:]])
+    left, expected = summaries_of(pipeline), summaries_of(alone)
+    assert (
+        left[AGENT_OF_RUN_SUMMARY_LIMITS]["failure_modes"]
+        == expected[AGENT_OF_RUN_SUMMARY_LIMITS]["failure_modes"]
+    )
+    assert left[AGENT_OF_RUN_SUMMARY_LIMITS]["digest"] == expected[AGENT_OF_RUN_SUMMARY_LIMITS]["digest"]
+    assert left[RUN_OF_RUN_SUMMARY_LIMITS]["digest"] == expected[RUN_OF_RUN_SUMMARY_LIMITS]["digest"]
+
+
+def test_a_failure_mode_called_other_is_counted_with_the_rest() -> None:
+    modes = [OTHER] * 3 + [f"m{n:03d}" for n in range(150)]
+    pipeline, _ = folded([a_trial(task_id=f"t{n}", failure_mode=mode) for n, mode in enumerate(modes)])
+    kept = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["failure_modes"]
+    assert (len(kept), kept[OTHER], sum(kept.values())) == (100, 3 + 51, 153)
+
+
+def test_up_to_100_failure_modes_are_as_they_are() -> None:
+    pipeline, _ = folded([a_trial(task_id=f"t{n}", failure_mode=f"m{n}") for n in range(100)])
+    assert summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["failure_modes"] == {
+        f"m{n}": 1 for n in range(100)
+    }
+
+
+def test_1_200_agents_in_a_run_all_have_their_cost() -> None:
+    names = [f"agent-{n:04d}-with-a-name-of-an-ordinary-length" for n in range(1_200)]
+    models = "openrouter/some-provider/some-model-of-2026-preview"
+    trials = [a_trial(agent=name, model=models, cost_usd=n + 0.5) for n, name in enumerate(names)]
+    pipeline, result = folded(trials)
+    assert result.counted == 1_200
+    run = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]
+    costs = {f"{name}:{models}": n + 0.5 for n, name in enumerate(names)}
+    assert (run["agent_models"], run["cost_by_agent_model"]) == (1_200, costs)
+
+
+def test_of_7_000_agents_with_long_names_the_dearest_have_entries_and_the_rest_a_sum() -> None:
+    trials = [a_trial(agent=distinct(n), model=distinct(n), cost_usd=n * 0.1) for n in range(7_000)]
+    pipeline, result = folded(trials)
+    assert result.counted == 7_000
+    run = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]
+    costs = run["cost_by_agent_model"]
+    named = costs.keys() - {OTHER}
+    lowest = 7_000 - len(named)
+    assert len(named) > 200
+    assert named == {f"{distinct(n)}:{distinct(n)}" for n in range(lowest, 7_000)}
+    assert costs[OTHER] == pytest.approx(sum(n * 0.1 for n in range(lowest)))
+    assert run["agent_models"] == 7_000
+
+
+@pytest.mark.parametrize("costs", [None, 1.0])
+def test_agents_without_a_known_cost_come_after_those_with_one(costs: float | None) -> None:
+    known = [a_trial(agent="z", cost_usd=0.0)]
+    unknown = [a_trial(agent=distinct(n), model=distinct(n), cost_usd=costs) for n in range(1_000)]
+    pipeline, _ = folded([*known, *unknown])
+    found = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["cost_by_agent_model"]
+    assert OTHER in found
+    assert (found[OTHER] is None) == (costs is None)
+
+
+def test_labels_of_many_plans_stay_within_the_summary() -> None:
+    plans = [
+        a_plan(revision=n, labels={distinct(100 * n + k): '"' * 512 for k in range(100)}) for n in range(20)
+    ]
+    pipeline, result = folded([*plans, a_trial()])
+    assert not result.rejections
+    labels = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["labels"]
+    assert list(labels) == [distinct(n) for n in range(len(labels))]
+    assert 50 < len(labels) < 100
+
+
+def test_the_100_labels_of_one_ordinary_plan_are_all_there() -> None:
+    labels = {f"key-{n}".ljust(128, "k"): "v" * 512 for n in range(100)}
+    pipeline, _ = folded([a_plan(labels=labels)])
+    assert summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["labels"] == labels
+
+
+def test_a_run_with_everything_at_its_limit_has_summaries_that_can_be_published() -> None:
+    wide = "\N{MUSICAL SYMBOL G CLEF}"
+    tiers = [f"{n:03d}".ljust(128, wide) for n in range(300)]
+    plan = a_plan(
+        **dict.fromkeys(("project", "benchmark_version", "display_name"), "\x01" * 1024),
+        **dict.fromkeys(("harness",), "\x01" * 128),
+        labels={distinct(n): "\x01" * 512 for n in range(100)},
+        benchmark=wide * 128,
+        baseline_tier=tiers[0],
+    )
+    end = {"type": "run_finished", "run_id": "run-1", "status": "\x01" * 1024}
+    trials = [
+        a_trial(
+            task_id=f"t{n}",
+            agent=f"{n:04d}".ljust(128, wide),
+            model=f"{n:04d}".ljust(128, wide),
+            tier=tiers[n % 300],
+            failure_mode=f"{n:04d}".ljust(128, "\x01"),
+            cost_usd=1.7e308,
+            attempt=2**31,
+        )
+        for n in range(1_500)
+    ]
+    pipeline, result = folded([plan, end, *trials])
+    assert not result.rejections
+    assert len(summaries_of(pipeline)) == 2 * 1_500 + 300 + 1
+
+
+def test_a_breakdown_by_subtest_keeps_the_100_most_frequent_failure_modes_too() -> None:
+    pipeline, _ = folded([event | {"tier": "T0", "subtest": "s"} for event in many_failure_modes()])
+    for body in by_subtest(pipeline.run("run-1").state):
+        assert len(body["failure_modes"]) == MAX_FAILURE_MODES + 1
+
+
+def test_cost_of_pass_is_rounded_once() -> None:
+    costs = (0.1, 0.2, 0.3, 0.7, 0.9)
+    pipeline, _ = folded([a_trial(task_id=f"t{n}", cost_usd=cost) for n, cost in enumerate(costs)])
+    assert summaries_of(pipeline)[AGENT_OF_RUN_SUMMARY_LIMITS]["cost_of_pass"] == 0.44

@@ -1,0 +1,117 @@
+"""Work of a hook is done in order, in a thread, and none of its errors reaches the harness."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.client.capture import NotAccepted
+from streamer.hooks import background
+from streamer.hooks.background import Background
+
+DEADLINE_SECONDS = 60
+
+
+class Recording:
+    """A publisher that keeps what it gets, and refuses what it is told to."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.closed = False
+
+    def publish(self, event: Any) -> None:
+        if event == "refused":
+            raise NotAccepted("memory is full")
+        self.events.append(event)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def a_background(publisher: Any) -> Background:
+    return Background("test", publisher)
+
+
+def test_work_is_done_in_order_and_the_publisher_is_closed() -> None:
+    publisher = Recording()
+    thread = a_background(publisher)
+    for number in range(100):
+        thread.hand_over(lambda publish, number=number: publish(number))
+    thread.close()
+    assert publisher.events == list(range(100))
+    assert publisher.closed
+
+
+def test_handing_over_does_not_wait_for_the_work_before() -> None:
+    publisher, go = Recording(), threading.Event()
+    thread = a_background(publisher)
+    thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
+    thread.hand_over(lambda publish: publish("second"))
+    assert publisher.events == []
+    go.set()
+    thread.close()
+    assert publisher.events == [True, "second"]
+
+
+def test_errors_are_logged_and_the_next_work_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    publisher = Recording()
+    thread = a_background(publisher)
+    with caplog.at_level(logging.WARNING, "streamer.hooks"):
+        thread.hand_over(lambda publish: publish(1 / 0))
+        thread.hand_over(lambda publish: publish("refused"))
+        thread.hand_over(lambda publish: publish("kept"))
+        thread.close()
+    assert publisher.events == ["kept"]
+    assert "ZeroDivisionError" in caplog.text
+    assert "memory is full" in caplog.text
+
+
+def test_close_waits_no_longer_than_its_limit_and_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "WORK_SECONDS", 0.01)
+    go = threading.Event()
+    thread = a_background(Recording())
+    thread.hand_over(lambda publish: publish(go.wait(DEADLINE_SECONDS)))
+    thread.close()
+    assert "not everything was published" in caplog.text
+    assert "streamer convert DIR | streamer publish" in caplog.text
+    go.set()
+
+
+LATE = """
+import sys, threading
+from streamer.hooks import background
+
+background.CLOSE_SECONDS = 1.0
+
+def late(publish):
+    threading.main_thread().join()
+    for number in range(2_000):
+        publish({"type": "trial_result", "run_id": "r", "task_id": str(number), "resolved": True})
+
+hook, begun = background.Background("test"), threading.Event()
+hook.hand_over(lambda publish: begun.set())
+hook.hand_over(late)
+begun.wait()
+"""
+"""A harness that ends while the hook still works: the events are made after its last statement."""
+
+
+def test_events_that_are_made_while_the_harness_ends_are_kept(tmp_path: Path) -> None:
+    nowhere = {"STREAMER_BOOTSTRAP": "127.0.0.1:9", "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", LATE]
+    ended = subprocess.run(
+        command, env=os.environ | nowhere, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_SECONDS
+    )
+    [kept] = tmp_path.rglob("*.spill.ndjson")
+    tasks = [json.loads(line)["task_id"] for line in kept.read_text().splitlines()]
+    assert tasks == [str(number) for number in range(2_000)], ended.stderr

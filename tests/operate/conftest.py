@@ -1,0 +1,31 @@
+"""A Redis and a broker, and what is fed into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
+
+# -----------------------------------------------------------------------------
+# Deployments with Kafka and Redis: with a worker, or with one that is still to be started.
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param, bootstrap_of(request, request.param)
+
+
+@pytest.fixture(scope="module")
+def stack(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    with online(tmp_path_factory.mktemp("verify"), engine[1], engine[0], worker=True) as found:
+        yield found
+
+
+@pytest.fixture
+def idle(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    """A deployment whose worker is not running yet."""
+    with online(tmp_path_factory.mktemp("idle"), engine[1], engine[0], worker=False) as found:
+        yield found

@@ -1,0 +1,63 @@
+"""The ends of `up`, each as a function of the running stack; every one returns when `up` is gone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+
+from tests.operate.stack import Stack, descendants, runs
+from tests.support.worker_process import wait_for
+
+End = Callable[[Stack], None]
+
+
+def orderly(*numbers: signal.Signals) -> End:
+    """Signals to `up` alone, one after the other; everything below it ends too."""
+
+    def end(stack: Stack) -> None:
+        below = descendants(stack.process.pid)
+        for number in numbers:
+            stack.process.send_signal(number)
+        stack.process.wait(60)
+        wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+
+    return end
+
+
+def kill_one(part: str) -> End:
+    """SIGKILL of the one process below `up` whose command line holds this."""
+
+    def end(stack: Stack) -> None:
+        os.kill(stack.pid_of(part), signal.SIGKILL)
+
+    return end
+
+
+def kill_the_broker(stack: Stack) -> None:
+    """SIGKILL of the broker, without which `up` ends."""
+    below = descendants(stack.process.pid)
+    kill_one("tansu")(stack)
+    stack.process.wait(60)
+    wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", 20)
+
+
+def kill_the_tree(stack: Stack) -> None:
+    """SIGKILL of all processes, as fast as we can, in any order."""
+    pids = [stack.process.pid, *descendants(stack.process.pid)]
+    random.shuffle(pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    stack.process.wait(60)
+
+
+def after_another(part: str) -> End:
+    """SIGKILL of one process that `up` starts again, then SIGTERM of `up`."""
+
+    def end(stack: Stack) -> None:
+        kill_one(part)(stack)
+        wait_for(lambda: stack.other(part), f"another {part}")
+        orderly(signal.SIGTERM)(stack)
+
+    return end

@@ -1,0 +1,263 @@
+"""The journal's files: order, numbers, segments, torn tails, damage, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.operate.local.journal import (
+    FRAME_START,
+    HEAD_BYTES,
+    MAGIC,
+    MAGIC_1,
+    Damage,
+    Frame,
+    Journal,
+    encode,
+    read_frames,
+    unpacked,
+)
+from tests.operate.full_disk import small_disk
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# The journal's files: order, numbers, segments, torn tails, damage, a full disk.
+
+
+FRAMES = [Frame(n % 3, n // 3 * 2, 2, b"batch-%d" % n) for n in range(10)]
+
+
+def written(directory: Path, frames: list[Frame], **options: int) -> Journal:
+    """A journal that one writer wrote and closed, one write per frame."""
+    journal = Journal(directory, **options)
+    assert list(journal.read(lambda _: None)) is not None
+    for frame in frames:
+        journal.write([(frame.partition, frame.events, frame.batch)])
+    journal.close()
+    return journal
+
+
+def read(directory: Path) -> tuple[list[Frame], list[str]]:
+    """Frames and warnings."""
+    warnings: list[str] = []
+    return list(Journal(directory).read(warnings.append)), warnings
+
+
+def test_frames_come_back_in_order_over_many_segments_and_writers(tmp_path: Path) -> None:
+    written(tmp_path, FRAMES[:4], segment_bytes=1)
+    journal = written(tmp_path, FRAMES[4:])
+    assert [path.name for path in journal.segments()] == [f"0000000{n}.journal" for n in (1, 2, 3, 4, 5)]
+    assert read(tmp_path) == (FRAMES, [])
+
+
+def test_a_journal_without_events_makes_no_file(tmp_path: Path) -> None:
+    assert written(tmp_path, []).segments() == []
+
+
+def test_a_torn_tail_is_cut_with_one_warning_and_kept_beside(tmp_path: Path) -> None:
+    path = written(tmp_path, FRAMES).segments()[0]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    frames, warnings = read(tmp_path)
+    assert frames == FRAMES[:-1]
+    assert len(warnings) == 1
+    assert "not written to its end" in warnings[0]
+    assert path.read_bytes() + path.with_suffix(".cut").read_bytes() == whole[:-5]
+    assert read(tmp_path) == (FRAMES[:-1], [])
+
+
+def test_a_writer_killed_before_its_first_event_leaves_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "00000001.journal").write_bytes(MAGIC[:3])
+    read(tmp_path)
+    written(tmp_path, FRAMES)
+    assert read(tmp_path) == (FRAMES, [])
+
+
+@pytest.mark.parametrize("writers", [1, 2])
+@pytest.mark.parametrize("place", ["head", "body"])
+def test_damage_is_named_with_its_bytes_and_events_at_every_start(
+    tmp_path: Path, writers: int, place: str
+) -> None:
+    path = written(tmp_path, FRAMES[:5]).segments()[0]
+    if writers == 2:
+        written(tmp_path, FRAMES[5:])
+    damaged = bytearray(path.read_bytes())
+    body = damaged.index(b"batch-1")
+    damaged[body if place == "body" else body - HEAD_BYTES + 20] ^= 0x40
+    path.write_bytes(damaged)
+    for _ in range(2):
+        frames, warnings = read(tmp_path)
+        assert frames == [frame for frame in FRAMES[: 5 * writers] if frame.batch != b"batch-1"]
+        assert f"{path} is damaged from byte {body - HEAD_BYTES} to {body + 7} (39 bytes)" in warnings[0]
+        assert warnings[1:] == [f"Of the journal in {tmp_path}, 2 events are missing for these reasons."]
+    assert path.read_bytes() == damaged
+
+
+def test_numbers_go_on_behind_damage(tmp_path: Path) -> None:
+    path = written(tmp_path, FRAMES[:9]).segments()[0]
+    path.write_bytes(path.read_bytes().replace(b"batch-8", b"batcH-8"))
+    written(tmp_path, [FRAMES[9]])
+    _, warnings = read(tmp_path)
+    assert warnings[1:] == [f"Of the journal in {tmp_path}, 2 events are missing for these reasons."]
+
+
+def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
+    journal = written(tmp_path, FRAMES, segment_bytes=1)
+    told: list[tuple[int, int]] = []
+    assert list(Journal(tmp_path).read(print, lambda *bytes_read: told.append(bytes_read))) == FRAMES
+    total = sum(path.stat().st_size for path in journal.segments())
+    assert len(told) == len(FRAMES)
+    assert told[-1] == (total, total)
+
+
+def test_a_write_that_the_disk_refuses_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1024 * 1024) as disk:
+        journal = written(disk / "journal", FRAMES)
+        ballast = disk / "ballast"
+        for _ in range(5):
+            with pytest.raises(OSError, match="No space left") as refused:
+                journal.write([(0, 1, os.urandom(2 * 1024 * 1024))])
+            assert refused.value.errno == errno.ENOSPC
+        ballast.write_bytes(
+            bytes(1024 * 1024 - sum(p.stat().st_size for p in journal.segments()) - 200 * 1024)
+        )
+        big = os.urandom(300 * 1024)
+        with pytest.raises(OSError, match="No space left"):
+            journal.write([(0, 1, big)])
+        ballast.unlink()
+        journal.write([(0, 1, big)])
+        journal.close()
+        frames, warnings = read(disk / "journal")
+        assert frames == [*FRAMES, Frame(0, 8, 1, big)]
+        assert warnings == []
+
+
+# -----------------------------------------------------------------------------
+# Frames: what was written is read, damage costs only what it hits, and nothing is invented.
+
+
+VERSION_1 = Path(__file__).with_name("data") / "journal-1" / "00000001.journal"
+
+frames = st.builds(
+    Frame,
+    partition=st.integers(0, 2**32 - 1),
+    first=st.integers(0, 2**64 - 1),
+    events=st.integers(0, 2**32 - 1),
+    batch=st.binary(max_size=200),
+)
+
+
+def file_of(written: list[Frame]) -> bytes:
+    return MAGIC + b"".join(map(encode, written))
+
+
+def split(data: bytes) -> tuple[list[Frame], list[Damage]]:
+    found = list(read_frames(data))
+    return [x for x in found if isinstance(x, Frame)], [x for x in found if isinstance(x, Damage)]
+
+
+@given(st.lists(frames, max_size=20))
+def test_what_was_written_is_read_back(written: list[Frame]) -> None:
+    assert split(file_of(written)) == (written, [])
+
+
+@given(st.lists(frames, min_size=1, max_size=5), st.data())
+def test_a_file_cut_anywhere_has_its_whole_frames_and_a_torn_end(
+    written: list[Frame], data: st.DataObject
+) -> None:
+    whole = file_of(written)
+    cut = data.draw(st.integers(len(MAGIC), len(whole) - 1))
+    before = [n for n in range(len(written) + 1) if len(file_of(written[:n])) <= cut][-1]
+    rest = cut - len(file_of(written[:before]))
+    torn = [Damage(cut - rest, rest, torn=True, head=None)] if rest else []
+    assert split(whole[:cut]) == (written[:before], torn)
+
+
+@examples(200)
+@given(st.lists(frames, min_size=1, max_size=5), st.data())
+def test_a_flipped_bit_costs_the_frame_that_it_hits_and_no_other(
+    written: list[Frame], data: st.DataObject
+) -> None:
+    damaged = bytearray(file_of(written))
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+    hit = [n for n in range(len(written)) if len(file_of(written[:n])) <= at < len(file_of(written[: n + 1]))]
+    read, damages = split(bytes(damaged))
+    assert read == [frame for n, frame in enumerate(written) if n not in hit]
+    assert [damage.torn for damage in damages] == [False]
+
+
+def test_a_damaged_body_tells_which_events_were_in_it() -> None:
+    written = [Frame(3, n * 10, 10, b"batch-%d" % n) for n in range(3)]
+    damaged = file_of(written).replace(b"batch-1", b"batcH-1")
+    read, [damage] = split(damaged)
+    assert read == [written[0], written[2]]
+    assert damage == Damage(len(file_of(written[:1])), len(encode(written[1])), False, (3, 10, 10))
+
+
+def test_garbage_with_marks_in_it_is_stepped_over() -> None:
+    first, second = Frame(0, 0, 1, b"first"), Frame(0, 1, 1, b"second")
+    garbage = b"?" + FRAME_START + bytes(100) + FRAME_START * 20
+    read, [damage] = split(file_of([first]) + garbage + encode(second))
+    assert read == [first, second]
+    assert damage.size == len(garbage)
+
+
+def test_a_tail_of_zeros_as_a_power_cut_leaves_it_is_damage() -> None:
+    whole = file_of([Frame(0, 1, 1, b"batch")])
+    assert split(whole + bytes(4096))[1] == [Damage(len(whole), 4096, False, None)]
+
+
+def test_an_empty_file_holds_nothing_and_a_foreign_one_is_all_damage() -> None:
+    assert list(read_frames(b"")) == []
+    assert [(damage.at, damage.size) for damage in split(b"hello, world")[1]] == [(0, 12)]
+
+
+def events_of(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Partition, key and value of each event."""
+    return [(f.partition, r.key, r.value) for f in split(data)[0] for r in unpacked(f.batch)]
+
+
+def test_a_file_of_the_version_before_is_read_whole() -> None:
+    data = VERSION_1.read_bytes()
+    assert data.startswith(MAGIC_1)
+    numbered = [
+        (n % 3, b"run-%d" % (n % 5), b'{"type": "trial_result", "number": %d}' % n) for n in range(20)
+    ]
+    odd = [
+        (2, None, b"no key"),
+        (2, b"no value", None),
+        (1, b"", b""),
+        (1, b"no time", bytes(range(256))),
+    ]
+    assert events_of(data) == numbered + odd
+    assert split(data)[1] == []
+    times = [record.timestamp for frame in split(data)[0] for record in unpacked(frame.batch)]
+    assert times[:2] == [1_700_000_000_000, 1_700_000_000_001]
+    assert times[-1] == -1
+
+
+@pytest.mark.parametrize("byte", range(8, 16))
+def test_a_flipped_length_in_a_file_of_the_version_before_costs_one_event(byte: int) -> None:
+    data = bytearray(VERSION_1.read_bytes())
+    whole = events_of(bytes(data))
+    for bit in range(8):
+        damaged = bytearray(data)
+        damaged[byte] ^= 1 << bit
+        assert events_of(bytes(damaged)) == whole[1:]
+        assert len(split(bytes(damaged))[1]) == 1
+
+
+def test_a_file_whose_beginning_is_damaged_keeps_its_frames() -> None:
+    written = [Frame(0, n, 1, b"batch") for n in range(3)]
+    assert split(b"X" + file_of(written)[1:])[0] == written
+    assert len(events_of(b"X" + VERSION_1.read_bytes()[1:])) == 24
+
+
+def test_a_frame_costs_32_bytes_beside_its_batch() -> None:
+    assert HEAD_BYTES == len(encode(Frame(0, 0, 0, b""))) == 32

@@ -1,0 +1,380 @@
+"""A budget that will be passed: only once the whole interval of the forecast lies above it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamer.folding.fold import fold_records
+from streamer.operate.notices import (
+    MAX_NAME,
+    Decider,
+    Leader,
+    Notification,
+    Race,
+    Rules,
+    Settled,
+    budget_ahead,
+    named,
+)
+from streamer.schemas.wire import canonical_json, records_of_lines
+from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.events import Event, a_plan, a_trial, summarised
+
+# -----------------------------------------------------------------------------
+# A budget that will be passed: only once the whole interval of the forecast lies above it.
+
+
+@pytest.mark.parametrize(
+    ("usd", "done", "told"),
+    [
+        (10.0, 50, True),
+        (35.0, 50, False),  # the middle of the forecast is 36
+        (10.0, 200, False),  # nothing is awaited
+        (8.0, 50, False),  # passed already: that has a notice of its own
+    ],
+)
+def test_only_a_forecast_that_is_sure_is_told(usd: float, done: int, told: bool) -> None:
+    said = budget_ahead(run(total_cost=9.0, progress={"done": done, "planned": 200}), usd)
+    assert (said is not None) == told
+    assert said is None or said.startswith("forecast: about $36.00 in all, $")
+
+
+def test_without_a_plan_nothing_is_foretold() -> None:
+    assert budget_ahead(run(total_cost=9.0), 10.0) is None
+
+
+# -----------------------------------------------------------------------------
+# What is told, and that it is told once: the pure core.
+
+
+def test_start_and_end_are_told_once_whatever_comes_how_often() -> None:
+    watching = Watching()
+    assert watching.take(run(1), run(2), run(3)) == ["started"]
+    assert watching.take(run(4, status="completed"), run(4, status="completed")) == ["finished:completed"]
+    assert watching.take(run(5, status="completed")) == []
+    assert watching.again().take(run(6, status="completed")) == []
+
+
+def test_named_metrics_change_no_notice() -> None:
+    def told(**fields: Any) -> list[str]:
+        plan = a_plan(
+            run_id="r", tasks=1, attempts=1, metrics={"reward": {}}, primary_metric="metrics/reward"
+        )
+        found = summarised([plan, a_trial(run_id="r", **fields)])
+        return Watching().take(*found.values())
+
+    assert told(metrics={"reward": 0.5, "style": 2.0}) == told()
+    assert "started" in told()
+
+
+def test_a_run_that_ends_otherwise_after_all_is_told_again() -> None:
+    watching = Watching()
+    watching.take(run(1, status="failed"))
+    assert watching.take(run(2, status="completed")) == ["finished:completed"]
+
+
+def test_the_end_brings_the_board_without_baselines() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    agents = [agent("B", name="worse"), agent("S", name="nop", baseline=True)]
+    [_, finished] = decider.take(run(1, status="completed"), NOW, agents)
+    assert finished.title == "r finished (completed)"
+    assert "worse:m: grade B" in finished.body
+    assert "nop" not in finished.body
+
+
+def test_a_notice_says_that_the_plan_is_incomplete() -> None:
+    reading = {"done": 1, "planned": None, "plan_complete": False}
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    [started] = decider.take(a_run_change("r", progress=reading).summary or {}, NOW)
+    assert "1 trial (plan not complete yet), 1 of 1 resolved" in started.body
+
+
+def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
+    watching = Watching()
+    assert watching.take(agent(None, 1), agent("C", 2), agent("C", 3)) == []
+    assert watching.take(agent("B", 4), agent("B", 5)) == ["grade:agent_model=a:m:B"]
+
+
+def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_best_pass_rate() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    judged = {"grade_basis": "composite_median", "grade_score": 0.8475, "grade_provisional": True}
+    decider.take(agent("B", 1), NOW)
+    [notice] = decider.take(agent("C", 2, **judged), NOW)
+    assert notice.title == "r a:m: grade B → C (judge awaited)"
+    assert notice.body.startswith("Grade C (judge awaited) by composite 0.8475, 1 trial")
+    rates = {"low": 0.25, "high": 0.5}
+    agents = [
+        an_agent_model_change("r", name, "m", means={"pass_rate": rate}).summary or {}
+        for name, rate in rates.items()
+    ]
+    ended = run(3, status="completed", progress={"done": 4, "planned": 4}, agent_models=2)
+    [_, complete] = decider.take(ended, NOW, agents)
+    assert complete.title == "r complete (completed)"
+    assert "all trials 100.0 %" in complete.body
+    assert complete.body.index("high:m") < complete.body.index("low:m")
+
+
+def test_a_grade_that_swings_is_told_once_per_grade() -> None:
+    watching = Watching()
+    swing = [agent(grade, version) for version, grade in enumerate("CBCBCBCB")]
+    assert watching.take(*swing) == ["grade:agent_model=a:m:B", "grade:agent_model=a:m:C"]
+
+
+def test_tiers_tell_their_grades_but_agents_within_them_and_baselines_do_not() -> None:
+    watching = Watching()
+    tiers = [a_tier_change("r", "T0", version=v, grade=grade).summary or {} for v, grade in enumerate("CB")]
+    within = [
+        a_tier_change("r", "T0", "a", "m", version=v, grade=g).summary or {} for v, g in enumerate("CB")
+    ]
+    baseline = [agent(grade, v, "nop", baseline=True) for v, grade in enumerate("FS")]
+    assert watching.take(*tiers, *within, *baseline) == ["grade:tier=T0:B"]
+
+
+def test_a_grade_that_moved_while_nobody_watched_is_told() -> None:
+    watching = Watching()
+    watching.take(run(1), agent("C", 2))
+    assert watching.again().take(agent("A", 9)) == ["grade:agent_model=a:m:A"]
+
+
+def test_the_budget_is_told_once_and_another_budget_anew() -> None:
+    watching = Watching()
+    watching.take(run(1, total_cost=9.0))
+    assert watching.take(run(2, total_cost=10.0), run(3, total_cost=10.5), run(4, total_cost=99.0)) == [
+        "budget:10.0"
+    ]
+    assert watching.take(run(5, total_cost="Infinity")) == []
+
+
+def test_a_budget_that_will_be_passed_is_told_once_before_it_is() -> None:
+    watching = Watching()
+    plan = {"done": 50, "planned": 200}
+    assert watching.take(run(1, total_cost=1.0, progress=plan)) == ["started"]
+    assert watching.take(run(2, total_cost=9.0, progress=plan)) == ["budget-ahead:10.0"]
+    assert watching.take(run(3, total_cost=9.5, progress=plan)) == []
+    assert watching.take(run(4, total_cost=10.5, progress=plan)) == ["budget:10.0"]
+
+
+def test_what_was_done_before_anybody_watched_is_not_told_but_a_budget_that_is_passed_is() -> None:
+    finished = Watching(new=False)
+    assert finished.take(agent("B"), run(5, status="completed", total_cost=99.0)) == []
+    running = Watching(new=False)
+    assert running.take(agent("B"), run(5, total_cost=99.0)) == ["budget:10.0"]
+    assert running.take(run(6, status="completed", total_cost=99.0)) == ["finished:completed"]
+
+
+def test_what_a_process_left_on_the_way_the_next_one_sends() -> None:
+    decider = Decider(RULES)
+    left = {"started": "pending", "grade:agent_model=a:m": "B", "grade:agent_model=a:m:B": "pending"}
+    decider.begin("r", left, new=False)
+    notices = decider.take(run(3), NOW) + decider.take(agent("B", 3), NOW)
+    assert [(notice.key, notice.again) for notice in notices] == [
+        ("started", True),
+        ("grade:agent_model=a:m:B", True),
+    ]
+
+
+def test_silence_is_told_once_and_each_further_stall_must_last_twice_as_long() -> None:
+    watching = Watching()
+    watching.take(run(1, last_event_at="2020-01-01T00:00:00Z"))  # a replay: it moves now
+    assert watching.tick(NOW + 9 * MINUTE) == []
+    assert watching.tick(NOW + 10 * MINUTE) == ["stalled:1:1"]
+    assert watching.tick(NOW + 500 * MINUTE) == []
+    watching.take(run(2), at=NOW + 600 * MINUTE)
+    assert watching.tick(NOW + 619 * MINUTE) == []
+    assert watching.tick(NOW + 620 * MINUTE) == ["stalled:1:2"]
+    later = watching.again()
+    later.take(run(2, last_event_at="2026-01-02T13:04:05Z"), at=NOW + 700 * MINUTE)
+    assert later.tick(NOW + 9000 * MINUTE) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": "completed"},
+        {"progress": {"done": 4, "planned": 4}},
+        {"last_event_at": "2025-12-30T00:00:00Z"},
+    ],
+    ids=["finished", "everything planned is in", "silent for days before the watch"],
+)
+def test_a_run_that_nobody_waits_for_does_not_stall(fields: dict[str, Any]) -> None:
+    watching = Watching(new=False)
+    watching.take(run(1, **fields))
+    assert watching.tick(NOW + timedelta(days=9)) == []
+
+
+def test_a_stall_that_began_before_the_watch_counts_from_the_last_event() -> None:
+    watching = Watching(new=False)
+    watching.take(run(1, last_event_at=(NOW - 8 * MINUTE).isoformat()))
+    assert watching.tick(NOW + MINUTE) == []
+    assert watching.tick(NOW + 2 * MINUTE) == ["stalled:1:1"]
+
+
+def test_a_deleted_run_that_comes_again_begins_again() -> None:
+    watching = Watching()
+    watching.take(run(1))
+    watching.decider.forget("r")
+    assert not watching.decider.knows("r")
+    assert watching.tick(NOW + timedelta(days=9)) == []
+    watching.decider.begin("r", {}, new=True)
+    assert watching.take(run(2)) == ["started"]
+
+
+def test_names_mention_nobody_link_nowhere_and_are_cut() -> None:
+    for hostile in (
+        "<!channel>",
+        "@everyone",
+        "[x](https://evil.example)",
+        "<@U123>",
+        "\u202eevil",
+        "a\nb",
+        "`*x*`",
+    ):
+        text = named(hostile)
+        assert not set(text) & set("@<>[]`*\n\u202e")
+        assert "://" not in text
+    assert len(named("x" * 512)) == MAX_NAME
+    change = a_run_change("r", version=1, display_name="<b>@all</b>")
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    [notice] = decider.take(change.summary or {}, NOW)
+    assert notice.title == "‹b›＠all‹/b› (r) started"
+
+
+# -----------------------------------------------------------------------------
+# Who can no longer be overtaken, and whether a target is met: by hard bounds alone.
+
+
+TASKS = [f"t{n}" for n in range(10)]
+PLAN = a_plan(tasks=TASKS, attempts=1)
+
+
+def trials(agent: str, passed: int, failed: int) -> list[Event]:
+    outcomes = [True] * passed + [False] * failed
+    return [
+        a_trial(agent=agent, task_id=task, resolved=ok) for task, ok in zip(TASKS, outcomes, strict=False)
+    ]
+
+
+def summaries(*events: Event) -> list[dict[str, Any]]:
+    """Agents by name, the run last."""
+    folding = fold_records(records_of_lines(map(canonical_json, events)))
+    kinds = ("agent_model", "run")
+    return [change.summary or {} for change in folding.summaries() if change.kind in kinds]
+
+
+def race(*events: Event) -> tuple[Race, dict[str, Any]]:
+    *agents, run = summaries(*events)
+    found = Race()
+    for one_agent in agents:
+        found.hear(one_agent)
+    return found, run
+
+
+def leader(*events: Event) -> Leader | None:
+    found, run = race(*events)
+    return found.leader(run)
+
+
+def test_an_agent_leads_for_good_if_its_lower_bound_is_above_every_other_upper_bound() -> None:
+    others = trials("b", 1, 5), trials("c", 0, 6)
+    assert leader(PLAN, *trials("a", 6, 0), *others[0], *others[1]) == Leader("a:gpt-5", 0.6, 0.5)
+    assert leader(PLAN, *trials("a", 5, 0), *others[0], *others[1]) is None, "b can still end level"
+
+
+def test_baselines_are_no_rivals_and_one_agent_alone_leads_nobody() -> None:
+    ahead = trials("a", 6, 0)
+    assert leader(PLAN, *ahead, *trials("oracle", 8, 0)) is None
+    assert leader(PLAN, *ahead, *trials("oracle", 8, 0), *trials("b", 0, 6)) == Leader("a:gpt-5", 0.6, 0.4)
+
+
+def test_an_agent_that_is_planned_and_has_not_begun_may_still_win() -> None:
+    plan = a_plan(tasks=TASKS, attempts=1, agent_models=["a:gpt-5", "b:gpt-5", "c:gpt-5"])
+    begun = [*trials("a", 6, 0), *trials("b", 0, 6)]
+    assert leader(plan, *begun) is None
+    assert leader(plan, *begun, *trials("c", 0, 6)) == Leader("a:gpt-5", 0.6, 0.4)
+
+
+def test_without_bounds_of_every_agent_nothing_is_settled() -> None:
+    assert leader(*trials("a", 6, 0), *trials("b", 0, 6)) is None
+    found, run = race(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
+    [_, b, _] = summaries(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
+    found.hear(b | {"uncertainty": b["uncertainty"] | {"reachable": None}})
+    assert found.leader(run) is None
+    found.hear(b | {"uncertainty": None})
+    assert found.leader(run) is None
+    assert list(found.settled(0.5)) == [Settled("a:gpt-5", "reached", 0.6)]
+    found.forget("b:gpt-5")
+    assert found.leader(run) is None, "one agent alone"
+
+
+def test_when_every_result_is_in_the_board_says_it() -> None:
+    assert leader(PLAN, *trials("a", 9, 1), *trials("b", 1, 9)) is None
+
+
+def test_a_target_is_reached_by_the_lower_bound_and_lost_by_the_upper_one() -> None:
+    found, _ = race(PLAN, *trials("a", 6, 0), *trials("b", 2, 5), *trials("c", 5, 2), *trials("nop", 0, 9))
+    assert list(found.settled(0.6)) == [
+        Settled("a:gpt-5", "reached", 0.6),
+        Settled("b:gpt-5", "out of reach", 0.5),
+    ]
+    assert list(found.settled(0.5)) == [
+        Settled("a:gpt-5", "reached", 0.6),
+        Settled("c:gpt-5", "reached", 0.5),
+    ]
+
+
+def decided(decider: Decider, *events: Event) -> list[Notification]:
+    """The notices that follow when these summaries arrive, the run's first, each delivered at once."""
+    *agents, run = summaries(*events)
+    found: list[Notification] = []
+    for summary in (run, *agents):
+        found += decider.take(summary, NOW)
+    for notice in found:
+        decider.delivered(notice)
+    return [notice for notice in found if notice.key.startswith(("ahead", "target"))]
+
+
+def a_decider(*, new: bool = True, target: float | None = 0.6) -> Decider:
+    decider = Decider(Rules(target=target))
+    decider.begin("run-1", {}, new=new)
+    return decider
+
+
+def test_each_notice_comes_once_with_what_it_depends_on() -> None:
+    decider = a_decider()
+    assert decided(decider, PLAN, *trials("a", 5, 0), *trials("b", 0, 3)) == []
+    reached, ahead, lost = decided(decider, PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
+    assert (ahead.key, ahead.title) == ("ahead:a:gpt-5", "run-1 a:gpt-5: can no longer be overtaken")
+    assert ahead.body == (
+        "It ends at 60.00 % or more, and the other agents of the run at 50.00 % or less, "
+        "unless results are corrected or another agent joins"
+    )
+    assert (reached.key, reached.title) == (
+        "target:0.6:reached:a:gpt-5",
+        "run-1 a:gpt-5: target of 60.00 % reached",
+    )
+    assert reached.body == "Its final pass rate cannot end below 60.00 %, unless results are corrected"
+    assert lost.title == "run-1 b:gpt-5: target of 60.00 % out of reach"
+    assert lost.body == "Its final pass rate cannot end above 50.00 %, unless results are corrected"
+    assert decided(decider, PLAN, *trials("a", 7, 0), *trials("b", 1, 6)) == []
+
+
+def test_without_a_target_only_the_leader_is_told() -> None:
+    found = decided(a_decider(target=None), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
+    assert [notice.key for notice in found] == ["ahead:a:gpt-5"]
+
+
+def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:
+    end: Event = {"type": "run_finished", "run_id": "run-1", "revision": 1}
+    events = [PLAN, *trials("a", 6, 0), *trials("b", 1, 5)]
+    assert decided(a_decider(new=False), *events, end) == []
+    assert len(decided(a_decider(new=False), *events)) == 3, "a running one is news"
+    missed = [notice.key for notice in decided(a_decider(), *events, end)]
+    assert missed == ["target:0.6:reached:a:gpt-5", "target:0.6:out of reach:b:gpt-5"]

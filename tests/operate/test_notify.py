@@ -1,0 +1,165 @@
+"""Too many rejections within a minute are told, and then not for an hour."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+import threading
+from datetime import timedelta
+
+import pytest
+
+from streamer.operate.notices import Notification
+from streamer.operate.notify import QUIET, BadNotifyUrl, NotifyMissing, RejectionRate, Service, watch_name
+from tests.operate.receiving import SECRET, Receiver
+from tests.operate.watching import MINUTE, NOW
+from tests.support.cli import streamer
+from tests.support.worker_process import wait_for
+
+# -----------------------------------------------------------------------------
+# Too many rejections within a minute are told, and then not for an hour.
+
+
+def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
+    rate = RejectionRate(3)
+    spread = [rate.take("not_json", None, NOW + 20 * n * timedelta(seconds=1)) for n in range(1, 30)]
+    assert spread == [None] * 29
+    at = NOW + timedelta(hours=1)
+    burst = [rate.take("missing_field", f"<r{n}>", at) for n in range(50)]
+    told = [notice for notice in burst if notice]
+    assert len(told) == 1
+    assert "more than 3 records rejected within a minute" in told[0].title
+    assert "missing_field" in told[0].body
+    assert "‹r0›" in told[0].body
+    named = re.findall(r"'streamer (rejections \w+)'", told[0].body)
+    assert named == ["rejections list", "rejections requeue"]
+    assert all(streamer(*command.split(), "--help").returncode == 0 for command in named)
+    again = [rate.take("x", None, at + QUIET + n * timedelta(seconds=1)) for n in range(4)]
+    assert len([notice for notice in again if notice]) == 1
+    assert RejectionRate(0, told_at=at).take("x", None, at + MINUTE) is None
+
+
+# -----------------------------------------------------------------------------
+# Services that take, refuse, hang and do not exist; and URLs that nobody hears of.
+
+
+AT_ONCE = (0.0, 0.0)
+CLOSE_SECONDS = 30.0
+
+
+def a_notice(number: int = 0) -> Notification:
+    return Notification("r", f"key-{number}", f"title {number}", "body\nof two lines")
+
+
+class Said(list[str]):
+    """What was said; and a count of what is done with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = threading.Semaphore(0)
+
+    def wait_done(self) -> None:
+        assert self.done.acquire(timeout=60)
+
+
+def test_a_notice_arrives_as_plain_text_and_is_done() -> None:
+    said = Said()
+    with Receiver() as receiver:
+        service = Service(receiver.url, 1, said.append, AT_ONCE)
+        service.send(a_notice(), said.done.release)
+        said.wait_done()
+        service.close(CLOSE_SECONDS)
+        assert receiver.taken == [("title 0", "body\nof two lines")]
+    assert said == []
+
+
+def test_a_refused_notice_is_tried_again_within_bounds_and_that_is_said_once() -> None:
+    said = Said()
+    with Receiver() as receiver:
+        service = Service(receiver.url, 2, said.append, AT_ONCE)
+        receiver.refusals = 2
+        service.send(a_notice(), said.done.release)
+        said.wait_done()
+        assert (receiver.posts, said) == (3, [])
+        receiver.refusals = 6
+        for number in (1, 2):
+            service.send(a_notice(number), said.done.release)
+            said.wait_done()
+        assert receiver.posts == 9
+        assert len(said) == 1
+        assert "notification service 2 (JSON) does not take notices" in said[0]
+        service.send(a_notice(3), said.done.release)
+        said.wait_done()
+        service.close(CLOSE_SECONDS)
+        assert said[1:] == ["notification service 2 (JSON) takes notices again"]
+        assert receiver.titles == ["title 0", "title 3"]
+
+
+def test_a_service_that_hangs_holds_up_neither_the_caller_nor_another_service() -> None:
+    said = Said()
+    with socket.create_server(("127.0.0.1", 0)) as silent, Receiver() as receiver:
+        hanging = Service(f"json://127.0.0.1:{silent.getsockname()[1]}/{SECRET}?rto=60", 1, said.append)
+        quick = Service(receiver.url, 2, said.append)
+        for number in range(3):
+            for service in (hanging, quick):
+                service.send(a_notice(number), said.done.release)
+        wait_for(lambda: len(receiver.titles) == 3, "the other service has everything")
+        hanging.close(0)
+        quick.close(CLOSE_SECONDS)
+
+
+def test_more_than_can_wait_is_given_up_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.operate.notify.MAX_WAITING", 2)
+    said = Said()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        service = Service(f"json://127.0.0.1:{silent.getsockname()[1]}/?rto=60", 1, said.append)
+        for number in range(10):
+            service.send(a_notice(number), said.done.release)
+        for _ in range(7):  # one is being sent, two wait
+            said.wait_done()
+        service.close(0)
+    assert len(said) == 1
+
+
+def test_what_is_on_its_way_when_the_watch_ends_stays_undone_if_it_fails() -> None:
+    said = Said()
+    with Receiver() as receiver:
+        receiver.refusals = 100
+        service = Service(receiver.url, 1, said.append, (3600.0,))
+        service.send(a_notice(), said.done.release)
+        wait_for(lambda: receiver.posts == 1, "the first attempt")
+        service.close(CLOSE_SECONDS)
+    assert not said.done.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("url", [f"nosuch://{SECRET}", SECRET, "", f"json://[{SECRET}"])
+def test_a_url_that_no_service_has_is_refused_without_being_said(
+    url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG), pytest.raises(BadNotifyUrl) as caught:
+        Service(url, 3, print)
+    assert "notification URL 3" in str(caught.value)
+    assert SECRET not in f"{caught.value}{caplog.text}{''.join(capfd.readouterr())}"
+
+
+def test_failures_never_say_the_url(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = Said()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with caplog.at_level(logging.INFO):
+        service = Service(f"json://user:{SECRET}@127.0.0.1:{port}/{SECRET}", 1, said.append, AT_ONCE)
+        service.send(a_notice(), said.done.release)
+        said.wait_done()
+        service.close(CLOSE_SECONDS)
+    assert said
+    assert SECRET not in f"{said}{caplog.text}{''.join(capfd.readouterr())}{watch_name([SECRET])}"
+
+
+def test_without_apprise_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    with pytest.raises(NotifyMissing, match=r"trialstream\[notify\]"):
+        Service("json://x", 1, print)

@@ -1,0 +1,553 @@
+"""Whatever lies on disk: what can be read is sent, what cannot is named, and nothing is raised."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from streamer.operate.local.processes import free_port
+from streamer.schemas.base import MAX_NAME_CHARACTERS
+from streamer.settings import Settings
+from streamer.sources.base import (
+    ConvertOptions,
+    ConvertReport,
+    RunPlan,
+    Unreadable,
+    fit_event,
+    metric_name,
+    with_short_names,
+)
+from streamer.sources.convert import convert, pooled_started
+from streamer.sources.fc_eval import Roster
+from streamer.sources.files import ConfiguredAgent
+from streamer.sources.harbor import start_in
+from streamer.sources.inspect import read_scores
+from streamer.sources.tail import session
+from streamer.sources.tail.session import tail
+from tests.client.publish.publishing import events, make_topics, settings_of
+from tests.sources.builders import (
+    a_result,
+    a_run,
+    a_trial_file,
+    converted,
+    plan_of,
+    slots_of,
+    trials_of,
+    write_json,
+)
+from tests.sources.harbor import a_trial_result
+from tests.support.events import summarised
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# Whatever lies on disk: what can be read is sent, what cannot is named, and nothing is raised.
+
+
+NOT_TRIALS = {
+    "cut off": '{"task_id": "bad", "is_resolved": tr',
+    "empty": "",
+    "a list": "[1, 2]",
+    "a number": "12",
+    "null": "null",
+    "no task": "{}",
+    "a task that is a number": '{"task_id": 5, "trial_name": "5.1-of-1.run1"}',
+    "an empty task": '{"task_id": "", "trial_name": "x"}',
+    "a task with a control character": '{"task_id": "a\\u0000b", "trial_name": "x"}',
+    "a task that is half a surrogate pair": '{"task_id": "\\ud800", "trial_name": "x"}',
+    "a task too long": json.dumps({"task_id": "x" * 600}),
+    "nested too deeply": "[" * 200_000,
+    "an integer of 5000 digits": '{"task_id": "bad", "total_input_tokens": ' + "9" * 5000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", NOT_TRIALS)
+def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path, name: str) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    bad = write_json(run / "bad" / "bad.1-of-1.run1" / "results.json", NOT_TRIALS[name])
+    events, report = converted(run)
+    assert [event["task_id"] for event in trials_of(events)] == ["oom"]
+    ((path, reason),) = report.unreadable
+    assert path == bad
+    assert reason
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sent_as"),
+    [
+        ("total_input_tokens", "12", "input_tokens"),
+        ("total_input_tokens", -1, "input_tokens"),
+        ("total_input_tokens", True, "input_tokens"),
+        ("total_input_tokens", float("nan"), "input_tokens"),
+        ("total_output_tokens", 2**60, "output_tokens"),
+        ("total_output_tokens", 2**80, "output_tokens"),
+        ("is_resolved", "yes", "resolved"),
+        ("failure_mode", ["unset"], "failure_mode"),
+        ("failure_mode", "\ud800", "failure_mode"),
+        ("trial_started_at", "2025-09-24T10:00:00", "started_at"),
+        ("trial_ended_at", "yesterday", "finished_at"),
+        ("total_cost", float("inf"), "cost_usd"),
+        ("id", {"uuid": 1}, "trial_id"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_left_out_and_named(
+    tmp_path: Path, field: str, value: Any, sent_as: str
+) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    whole = trials_of(converted(run)[0])[0]
+    file = a_trial_file(run, a_result(**{field: value}))
+    events, report = converted(run)
+    (trial,) = trials_of(events)
+    whole.pop(sent_as, None)
+    assert {**trial, "revision": 0} == {**whole, "revision": 0}
+    ((path, name, reason),) = report.left_out
+    assert (path, name) == (file, sent_as)
+    assert reason
+
+
+def test_a_broken_run_file_is_named(tmp_path: Path) -> None:
+    for name, text in (("a", "{"), ("b", '{"results": {}}'), ("c", '{"results": [3], "n_resolved": 0}')):
+        run = a_run(tmp_path / name, [a_result(run=name)], metadata={})
+        write_json(run / "results.json", text)
+    events, report = converted(tmp_path)
+    assert len(trials_of(events)) == 3
+    assert [path.parent.name for path, _ in report.unreadable] == ["a", "b", "c"]
+    assert "results[0]" in report.unreadable[2][1]
+
+
+def test_a_folder_with_nothing_but_a_broken_run_file_says_so(tmp_path: Path) -> None:
+    write_json(tmp_path / "x" / "results.json", "{")
+    write_json(tmp_path / "y_results.json", "{")
+    events, report = converted(tmp_path)
+    assert not events
+    assert {path.name for path, _ in report.unreadable} == {"results.json", "y_results.json"}
+    assert all("not valid JSON" in reason for _, reason in report.unreadable)
+
+
+def test_broken_metadata_is_named_and_costs_only_what_it_would_have_told(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [], lock={"agent": {"name": "nop"}})
+    write_json(run / "run_metadata.json", "{")
+    events, report = converted(run)
+    assert trials_of(events)[0]["agent"] == "nop"
+    assert [path.name for path, _ in report.unreadable] == ["run_metadata.json"]
+
+
+def test_results_of_something_else_are_no_run(tmp_path: Path) -> None:
+    write_json(tmp_path / "lint_results.json", {"results": [{"file": "a.py"}]})
+    write_json(tmp_path / "lint" / "results.json", [1])
+    events, report = converted(tmp_path)
+    assert not events
+    assert "fc-eval or terminal-bench or scylla" in report.unreadable[0][1]
+
+
+def test_a_path_that_does_not_exist_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    events, report = converted(tmp_path / "gone", run)
+    assert len(trials_of(events)) == 1
+    assert report.unreadable == [(tmp_path / "gone", "cannot be read: No such file or directory")]
+
+
+def test_an_unknown_harness_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="allowed are auto, inspect, fc-eval, terminal-bench, scylla"):
+        convert([tmp_path], ConvertOptions(harness="helm"), ConvertReport())
+
+
+def test_a_directory_name_that_is_no_text_still_names_the_run(tmp_path: Path) -> None:
+    run = a_run(Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xff\n")), [a_result()], [])
+    assert trials_of(converted(run)[0])[0]["run_id"] == "r��"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+TRIAL = st.dictionaries(st.sampled_from(sorted(a_result())), JSON, max_size=8)
+
+
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trial=TRIAL | JSON, run_file=st.lists(TRIAL | JSON, max_size=3), lock=JSON, metadata=JSON)
+def test_no_json_at_all_makes_it_raise_or_send_something_invalid(
+    tmp_path: Path, trial: Any, run_file: list[Any], lock: Any, metadata: Any
+) -> None:
+    run = a_run(tmp_path / "run1", [a_result()])
+    write_json(run / "x" / "x.1-of-1.run1" / "results.json", trial)
+    write_json(run / "results.json", {"results": run_file, "n_resolved": 0})
+    write_json(run / "tb.lock", {"agent": lock, "dataset": lock, "run_config": lock})
+    write_json(run / "run_metadata.json", {"task_ids": metadata, "end_time": metadata, "n_attempts": lock})
+    for run_id in (None, "pool"):
+        events, _ = converted(run, run_id=run_id)
+        assert "oom" in {event["task_id"] for event in trials_of(events)}
+
+
+# -----------------------------------------------------------------------------
+# Trials of fc-eval that have begun: those whose agent a file names, and of this run alone.
+
+
+OPTIONS = ConvertOptions(model="asked-for")
+
+
+def a_roster(run: Path, *agents: ConfiguredAgent, multi: bool = False) -> Roster:
+    roster = Roster(run, run / "results.json", RunPlan("run1"), OPTIONS)
+    roster.agents, roster.is_multi = dict(enumerate(agents, 1)), multi
+    return roster
+
+
+def starts(run: Path, names: list[str], roster: Roster) -> list[dict[str, object]]:
+    trials = [run / "t" / name for name in names]
+    for trial in trials:
+        (trial / "sessions").mkdir(parents=True)
+    return [found.event for found in roster.starts_of(trials, {"run1"})]
+
+
+def test_a_trial_of_one_agent_starts_with_its_directories(tmp_path: Path) -> None:
+    [start] = starts(tmp_path, ["t.2-of-5.run1"], a_roster(tmp_path, ConfiguredAgent("terminus", None)))
+    assert {name: start[name] for name in ("type", "task_id", "attempt", "agent", "model")} == {
+        "type": "trial_started",
+        "task_id": "t",
+        "attempt": 2,
+        "agent": "terminus",
+        "model": "asked-for",
+    }
+    assert str(start["started_at"]).startswith("20")
+
+
+def test_of_several_agents_only_the_one_that_the_directory_names_has_started(tmp_path: Path) -> None:
+    roster = a_roster(tmp_path, ConfiguredAgent("nop", "nop"), ConfiguredAgent("terminus", "m"), multi=True)
+    names = ["t.1-of-1.run1", "t.1-of-1.run1.agent-2-terminus", "t.1-of-1.run1.agent-3-nobody"]
+    assert [(start["agent"], start["model"]) for start in starts(tmp_path, names, roster)] == [
+        ("terminus", "m")
+    ]
+
+
+def test_trials_of_another_run_are_left_out(tmp_path: Path) -> None:
+    roster = a_roster(tmp_path, ConfiguredAgent("terminus", "m"))
+    assert starts(tmp_path, ["t.1-of-1.another"], roster) == []
+
+
+# -----------------------------------------------------------------------------
+# An event that is too large loses its largest field, and counts.
+
+
+def test_an_event_that_would_be_too_large_loses_its_largest_field_and_counts() -> None:
+    """A record of more than 1 MiB would be rejected, and the trial with it."""
+    event = {
+        "type": "trial_result",
+        "run_id": "r",
+        "task_id": "t",
+        "claimed": {"c": "x" * 700_000},
+        "benchmarks": {"b": "y" * 800_000},
+        "output_tokens": 7,
+    }
+    fitted, misfits = fit_event(event)
+    assert fitted == {name: value for name, value in event.items() if name != "benchmarks"}
+    assert list(misfits) == ["benchmarks"]
+    assert "800,008 bytes" in misfits["benchmarks"]
+
+
+def test_of_metrics_only_what_does_not_fit_is_left_out() -> None:
+    metrics = {"reward": 0.7, "a b": 1, "ok/x": 2, "text": "1", "yes": True, "nan": math.nan}
+    event = {"type": "trial_result", "run_id": "r", "task_id": "t", "metrics": metrics}
+    fitted, reasons = fit_event(event)
+    assert fitted is not None
+    assert fitted["metrics"] == {"reward": 0.7, "ok/x": 2}
+    assert reasons["metrics"].startswith("'a b': 1, 'text': '1', 'yes': True, ...: left out.")
+    assert "metrics" not in (fit_event({**event, "metrics": {"a b": 1}})[0] or {})
+    many = {f"m{number:03}": number for number in range(100)}
+    fitted, reasons = fit_event({**event, "metrics": many})
+    assert fitted is not None
+    assert list(fitted["metrics"]) == [f"m{number:03}" for number in range(64)]
+    assert "m064" in reasons["metrics"]
+
+
+def test_metrics_of_a_plan_are_no_numbers_and_stay() -> None:
+    plan = {"type": "run_started", "run_id": "r", "metrics": {"reward": {"direction": "higher"}}}
+    assert fit_event(plan) == (plan, {})
+
+
+# -----------------------------------------------------------------------------
+# Trials of harbor that have begun: named as their result will name them.
+
+
+NAME = "t__abc1234"
+DEFAULT = {"name": "oracle"}
+"""The agent that harbor runs unless the user names one."""
+
+
+def begun(job: Path, agent: dict[str, Any], name: str = NAME) -> Path:
+    """A trial whose files harbor wrote at its start; its config.json leaves out what is a default."""
+    left = {} if agent == DEFAULT else {"agent": agent}
+    write_json(job / NAME / "config.json", {"trial_name": name, "task": {"path": "t"}, **left})
+    write_json(job / NAME / "lock.json", {"task": {"name": "t"}, "agent": agent})
+    return job / NAME
+
+
+def starts_of_harbor_starts(job: Path, trial: Path) -> list[dict[str, Any]]:
+    return [dict(found.event) for found in start_in(job, trial, ConvertOptions())]
+
+
+def test_a_start_has_the_slot_that_its_result_will_fill(tmp_path: Path) -> None:
+    trial = begun(tmp_path, {"name": "codex", "model_name": "openai/gpt-5"})
+    [start] = starts_of_harbor_starts(tmp_path, trial)
+    assert {name: start[name] for name in ("type", "shard", "task_id", "attempt", "agent", "model")} == {
+        "type": "trial_started",
+        "shard": NAME,
+        "task_id": "t",
+        "attempt": 1,
+        "agent": "codex",
+        "model": "openai/gpt-5",
+    }
+    assert str(start["started_at"]).startswith("20")
+
+
+def test_the_default_agent_is_named_by_the_lock_alone(tmp_path: Path) -> None:
+    trial = begun(tmp_path, DEFAULT)
+    [start] = starts_of_harbor_starts(tmp_path, trial)
+    assert (start["agent"], start["model"]) == ("oracle", "unknown")
+
+
+def test_an_agent_that_is_code_is_known_from_the_first_result_on(tmp_path: Path) -> None:
+    code = {"name": "package.module:Agent", "model_name": "m"}
+    trial = begun(tmp_path, code)
+    assert starts_of_harbor_starts(tmp_path, trial) == []
+    result = a_trial_result(name="t__xyz9876", config={"agent": code, "task": {"path": "another"}})
+    write_json(tmp_path / "t__xyz9876" / "result.json", result)
+    [start] = starts_of_harbor_starts(tmp_path, trial)
+    assert (start["agent"], start["task_id"]) == ("codex", "t")
+
+
+def test_a_task_with_another_name_in_results_takes_that_name(tmp_path: Path) -> None:
+    trial = begun(tmp_path, {"name": "codex", "model_name": "m"})
+    result = a_trial_result(task="org/t", name="t__xyz9876", config={"task": {"path": "t"}})
+    write_json(tmp_path / "t__xyz9876" / "result.json", result)
+    assert [start["task_id"] for start in starts_of_harbor_starts(tmp_path, trial)] == ["org/t"]
+
+
+def test_a_trial_whose_files_are_not_there_or_of_another_has_no_start(tmp_path: Path) -> None:
+    assert starts_of_harbor_starts(tmp_path, tmp_path / "t__nothing") == []
+    assert starts_of_harbor_starts(tmp_path, begun(tmp_path, {"name": "codex"}, name="t__another")) == []
+
+
+# -----------------------------------------------------------------------------
+# Scores of inspect_ai as metrics: which numbers they are, and which are left out.
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        *[("C", 1.0), ("P", 0.5), ("I", 0.0), ("N", 0.0)],
+        *[(True, 1.0), (False, 0.0), (3, 3), (-0.25, -0.25)],
+        *[("yes", 1.0), ("True", 1.0), ("No", 0.0), ("2.5", 2.5)],
+    ],
+)
+def test_a_value_is_the_number_that_inspect_counts(value: object, number: float) -> None:
+    assert read_scores({"s": {"value": value}}).metrics == {"s": number}
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
+    found = read_scores({"s": {"value": value}, "t": {"value": {"k": value}}})
+    assert (found.metrics, found.left_out) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([1, 2], "a list"),
+        ("lovely", "'lovely', which is no number"),
+        ("inf", "'inf', which is no number"),
+        (float("inf"), "inf, which is no number"),
+        (10**400, "1" + "0" * 39 + "..., which is no number"),
+        ("x" * 99, "'" + "x" * 39 + "..., which is no number"),
+    ],
+)
+def test_what_is_no_number_is_left_out_and_said(value: object, kind: str) -> None:
+    found = read_scores({"s": {"value": value}})
+    assert (found.metrics, found.left_out) == ({}, [f"the score 's' is {kind}"])
+
+
+def test_a_score_that_is_no_object_is_missing() -> None:
+    assert read_scores({"s": 1, "t": {}}).metrics == {}
+
+
+def test_names_that_become_one_keep_the_first() -> None:
+    found = read_scores({"a b": {"value": 1}, "a_b": {"value": 2}})
+    assert found.metrics == {"a_b": 1}
+    assert found.left_out == ["the score 'a_b' has the name 'a_b' of another one"]
+
+
+def test_of_too_many_scores_the_first_are_kept() -> None:
+    found = read_scores({"s": {"value": {str(number): number for number in range(66)}}})
+    assert len(found.metrics) == 64
+    assert found.left_out == [
+        "the score 's/64' is one more than 64",
+        "the score 's/65' is one more than 64",
+    ]
+
+
+def test_a_score_without_a_name_is_said() -> None:
+    assert read_scores({"": {"value": 1}}).left_out == ["a score has no name"]
+
+
+def test_long_names_that_differ_stay_different() -> None:
+    first, second = metric_name("n" * 99 + "a"), metric_name("n" * 99 + "b")
+    assert len(first) == len(second) == 64
+    assert first != second
+
+
+# -----------------------------------------------------------------------------
+# Long names are cut so that two never become one.
+
+
+LONG = "the same beginning of a name " * 12
+
+
+def test_long_names_are_cut_so_that_two_never_become_one(tmp_path: Path) -> None:
+    results = [
+        a_result(task_id=f"t{n}", trial_name=f"t{n}.1-of-1.run1", failure_mode=LONG + str(n)) for n in (1, 2)
+    ]
+    events, report = converted(a_run(tmp_path / "run1", results))
+    first, second = (trial["failure_mode"] for trial in trials_of(events))
+    assert len(first) == len(second) == MAX_NAME_CHARACTERS
+    assert first != second
+    assert first.startswith(LONG[:115] + "~")
+    assert [(name, "longer than 128" in reason) for _, name, reason in report.cut] == [
+        ("failure_mode", True)
+    ] * 2
+    assert (report.left_out, report.unreadable) == ([], [])
+
+
+def test_a_long_name_is_cut_alike_in_trials_and_in_their_plan(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], [])
+    events, _ = converted(run, agent=LONG, model=f"openai/{LONG}")
+    [trial] = trials_of(events)
+    [plan] = [event for event in events if event["type"] == "run_started"]
+    assert plan["agent_models"] == [f"{trial['agent']}:{trial['model']}"]
+    assert len(trial["agent"]) == len(trial["model"]) == MAX_NAME_CHARACTERS
+
+
+def test_a_name_of_128_characters_is_sent_as_it_is(tmp_path: Path) -> None:
+    events, report = converted(a_run(tmp_path / "run1", [a_result(failure_mode="é" * 128)]))
+    assert [trial["failure_mode"] for trial in trials_of(events)] == ["é" * 128]
+    assert report.cut == []
+
+
+@given(st.text(min_size=129, max_size=300), st.text(min_size=129, max_size=300))
+def test_different_long_names_stay_different(one: str, other: str) -> None:
+    cut = [with_short_names({"agent": name})[0]["agent"] for name in (one, other)]
+    assert (cut[0] == cut[1]) == (one == other)
+    assert {len(name) for name in cut} == {MAX_NAME_CHARACTERS}
+
+
+# -----------------------------------------------------------------------------
+# Runs that are pooled into one have one plan, and a shard each.
+
+
+def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None:
+    for n, name in enumerate(("a", "b", "c")):
+        a_run(
+            tmp_path / name,
+            [a_result(run=name)],
+            [],
+            lock={
+                "dataset": {"task_ids": ["oom"], "name": "core", "version": f"0.{n}"},
+                "agent": {"name": "x"},
+            },
+            metadata={
+                "n_attempts": 2,
+                "start_time": f"2025-01-0{n + 1}T00:00:00+00:00",
+                "end_time": f"2025-02-0{n + 1}T00:00:00+00:00",
+            },
+        )
+    events, report = converted(tmp_path, run_id="pool")
+    assert slots_of(events) == [("pool", shard, "oom", 1) for shard in "abc"]
+    assert {event["run_id"] for event in events} == {"pool"}
+    plan = plan_of(events)
+    assert (plan["tasks"], plan["attempts"], plan["agent_models"]) == (["oom"], 6, ["x:unknown"])
+    assert plan["started_at"] == "2025-01-01T00:00:00+00:00"
+    assert (plan["benchmark"], "benchmark_version" in plan) == ("core", False)
+    (finished,) = [event for event in events if event["type"] == "run_finished"]
+    assert finished["finished_at"] == "2025-02-03T00:00:00+00:00"
+    assert report.runs == ["a", "b", "c"]
+
+
+def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_before_all(
+    tmp_path: Path,
+) -> None:
+    finished = {"n_attempts": 1, "end_time": "2025-02-01T00:00:00+00:00"}
+    a_run(tmp_path / "a", [a_result(run="a")], metadata={"task_ids": ["oom"], **finished})
+    a_run(tmp_path / "b", [a_result(run="b")], metadata={"task_ids": ["oom", "b"], "n_attempts": 1})
+    events, _ = converted(tmp_path, run_id="pool")
+    plan = plan_of(events)
+    assert (plan["tasks"], "attempts" in plan) == (["oom", "b"], False)
+    assert not [event for event in events if event["type"] == "run_finished"]
+
+
+def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_runs_has(
+    tmp_path: Path,
+) -> None:
+    dataset = {"dataset": {"task_ids": ["oom"]}, "run_config": {"n_attempts": 1, "n_concurrent_trials": 4}}
+    harness = {"package": "terminal-bench", "version": "0.2.18"}
+    a_run(tmp_path / "a", [a_result(run="a")], lock=dataset | {"harness": harness})
+    a_run(tmp_path / "b", [a_result(run="b")], lock=dataset)
+    plan = plan_of(converted(tmp_path, run_id="pool")[0])
+    assert (plan["order_kind"], plan["plan_complete"]) == ("chosen", True)
+    assert not {"order", "concurrency"} & plan.keys()
+    a_run(tmp_path / "c", [a_result(run="c")], lock={})
+    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is True
+    a_run(tmp_path / "c", metadata={"n_attempts": 1})
+    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is False
+
+
+def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read() -> None:
+    known = RunPlan("a", started={"tasks": ["oom"], "attempts": 1, "agent_models": ["terminus:gpt-5"]})
+    unread = RunPlan("b", problems=[Unreadable(Path("b.eval"), "half of it")])
+    address = {"type": "run_started", "run_id": "run-1"}
+    half = pooled_started([known, unread]) | address
+    whole = pooled_started([known, known]) | address | {"revision": 1}
+    progress = [summarised(events)["run run-1"]["progress"] for events in ([half], [half, whole])]
+    assert progress == [
+        {"done": 0, "planned": None, "plan_complete": False},
+        {"done": 0, "planned": 2, "plan_complete": True},
+    ]
+
+
+# -----------------------------------------------------------------------------
+# One `streamer tail`: what a directory says is published, and what the broker does not take is kept.
+
+
+def test_what_is_there_is_published_once_and_all_of_it_has_arrived_at_the_end(
+    embedded_broker: str, namespace: str, tmp_path: Path
+) -> None:
+    settings = make_topics(settings_of(embedded_broker, namespace)).model_copy(
+        update={"data_dir": tmp_path / "data"}
+    )
+    run = a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
+    result = tail(settings, run, ConvertOptions(), threading.Event(), print, lambda _: None, once=True)
+    assert result.pending == 0
+    trials = [event for event in events(settings) if event["type"] == "trial_result"]
+    assert sorted(event["task_id"] for event in trials) == ["a", "b"]
+
+
+def test_what_the_broker_does_not_take_is_kept_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 1.0)
+    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", data_dir=tmp_path / "data")
+    run = a_run(tmp_path / "run1", [a_result("a"), a_result("b")])
+    stop = threading.Event()
+
+    def end_when_published(_: object) -> None:
+        stop.set()
+
+    said: list[str] = []
+    result = tail(away, run, ConvertOptions(), stop, said.append, end_when_published)
+    assert result.pending >= 2
+    assert any("does not take events" in line for line in said)

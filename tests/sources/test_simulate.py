@@ -1,0 +1,539 @@
+"""fc-eval's directories, as they are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.sources.simulate import LAYOUTS, HarborAgent, simulate_run, write_harbor
+from streamer.sources.simulate.layouts import Disk
+from streamer.statistics.final import hash_shuffled
+from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
+from tests.sources.fc_eval_runs import agents_of, run_level_only
+from tests.support.events import summarised
+
+# -----------------------------------------------------------------------------
+# fc-eval's directories, as they are written.
+
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_fc_evals_sub_trials_are_written_before_and_after_their_logs_are_read(tmp_path: Path) -> None:
+    """G3."""
+    root = tmp_path / "run"
+    seen: set[bool] = set()
+
+    def look(_: float) -> None:
+        for path in root.glob("*/*.agent-*/results.json"):
+            try:
+                metrics = json.loads(path.read_bytes())["parser_extra_metrics"] or {}
+            except ValueError:
+                continue
+            seen.add("trajectory_length" in metrics)
+
+    simulate_run("fc-eval", root, 6, seed=2, start=START, pace_seconds=1.0, sleep=look)
+    assert seen == {True, False}
+
+
+# -----------------------------------------------------------------------------
+# harbor's job directories: a retry takes the place of the trial that crashed.
+
+
+def test_a_crashed_trial_is_retried_in_its_own_directory(tmp_path: Path) -> None:
+    simulate_run("harbor", tmp_path / "job", 60, seed=3, start=START)
+    job = json.loads((tmp_path / "job" / "result.json").read_text())
+    assert job["stats"]["n_retries"] > 0
+    assert (job["stats"]["n_completed_trials"], job["stats"]["n_pending_trials"]) == (60, 0)
+    results = [json.loads(path.read_text()) for path in (tmp_path / "job").glob("*/result.json")]
+    assert len({result["trial_name"] for result in results}) == len(results) == 60
+    failures = {result["exception_info"] and result["exception_info"]["exception_type"] for result in results}
+    assert "NonZeroAgentExitCodeError" not in failures
+
+
+def test_the_job_says_that_it_has_finished_only_at_its_end(tmp_path: Path) -> None:
+    finished: list[bool] = []
+
+    def look(_: float) -> None:
+        try:
+            job = json.loads((tmp_path / "job" / "result.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return  # not there yet, or half written
+        finished.append(job["finished_at"] is not None)
+
+    simulate_run("harbor", tmp_path / "job", 6, seed=1, start=START, pace_seconds=1.0, sleep=look)
+    assert not any(finished[:-1])
+    assert json.loads((tmp_path / "job" / "result.json").read_text())["finished_at"]
+
+
+def test_agents_take_the_tasks_in_turn_and_pass_by_their_skill(tmp_path: Path) -> None:
+    able, unable = (
+        HarborAgent(name, "simulated", "model", skill) for name, skill in (("a", 1.0), ("b", 0.0))
+    )
+    disk = Disk(tmp_path / "job", 1, 0.0, lambda _: None, lambda _: None)
+    write_harbor(disk, 40, 1, START, 4, agents=(able, unable), attempts=1, speed=10.0)
+    events, report = converted(tmp_path / "job")
+    assert report.unreadable + report.left_out + report.notes == []
+    plan, trials = plan_of(events), trials_of(events)
+    assert (len(plan["tasks"]), plan["attempts"], plan["order"]) == (40, 1, plan["tasks"])
+    assert plan["agent_models"] == ["a:simulated/model", "b:simulated/model"]
+    verdicts = {(event["agent"], event.get("resolved")) for event in trials}
+    assert verdicts == {("a", True), ("b", False)} | {(agent, None) for agent in "ab"}
+    seconds = [times[1] - times[0] for times in map(times_of, trials)]
+    assert len(trials) == 80
+    assert 2.0 < sum(one.total_seconds() for one in seconds) / 80 < 10.0
+
+
+def times_of(event: dict[str, str]) -> tuple[datetime, datetime]:
+    return datetime.fromisoformat(event["started_at"]), datetime.fromisoformat(event["finished_at"])
+
+
+# -----------------------------------------------------------------------------
+# ProjectScylla's directories: a run is written in in_progress/, and moved when it is complete.
+
+
+TRIALS = 60
+
+
+def test_in_the_end_every_run_lies_in_completed_and_no_crash_is_left(tmp_path: Path) -> None:
+    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
+    completed = list((tmp_path / "run" / "completed").glob("*/*/run_*/run_result.json"))
+    assert len(completed) == TRIALS
+    assert list((tmp_path / "run" / "in_progress").glob("*/*/run_*")) == []
+    assert 1 not in {json.loads(path.read_text())["exit_code"] for path in completed}
+
+
+def test_the_majority_of_the_judges_decides_and_their_mean_is_the_score(tmp_path: Path) -> None:
+    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
+    judged = 0
+    for path in (tmp_path / "run" / "completed").glob("*/*/run_*/run_result.json"):
+        result = json.loads(path.read_text())
+        votes = [judge["passed"] for judge in result["judges"]]
+        if not votes:
+            assert (result["judge_score"], result["judge_passed"]) == (0.0, False)
+            continue
+        judged += 1
+        assert result["judge_passed"] == (sum(votes) * 2 > len(votes))
+        scores = [judge["score"] for judge in result["judges"]]
+        assert abs(result["judge_score"] - sum(scores) / len(scores)) < 1e-12
+    assert judged > TRIALS / 2
+
+
+def test_the_checkpoint_names_every_run_once(tmp_path: Path) -> None:
+    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
+    checkpoint = json.loads((tmp_path / "run" / "checkpoint.json").read_text())
+    assert checkpoint["status"] == "completed"
+    tiers = checkpoint["completed_runs"].values()
+    assert sum(len(runs) for tier in tiers for runs in tier.values()) == TRIALS
+
+
+# -----------------------------------------------------------------------------
+# A simulated run directory is one that the connectors read without complaint.
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_trial_is_converted_and_nothing_is_left_out(layout: str, tmp_path: Path) -> None:
+    simulate_run(layout, tmp_path / "run", TRIALS, seed=3, start=START)
+    events, report = converted(tmp_path / "run")
+    assert report.unreadable + report.left_out + report.notes == []
+    agents = len(plan_of(events)["agent_models"])
+    trials = trials_of(events)
+    assert {event["harness"] for event in trials} == {layout}
+    slots = {
+        (e.get("shard"), e["task_id"], e["attempt"], e["agent"], e.get("tier"), e.get("subtest"))
+        for e in trials
+    }
+    assert len(trials) == len(slots) == TRIALS * agents
+    assert [event["run_id"] for event in events if event["type"] == "run_finished"] == ["run"]
+    assert {event.get("resolved") for event in trials} >= {True, False}
+    assert len({event["failure_mode"] for event in trials}) > 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_seed_decides_the_files_and_the_pace_does_not(layout: str, tmp_path: Path) -> None:
+    waited: list[float] = []
+    for number, (seed, pace) in enumerate(((5, 0.0), (5, 2.0), (6, 0.0))):
+        simulate_run(
+            layout,
+            tmp_path / str(number) / "run",
+            21,
+            seed=seed,
+            start=START,
+            pace_seconds=pace,
+            sleep=waited.append,
+        )
+    fast, slow, other = (contents(tmp_path / str(number) / "run") for number in range(3))
+    assert fast == slow != other
+    assert sum(waited) > 21 * 1.5  # writing is part of it
+
+
+def times_of_of_simulate(event: Event) -> tuple[datetime, datetime]:
+    return datetime.fromisoformat(event["started_at"]), datetime.fromisoformat(event["finished_at"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_so_many_trials_are_in_flight_as_run_at_once(layout: str, tmp_path: Path) -> None:
+    """As their directories show it while they are written, and as their times say afterwards."""
+    seen: set[int] = set()
+    pauses = count()
+
+    def look(_: float) -> None:
+        if next(pauses) % 8 == 0:
+            events, _ = converted(tmp_path / "run")
+            seen.add(sum(event["type"] == "trial_started" for event in events))
+
+    simulate_run(
+        layout, tmp_path / "run", 21, seed=5, start=START, pace_seconds=1.0, sleep=look, concurrency=4
+    )
+    assert max(seen) == 4
+    times = [times_of_of_simulate(event) for event in trials_of(converted(tmp_path / "run")[0])]
+    at_once = [sum(start <= moment < end for start, end in times) for moment, _ in times]
+    assert max(at_once) == 4
+
+
+def test_the_seed_decides_the_files_of_trials_that_run_at_once_too(tmp_path: Path) -> None:
+    for name, pace in (("a", 0.0), ("b", 3.0)):
+        run = tmp_path / name / "run"
+        simulate_run(
+            "harbor", run, 20, seed=5, start=START, pace_seconds=pace, sleep=lambda _: None, concurrency=3
+        )
+    assert contents(tmp_path / "a" / "run") == contents(tmp_path / "b" / "run")
+
+
+def test_trials_that_do_not_pass_take_longer(tmp_path: Path) -> None:
+    simulate_run("harbor", tmp_path / "run", 300, seed=5, start=START)
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for event in trials_of(converted(tmp_path / "run")[0]):
+        start, end = times_of_of_simulate(event)
+        seconds[event.get("resolved") is True].append((end - start).total_seconds())
+    means = {passed: sum(values) / len(values) for passed, values in seconds.items()}
+    assert 1.7 < means[False] / means[True] < 2.3
+
+
+def test_harbor_shuffles_when_it_is_told_to_and_starts_trials_in_the_order_of_its_lock(
+    tmp_path: Path,
+) -> None:
+    orders: dict[str, list[str]] = {}
+    for name, shuffle in (("listed", False), ("shuffled", True)):
+        files: list[Path] = []
+        simulate_run(
+            "harbor",
+            tmp_path / name,
+            40,
+            seed=5,
+            start=START,
+            concurrency=2,
+            shuffle=shuffle,
+            written=files.append,
+        )
+        orders[name] = plan_of(converted(tmp_path / name)[0])["order"]
+        begun = dict.fromkeys(file.parent for file in files if file.name == "trial.log")
+        assert [trial.name.partition("__")[0] for trial in begun] == orders[name]
+    tasks = [f"task-{number}" for number in range(1, 9)]
+    assert orders["listed"] == tasks * 5
+    assert orders["shuffled"] == hash_shuffled(tasks, "5") * 5 != orders["listed"]
+
+
+def test_a_harness_that_orders_tasks_by_itself_cannot_be_told_to_shuffle(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match="shuffle is for harbor; fc-eval starts tasks in an order of its own"
+    ):
+        simulate_run("fc-eval", tmp_path / "run", 4, seed=1, start=START, shuffle=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_files_are_seen_half_written(layout: str, tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    halves: set[str] = set()
+
+    def look(_: float) -> None:
+        for path in root.rglob("*.json"):
+            try:
+                json.loads(path.read_bytes())
+            except ValueError:
+                halves.add(path.name)
+
+    simulate_run(layout, root, 12, seed=1, start=START, pace_seconds=1.0, sleep=look)
+    assert halves & {"results.json", "run_result.json", "result.json"}
+
+
+# -----------------------------------------------------------------------------
+# Terminal-Bench's directories: crashed trials are run again when the run is resumed.
+
+
+def test_the_run_file_has_every_trial_once_and_none_that_crashed(tmp_path: Path) -> None:
+    simulate_run("terminal-bench", tmp_path / "run", TRIALS, seed=3, start=START)
+    run = json.loads((tmp_path / "run" / "results.json").read_text())
+    names = [result["trial_name"] for result in run["results"]]
+    assert len(names) == len(set(names)) == TRIALS
+    assert run["n_resolved"] + run["n_unresolved"] == TRIALS
+    assert run["n_resolved"] == sum(result["is_resolved"] is True for result in run["results"])
+    assert run["accuracy"] == run["n_resolved"] / TRIALS
+    own = {json.loads(p.read_text())["trial_name"] for p in (tmp_path / "run").glob("*/*/results.json")}
+    assert own == set(names)
+
+
+def test_while_a_run_goes_on_a_crashed_trial_stands_in_the_run_file_alone(tmp_path: Path) -> None:
+    root, alone = tmp_path / "run", set()
+
+    def look(_: float) -> None:
+        try:
+            results = json.loads((root / "results.json").read_text())["results"]
+        except (FileNotFoundError, ValueError):
+            return
+        for result in results:
+            if not (root / result["task_id"] / result["trial_name"] / "results.json").exists():
+                alone.add(result["trial_name"])
+
+    simulate_run("terminal-bench", root, TRIALS, seed=3, start=START, pace_seconds=1.0, sleep=look)
+    assert alone
+    for name in alone:
+        assert (root / name.split(".")[0] / name / "results.json").exists(), "it was run again"
+
+
+# -----------------------------------------------------------------------------
+# R28: a run with only its run-level file gives the numbers that this file has, and no others.
+
+
+BASELINES = ("nop", "oracle")
+WRITTEN_OVER = {"fc-no-oracle-same-framework": 1, "fc-rough": 5}
+"""Agents whose entry another agent of the same label wrote over, since it had no speedups of its own (D5).
+Nothing in the file is left of their tests and costs, so they are left out."""
+
+
+LAST_AGENT_ALONE = ("trial_id", "trial_name", "failure_mode", "started_at", "finished_at")
+"""The merged trial has the last agent's in place of the others' (D2)."""
+
+MAY_DIFFER = {
+    "failure_modes": "the failure modes of all agents but the last are gone (D2)",
+    "infrastructure_failures": "follows from the failure modes",
+    "accuracy_excluding_infrastructure": "follows from the failure modes",
+    "statistics.duration_seconds": "the times of all agents but the last are gone (D2)",
+    "coverage.duration_seconds": "likewise",
+    "mean_duration": "likewise",
+    "first_event_at": "likewise",
+    "last_event_at": "likewise",
+    "tokens": "tokens are summed over the agents (D3); baselines', and those of several models, are unknown",
+    "statistics.input_tokens": "likewise",
+    "statistics.output_tokens": "likewise",
+    "coverage.input_tokens": "likewise",
+    "coverage.output_tokens": "likewise",
+    "state_version": "counts what was folded, it is not part of the answer",
+    "digest": "covers all of these",
+}
+"""Numbers of an agent's summary that a run-level file does not have, in any run of several agents."""
+
+
+MAY_DIFFER_WHERE_SOMETHING_IS_LOST = {
+    "coverage": "trials with a cost: a harness's 0.0 is estimated from tokens, and they are unknown (R2, D3)",
+    "cost_of_pass": "likewise",
+    "mean_cost": "likewise",
+    "total_cost": "likewise",
+    "formulacode": "tests with exactly one error have no counts (B5), also the oracle's that others are "
+    "compared with; the speedups of agents that failed by themselves are written over (C1); a log that the "
+    "harness could not parse is not in the file (B4)",
+    "statistics": "likewise",
+    "grade": "follows from the tests",
+    "grade_score": "likewise",
+    "median_composite": "likewise",
+    "mean_pass_rate": "likewise",
+    "pass_rate": "likewise",
+    "uncertainty": "what may be concluded from these numbers",
+}
+"""Numbers that differ only because of single trials of which the file has not all."""
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from leaves(item, f"{path}.{name}" if path else name)
+    else:
+        yield path, value
+
+
+def differing(wanted: Event, found: Event) -> set[str]:
+    """Paths of the numbers in which two summaries differ."""
+    first, second = dict(leaves(wanted)), dict(leaves(found))
+    return {path for path in first.keys() | second.keys() if first.get(path) != second.get(path)}
+
+
+def agents_summaries(events: list[Event]) -> dict[str, Event]:
+    return {key: value for key, value in summarised(events).items() if key.startswith("agent_model ")}
+
+
+@pytest.mark.parametrize("name", ONE_AGENT)
+def test_a_run_of_one_agent_is_the_same_to_the_bit(runs: Path, tmp_path: Path, name: str) -> None:
+    """But for panes, which have what a log names besides: single-agent trials are kept as they were."""
+    wanted, found = both(runs, name, tmp_path, *CONFIGURATION)
+    assert by_agent(wanted).keys() == by_agent(found).keys()
+    summaries = agents_summaries(wanted)
+    assert summaries
+    assert agents_summaries(found) == summaries
+
+
+@pytest.mark.parametrize("name", SEVERAL_AGENTS)
+@pytest.mark.parametrize("others", [CONFIGURATION, ()], ids=["beside its configuration", "alone"])
+def test_every_agent_of_every_trial_is_there_but_for_those_written_over(
+    runs: Path, tmp_path: Path, name: str, others: tuple[str, ...]
+) -> None:
+    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *others))
+    assert found.keys() <= wanted.keys()
+    assert len(wanted.keys() - found.keys()) == WRITTEN_OVER.get(name, 0)
+
+
+@pytest.mark.parametrize("name", SEVERAL_AGENTS)
+def test_the_fields_of_each_event_are_those_of_the_agents_own_file_or_absent(
+    runs: Path, tmp_path: Path, name: str
+) -> None:
+    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    agents = agents_of(runs / name)
+    revision = (tmp_path / name / "results.json").stat().st_mtime_ns
+    for place, event in found.items():
+        own = wanted[place]
+        assert [event.get(field) for field in ALWAYS] == [own.get(field) for field in ALWAYS]
+        is_last = place[2] == len(agents)
+        assert [event.get(field) for field in LAST_AGENT_ALONE] == (
+            [own.get(field) for field in LAST_AGENT_ALONE] if is_last else [None] * len(LAST_AGENT_ALONE)
+        )
+        assert event["revision"] == revision
+        alone = sum(agent.label not in BASELINES for agent in agents) == 1
+        if alone and event["agent"] not in BASELINES:
+            assert event.get("input_tokens") == (own.get("input_tokens") or None)
+            assert event.get("output_tokens") == (own.get("output_tokens") or None)
+        else:
+            assert not event.keys() & {"input_tokens", "output_tokens"}
+
+
+@pytest.mark.parametrize("name", SEVERAL_AGENTS)
+def test_tests_and_snapshots_are_those_of_the_agents_own_log_as_far_as_the_file_has_them(
+    runs: Path, tmp_path: Path, name: str
+) -> None:
+    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    for place, event in found.items():
+        own = wanted[place]
+        tests, snapshot = event.get("tests"), event.get("snapshot")
+        if tests is None or snapshot is None:
+            assert tests is snapshot is event.get("benchmarks") is None
+            assert own["failure_mode"] in ("test_timeout", "parse_error")
+            continue
+        if tests != own["tests"]:
+            assert tests == {"status": "failed"}
+            assert own["tests"].get("error") == 1 or own["tests"]["status"] in ("missing", "unparsable")
+        known = {field: value for field, value in own["snapshot"].items() if field != "failed"}
+        if snapshot != known:
+            assert snapshot == {"status": "failed"}
+            assert own["snapshot"]["status"] != "passed"
+
+
+@pytest.mark.parametrize("name", SEVERAL_AGENTS)
+def test_no_speedup_is_another_than_the_agents_own_log_has(runs: Path, tmp_path: Path, name: str) -> None:
+    """And few are missing of agents whose speedups count."""
+    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    complete, incomplete = 0, 0
+    for place, event in found.items():
+        own = wanted[place].get("benchmarks")
+        if own is None:
+            continue
+        held = event.get("benchmarks", {})
+        assert "fallback_to_baseline" not in json.dumps(held)
+        for benchmark, entry in held.items():
+            if isinstance(entry, dict):
+                ratios = {key: entry[key] for key in ("agent/nop", "oracle/nop") if is_number(entry, key)}
+                assert ratios == {key: own[benchmark].get(key) for key in ratios}
+        has_all = all(ratio_of(held.get(benchmark)) == ratio_of(entry) for benchmark, entry in own.items())
+        is_counted = event.get("resolved") is True
+        complete += is_counted and has_all
+        incomplete += is_counted and not has_all
+    assert complete > 10 * incomplete
+
+
+def is_number(entry: Event, key: str) -> bool:
+    return isinstance(entry.get(key), int | float)
+
+
+def ratio_of(entry: Any) -> Any:
+    return entry.get("agent/nop") if isinstance(entry, dict) and is_number(entry, "agent/nop") else None
+
+
+@pytest.mark.parametrize("name", SEVERAL_AGENTS)
+def test_summaries_differ_only_in_numbers_that_the_file_does_not_have(
+    runs: Path, tmp_path: Path, name: str
+) -> None:
+    wanted, found = map(agents_summaries, both(runs, name, tmp_path, *CONFIGURATION))
+    assert wanted.keys() == found.keys()
+    for key, summary in wanted.items():
+        if summary["trials"] != found[key]["trials"]:
+            assert summary["trials"] - found[key]["trials"] == WRITTEN_OVER[name]
+            continue
+        for path in differing(summary, found[key]):
+            assert is_named(path, MAY_DIFFER) or is_named(path, MAY_DIFFER_WHERE_SOMETHING_IS_LOST), path
+
+
+def is_named(path: str, names: Mapping[str, str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in names)
+
+
+def test_a_simulated_run_has_the_same_numbers_by_its_run_level_file(tmp_path: Path) -> None:
+    """No crash, no 0 %: nothing is lost in it but what no run-level file of several agents has."""
+    run = tmp_path / "run"
+    simulate_run("fc-eval", run, 12, seed=11, start=datetime(2026, 1, 2, tzinfo=UTC))
+    wanted = agents_summaries(converted(run)[0])
+    events, report = converted(run_level_only(run, tmp_path / "copy", *CONFIGURATION))
+    found = agents_summaries(events)
+    assert not report.unreadable + report.left_out
+    assert not report.remarks
+    assert 0 < found["agent_model run|terminus-2:openai%2Fgpt-5"]["accuracy"] < 1
+    for key, summary in wanted.items():
+        assert summary["formulacode"]["agent_advantage"] == found[key]["formulacode"]["agent_advantage"]
+        assert {path for path in differing(summary, found[key]) if not is_named(path, MAY_DIFFER)} == set()
+
+
+def merged_events(tmp_path: Path, entry: Event, **metrics: Any) -> list[Event]:
+    """The events of a run-level file with one trial of nop and t:m, each with this entry."""
+    agents = [{"agent_name": "nop", "model_name": "nop"}, {"agent_name": "t", "model_name": "m"}]
+    result = {
+        "task_id": "t1",
+        "trial_name": "t1.1-of-1.run1.agent-2-t",
+        "is_resolved": True,
+        "parser_extra_metrics": {"agent_metrics_by_agent": {"nop:nop": entry, "t:m": entry}, **metrics},
+    }
+    write_json(tmp_path / "run1" / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
+    write_json(tmp_path / "run1" / "results.json", {"results": [result], "n_resolved": 1})
+    return trials_of(converted(tmp_path / "run1")[0])
+
+
+def test_a_null_in_place_of_the_snapshots_count_was_nan_and_passes_as_in_a_trials_own_file(
+    tmp_path: Path,
+) -> None:
+    """D17, B6: the harness itself writes a whole number there (0 for NaN), never a null."""
+    snapshot = {"pass_to_fail": None, "passed": 3, "status": "passed"}
+    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": snapshot}
+    events = merged_events(tmp_path, entry)
+    held = {event["agent"]: (event["resolved"], event["snapshot"]) for event in events}
+    assert held == dict.fromkeys(("nop", "t"), (True, {"status": "passed", "pass_to_fail": 0.0, "passed": 3}))
+
+
+def test_advantages_that_the_harnesss_fallback_wrote_over_a_claim_are_not_claimed(tmp_path: Path) -> None:
+    """C1: t failed by itself, and no worse than the oracle; its log has no benchmarks by agent (B11)."""
+    entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": {"status": "passed"}}
+    claims = {"nop:nop": {"agent_advantage": -0.5}, "t:m": {"agent_advantage": -0.5}}
+    claims["t:m"]["fallback_to_baseline"] = True
+    improvements = {
+        "last_agent": "t:m",
+        "agent_advantage": 0.25,
+        "agent_advantages_by_agent": claims,
+        "per_benchmark_speedups_by_agent": {},
+    }
+    events = merged_events(tmp_path, entry, improvements_dict=improvements)
+    assert [event.get("claimed") for event in events] == [{"agent_advantage": -0.5}, None]

@@ -1,0 +1,423 @@
+"""Errors and intervals that take the tasks as a sample: published values, inspect_ai's own, and the edges."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.score import grading_profile
+from streamer.statistics.ability import (
+    Attempted,
+    Clusters,
+    PassAtK,
+    Reach,
+    Repeats,
+    cannot_be_overtaken,
+    decided,
+    mean_interval,
+    median,
+    pass_hat_k,
+    pass_rate,
+    rate_interval,
+    reachable_pass_at_k,
+    repeats,
+    sizes,
+)
+from streamer.statistics.distribution import Distribution
+from streamer.statistics.exact import StatsError, student_t
+from tests.statistics import oracles
+from tests.support.examples import examples
+
+# -----------------------------------------------------------------------------
+# Errors and intervals that take the tasks as a sample: published values, inspect_ai's own, and the edges.
+
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "inspect_ai.json").read_text("utf-8"))
+Tasks = list[list[float]]
+
+OUTCOMES = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=20)
+
+
+def counted(tasks: list[list[Any]]) -> list[tuple[int, int, int]]:
+    """(attempts, passes, tasks that have so many)."""
+    counts = Counter((len(outcomes), int(sum(outcomes))) for outcomes in tasks)
+    return [(n, c, times) for (n, c), times in counts.items()]
+
+
+def alpha_of(level: str) -> Fraction:
+    return 1 - Fraction(level)
+
+
+def test_the_golden_values_name_the_version_that_made_them() -> None:
+    assert GOLDEN["inspect_ai"] == "0.3.285"
+
+
+@pytest.mark.parametrize("case", GOLDEN["rates"], ids=range(len(GOLDEN["rates"])))
+def test_error_and_interval_of_a_rate_are_those_of_inspect_ai(case: dict[str, Any]) -> None:
+    counts = Clusters.of_counts(counted(case["tasks"]))
+    assert counts.standard_error() == pytest.approx(case["standard_error"], rel=1e-13, abs=1e-15)
+    for level, ends in case["intervals"].items():
+        assert rate_interval(counts, alpha_of(level)) == pytest.approx(ends, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("case", GOLDEN["means"], ids=range(len(GOLDEN["means"])))
+def test_error_and_interval_of_a_mean_are_those_of_inspect_ai(case: dict[str, Any]) -> None:
+    sums = [(len(values), sum(map(Fraction, values), Fraction())) for values in case["tasks"]]
+    values = Clusters.of_sums(sums)
+    assert values.standard_error() == pytest.approx(case["standard_error"], rel=1e-13)
+    for level, ends in case["intervals"].items():
+        assert mean_interval(values, alpha_of(level)) == pytest.approx(ends, rel=1e-12)
+
+
+def test_where_all_passed_each_task_is_worth_one_trial() -> None:
+    """inspect_ai takes all 50, and begins at .907."""
+    found = rate_interval(Clusters.of_counts([(5, 5, 10)]))
+    square = Fraction(student_t(Fraction(1, 20), 9)) ** 2
+    assert found == (float(10 / (10 + square)), 1.0)
+    assert f"{found[0]:.3f}" == "0.661"
+
+
+def test_where_none_passed_it_is_the_mirror_image() -> None:
+    none, every = (rate_interval(Clusters.of_counts([(5, c, 10)])) for c in (0, 5))
+    assert none
+    assert every
+    assert none.low == 0.0
+    assert none.high == pytest.approx(1 - every.low, rel=1e-15)
+
+
+@pytest.mark.parametrize("counts", [[], [(5, 3, 1)], [(0, 0, 3)], [(0, 0, 3), (4, 2, 1)]])
+def test_with_fewer_than_two_tasks_there_is_no_error_and_no_interval(
+    counts: list[tuple[int, int, int]],
+) -> None:
+    found = Clusters.of_counts(counts)
+    assert found.standard_error() is None
+    assert rate_interval(found) is None
+    assert mean_interval(found) is None
+
+
+def test_the_mean_of_nothing_is_unknown() -> None:
+    assert (Clusters().mean(), Clusters.of_counts([(2, 1, 1)]).mean()) == (None, 0.5)
+
+
+def test_a_sum_that_is_not_finite_is_refused() -> None:
+    for total in (math.inf, math.nan):
+        with pytest.raises(StatsError, match="finite sums"):
+            Clusters.of_sums([(1, 1.0), (2, total)])
+
+
+@examples(200)
+@given(tasks=OUTCOMES)
+def test_the_error_is_its_formula_rounded_once(tasks: list[list[bool]]) -> None:
+    n, groups = sum(map(len, tasks)), len(tasks)
+    p = Fraction(sum(map(sum, tasks)), n)
+    spread = sum(((sum(task) - len(task) * p) ** 2 for task in tasks), Fraction())
+    found = Clusters.of_counts(counted(tasks)).standard_error()
+    if groups < 2:
+        assert found is None
+        return
+    exact = Fraction(groups, groups - 1) * spread / n**2
+    assert found is not None
+    below, above = (Fraction(math.nextafter(found, end)) for end in (-math.inf, math.inf))
+    middle = Fraction(found)
+    assert found == 0 == exact or ((below + middle) / 2) ** 2 <= exact <= ((middle + above) / 2) ** 2
+
+
+@examples(100)
+@given(tasks=OUTCOMES, data=st.data())
+def test_the_order_of_the_tasks_changes_nothing(tasks: list[list[bool]], data: st.DataObject) -> None:
+    other = data.draw(st.permutations(tasks))
+    assert Clusters.of_counts(counted(tasks)) == Clusters.of_counts(counted(other))
+    assert repeats(counted(tasks)) == repeats(counted(other))
+
+
+@examples(100)
+@given(tasks=OUTCOMES)
+def test_counts_and_sums_of_ones_and_zeros_are_the_same(tasks: list[list[bool]]) -> None:
+    sums = [(len(task), float(sum(task))) for task in tasks]
+    assert Clusters.of_sums(sums) == Clusters.of_counts(counted(tasks))
+
+
+def exactly(held: Clusters) -> tuple[Fraction | int, ...]:
+    """What clusters hold, whatever their unit."""
+    sums = Fraction(held.total, held.unit), Fraction(held.products, held.unit)
+    return held.tasks, held.trials, held.sizes, *sums, Fraction(held.squares, held.unit**2)
+
+
+VALUES = st.lists(st.tuples(st.integers(0, 4), st.floats(-1e300, 1e300)), max_size=12)
+
+
+@examples(200)
+@given(values=VALUES)
+def test_values_are_summed_by_task_exactly_in_any_order(values: list[tuple[int, float]]) -> None:
+    tasks: dict[int, list[Fraction]] = {}
+    for task, value in values:
+        tasks.setdefault(task, []).append(Fraction(value))
+    found = Clusters.of_values([task for task, _ in values], [value for _, value in values])
+    sums = [(len(held), sum(held, Fraction())) for held in tasks.values()]
+    assert exactly(found) == exactly(Clusters.of_sums(sums))
+    assert exactly(found)[-1] == sum((total**2 for _, total in sums), Fraction())
+
+
+@examples(200)
+@given(tasks=OUTCOMES)
+def test_an_interval_holds_its_rate_and_stays_between_0_and_1(tasks: list[list[bool]]) -> None:
+    counts = Clusters.of_counts(counted(tasks))
+    found, mean = rate_interval(counts), counts.mean()
+    if found:
+        assert mean is not None
+        assert 0.0 <= found.low <= mean <= found.high <= 1.0
+
+
+def by_hand(tasks: list[list[bool]]) -> Repeats | None:
+    covered = [task for task in tasks if len(task) > 1]
+    if not covered:
+        return None
+    spread = flips = disagreement = 0.0
+    for task in covered:
+        n, p = len(task), sum(task) / len(task)
+        spread += n * n * p * (1 - p) / (n - 1)
+        flips += len(set(task)) > 1
+        pairs = [(a, b) for i, a in enumerate(task) for j, b in enumerate(task) if i != j]
+        disagreement += sum(a != b for a, b in pairs) / len(pairs)
+    g, n = len(covered), sum(map(len, covered))
+    return Repeats(math.sqrt(spread) / n, g, flips / g, disagreement / g)
+
+
+@examples(200)
+@given(tasks=OUTCOMES)
+def test_repeats_are_counted_pair_by_pair(tasks: list[list[bool]]) -> None:
+    found, expected = repeats(counted(tasks)), by_hand(tasks)
+    if expected is None:
+        assert found is None
+    else:
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("counts", "published"),
+    [
+        ([(4, 0, 14), (4, 1, 12), (4, 2, 10), (4, 3, 4), (4, 4, 10)], [0.420, 0.273, 0.220, 0.200]),
+        ([(4, 0, 22), (4, 1, 18), (4, 2, 9), (4, 3, 22), (4, 4, 44)], [0.604, 0.491, 0.430, 0.383]),
+    ],
+    ids=["gpt-4o airline", "gpt-4o retail"],
+)
+def test_pass_hat_k_is_what_tau_bench_published(
+    counts: list[tuple[int, int, int]], published: list[float]
+) -> None:
+    """sierra-research/tau-bench#57. Passes by task: of the published trials (airline); the only numbers
+    that agree with all four values (retail)."""
+    found = [pass_hat_k(k, counts) for k in (1, 2, 3, 4)]
+    assert [round(value, 3) for value, _ in found if value is not None] == published
+    assert {covered for _, covered in found} == {sum(tasks for _, _, tasks in counts)}
+
+
+# -----------------------------------------------------------------------------
+# Hard bounds: every way in which the missing trials can end stays between them, and both ends are
+# reached.
+
+
+SHARES = st.lists(st.floats(0.0, 1.0), max_size=8)
+
+
+def test_missing_trials_all_fail_or_all_pass() -> None:
+    assert pass_rate(20, 25, 89) == Reach(20 / 89, 64 / 89)
+    assert pass_rate(0, 0, 3) == Reach(0.0, 1.0)
+    assert pass_rate(38, 51, 89) == Reach(38 / 89, 38 / 89)
+
+
+def ends_of(
+    known: Sequence[float], missing: int, number: Callable[[Sequence[float]], float | None]
+) -> tuple[float, float]:
+    """The least and the most that a number can be, with each missing value at an end."""
+    every = [number([*known, *filled]) for filled in product([0.0, 1.0], repeat=missing)]
+    found = [value for value in every if value is not None]
+    return min(found), max(found)
+
+
+def of(values: Sequence[float]) -> Distribution:
+    distribution = Distribution()
+    distribution.extend(values)
+    return distribution
+
+
+@examples(200)
+@given(known=SHARES, missing=st.integers(0, 4))
+def test_the_ends_of_the_median_are_those_of_all_ways_to_end(known: list[float], missing: int) -> None:
+    if not known and not missing:
+        return
+    planned = len(known) + missing
+    assert median(sorted(known), planned) == ends_of(known, missing, lambda values: of(values).median())
+
+
+def test_a_known_value_beyond_0_and_1_keeps_its_rank() -> None:
+    assert median([-1.0, 2.0], planned=3) == Reach(0.0, 1.0)
+    assert median([1.5, 2.0], planned=3) == Reach(1.5, 1.5)
+
+
+PER_TASK = st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=3)
+"""(failed, passed, missing) of each task."""
+
+
+@examples(100)
+@given(tasks=PER_TASK)
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_ends_of_pass_at_k_are_those_of_all_ways_to_end(k: int, tasks: list[tuple[int, ...]]) -> None:
+    missing = [task for task, (_, _, left) in enumerate(tasks) for _ in range(left)]
+    found: list[Any] = []
+    for ways in product([False, True], repeat=len(missing)):
+        attempts = PassAtK()
+        for task, (failed, passed, _) in enumerate(tasks):
+            attempts.merge(PassAtK.of([(task, False)] * failed + [(task, True)] * passed))
+        attempts.merge(PassAtK.of(zip(missing, ways, strict=True)))
+        found.append(attempts.summary(planned_attempts=4).get(str(k), {}).get("value"))
+    planned = [Attempted(failed + passed, passed, left) for failed, passed, left in tasks]
+    reach = reachable_pass_at_k(k, planned)
+    if reach is None:
+        assert set(found) == {None}
+    else:
+        assert (reach.low, reach.high) == (min(found), max(found))
+
+
+def test_tasks_that_are_alike_are_counted_together() -> None:
+    apart = [Attempted(1, 1, 1), Attempted(1, 1, 1), Attempted(0, 0, 2)]
+    assert reachable_pass_at_k(2, apart) == reachable_pass_at_k(
+        2, [Attempted(1, 1, 1, tasks=2), Attempted(0, 0, 2)]
+    )
+
+
+def test_a_plan_that_is_smaller_than_what_is_known_is_refused() -> None:
+    refused: list[Callable[[], object]] = [
+        lambda: pass_rate(2, 1, 2),
+        lambda: pass_rate(0, 0, 0),
+        lambda: median([0.5, 0.5], 1),
+        lambda: median([], 0),
+    ]
+    for ask in refused:
+        with pytest.raises(StatsError, match="a plan of at least"):
+            ask()
+
+
+def test_a_grade_is_decided_when_both_ends_have_it() -> None:
+    grade = grading_profile("specified").grade
+    assert decided(Reach(0.85, 0.94), grade)
+    assert not decided(Reach(0.84, 0.94), grade)
+    assert decided(pass_rate(19, 0, 20), grade)
+    assert not decided(pass_rate(18, 0, 20), grade)
+
+
+def test_only_a_higher_lower_end_cannot_be_overtaken() -> None:
+    leader, other = pass_rate(60, 20, 100), pass_rate(30, 41, 100)
+    assert (leader.low, other.high) == (0.6, 0.59)
+    assert cannot_be_overtaken(leader, other)
+    assert not cannot_be_overtaken(other, leader)
+    assert not cannot_be_overtaken(leader, pass_rate(30, 40, 100))
+
+
+# -----------------------------------------------------------------------------
+# pass@k: which k, over which tasks, and whether that is final.
+
+
+def tried(**tasks: str) -> PassAtK:
+    """Tasks by name, their attempts as text: "+" passed, "-" not."""
+    result = PassAtK()
+    for task, attempts in tasks.items():
+        for attempt in attempts:
+            result.add(task, attempt == "+")
+    return result
+
+
+def test_one_attempt_gives_k_1_where_the_harness_gives_nothing() -> None:
+    assert tried(a="+", b="-").summary() == {"1": {"value": 0.5, "tasks_covered": 2, "partial": False}}
+
+
+def test_of_nothing_there_is_no_k_even_with_a_plan() -> None:
+    assert PassAtK().summary(planned_attempts=8, planned_tasks=3) == {}
+
+
+def test_each_task_weighs_the_same() -> None:
+    # k=1: (1/4 + 1/1) / 2; k=2 and 4 over task a alone: 1 - C(3,2)/C(4,2) = 1/2, then 1
+    assert tried(a="+---", b="+").summary() == {
+        "1": {"value": 0.625, "tasks_covered": 2, "partial": False},
+        "2": {"value": 0.5, "tasks_covered": 1, "partial": True},
+        "4": {"value": 1.0, "tasks_covered": 1, "partial": True},
+    }
+
+
+def test_k_goes_up_to_the_larger_of_plan_and_sight() -> None:
+    assert list(tried(a="+" * 5).summary()) == ["1", "2", "4", "5"]
+    assert list(tried(a="+").summary(planned_attempts=5)) == ["1", "2", "4", "5"]
+    assert list(tried(a="+" * 5).summary(planned_attempts=2)) == ["1", "2", "4", "5"]
+    assert sizes(20) == [1, 2, 4, 5, 8, 10, 16]
+    assert sizes(3) == [1, 2]
+
+
+def test_a_k_that_no_task_covers_yet_is_unknown_and_partial() -> None:
+    two = tried(a="+", b="-").summary(planned_attempts=2)["2"]
+    assert two == {"value": None, "tasks_covered": 0, "partial": True}
+
+
+def test_planned_tasks_that_are_missing_make_it_partial() -> None:
+    summary = tried(a="+").summary(planned_tasks=2)
+    assert summary == {"1": {"value": 1.0, "tasks_covered": 1, "partial": True}}
+    assert not tried(a="+", b="+", c="+").summary(planned_tasks=2)["1"]["partial"]
+
+
+def test_merging_pools_the_attempts_of_a_task() -> None:
+    pooled = tried(a="+-", b="-")
+    pooled.merge(tried(a="--", c="+"))
+    assert pooled.summary() == tried(a="+---", b="-", c="+").summary()
+    assert pooled.tasks == 3
+
+
+def test_a_task_without_attempts_left_is_gone() -> None:
+    held = tried(a="+", b="-")
+    held.remove("a", True)
+    assert (held.tasks, held.summary()["1"]["value"]) == (1, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unequal_attempts_are_averaged_exactly(seed: int) -> None:
+    choice = random.Random(seed)
+    attempts = [(f"t{choice.randrange(9)}", choice.random() < 0.3) for _ in range(150)]
+    held = PassAtK()
+    for task, passed in attempts:
+        held.add(task, passed)
+    assert held.summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
+
+
+def test_thirds_are_rounded_once() -> None:
+    # 1/3 + 2/3 + 1/3 over 3 tasks = 4/9
+    assert tried(a="+--", b="++-", c="+--").summary()["1"]["value"] == float(Fraction(4, 9))
+
+
+@pytest.mark.parametrize("tasks", [3, 40, 5_000])
+def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> None:
+    """Few tasks, as many as attempts, and far more."""
+    choice = random.Random(tasks)
+    attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
+    bounds = [0, 5, 5, 300, 420, 700]
+    parts = [PassAtK.of(attempts[first:end]) for first, end in pairwise(bounds)]
+    together, one_by_one, apart = PassAtK(), PassAtK(), PassAtK()
+    together.merge(*parts, tried(more="+"))
+    for part in parts:
+        apart.merge(part)
+    for task, result in [*attempts, ("more", True)]:
+        one_by_one.add(task, result)
+    apart.add("more", True)
+    assert together.summary(9) == apart.summary(9) == one_by_one.summary(9)
+    for part in parts:
+        together.unmerge(part)
+    assert together.summary() == tried(more="+").summary()
+    with pytest.raises(StatsError, match="more"):
+        together.unmerge(tried(more="-"))

@@ -1,0 +1,562 @@
+"""The trials in flight of a run in Redis: guarded, deleted and restored with the run's other keys."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from streamer.client.queries import UnknownRun, UnreadableSummary
+from streamer.client.readers import AsyncStateReader, StateReader
+from streamer.folding.fold import Pipeline
+from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.schemas.summaries import TrialInFlight
+from streamer.schemas.wire import Record
+from streamer.settings import Settings
+from streamer.storage.entries import Keys, KeyState, Unsent, entry_of
+from streamer.storage.redis import RedisSink
+from tests.storage.conftest import MakeSink
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
+from tests.support.eventually import eventually
+from tests.support.examples import examples
+from tests.support.servers import RedisServer
+
+# -----------------------------------------------------------------------------
+# The trials in flight of a run in Redis: guarded, deleted and restored with the run's other keys.
+
+
+KEYS = Keys()
+RUN = "run/1"
+IN_FLIGHT = KEYS.in_flight(RUN)
+NOON = "2026-01-31T12:00:00Z"
+
+
+def slot(task: str) -> dict[str, Any]:
+    return {"run_id": RUN, "task_id": task, "agent": "a:b", "model": "m", "tier": "T0"}
+
+
+def started(task: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "trial_started", **slot(task), **fields}
+
+
+def result(task: str) -> dict[str, Any]:
+    return {"type": "trial_result", **slot(task), "resolved": True}
+
+
+class Worker:
+    """A worker in small: folds events of a run and publishes what changed."""
+
+    def __init__(self, make_sink: MakeSink, *, epoch: int = 1, offset: int = 0, **options: Any) -> None:
+        self.pipeline = Pipeline(epoch=epoch)
+        self.sink: RedisSink = make_sink(owner=self, **options)
+        self.offset = offset
+
+    def run_ids(self) -> list[str]:
+        return self.pipeline.runs()
+
+    def standing(self, run_id: str) -> RunUpdate:
+        run = self.pipeline.run(run_id)
+        return RunUpdate(run_id, run.summaries(), run.in_flight_taken, run.comparisons.tasks_taken)
+
+    def fold(self, *events: Mapping[str, Any]) -> None:
+        records = [Record(orjson.dumps(event), self.offset + n) for n, event in enumerate(events)]
+        assert self.pipeline.fold(records).rejections == []
+        self.offset += len(events)
+
+    async def publish(self, *events: Mapping[str, Any]) -> None:
+        """Fold these events as one batch and publish the run."""
+        self.fold(*events)
+        await self.sink.write([self.pipeline.run(RUN).take_changes()])
+
+
+def the_trial(client: redis.Redis, field: str) -> dict[str, Any]:
+    trial: dict[str, Any] = orjson.loads(str(client.hget(IN_FLIGHT, field)))
+    return trial
+
+
+def counted(client: redis.Redis) -> int:
+    """Trials in flight as the run's summary counts them."""
+    return int(orjson.loads(str(client.get(KEYS.run(RUN))))["in_flight"])
+
+
+def tasks(client: redis.Redis) -> list[str]:
+    return sorted(orjson.loads(trial)["task_id"] for trial in client.hvals(IN_FLIGHT))
+
+
+async def test_a_trial_is_listed_from_its_start_until_its_result(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(started("t|1", started_at=NOON, position=3), started("t2"))
+    assert client.hgetall(IN_FLIGHT).keys() == {"|t%7C1|1|a%3Ab|m|T0|", "|t2|1|a%3Ab|m|T0|"}
+    assert the_trial(client, "|t%7C1|1|a%3Ab|m|T0|") == {
+        "shard": "",
+        "task_id": "t|1",
+        "attempt": 1,
+        "agent": "a:b",
+        "model": "m",
+        "tier": "T0",
+        "subtest": None,
+        "started_at": NOON,
+        "position": 3,
+    }
+    assert counted(client) == 2
+    await worker.publish(result("t|1"))
+    assert tasks(client) == ["t2"]
+    await worker.publish(result("t2"))
+    assert not client.exists(IN_FLIGHT)
+
+
+async def test_a_start_that_changes_no_summary_changes_the_list(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(started("t", started_at=NOON))
+    history = client.xlen(KEYS.history(RUN))
+    await worker.publish(started("t", started_at="2026-01-31T11:00:00Z"))
+    [trial] = client.hvals(IN_FLIGHT)
+    assert orjson.loads(trial)["started_at"] == "2026-01-31T11:00:00Z"
+    assert client.xlen(KEYS.history(RUN)) == history
+
+
+async def test_a_run_that_finished_or_was_deleted_has_no_list(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(started("t1"))
+    await worker.publish({"type": "run_finished", "run_id": RUN, "revision": 1})
+    assert not client.exists(IN_FLIGHT)
+    other = Worker(make_sink, offset=100)
+    await other.publish(started("t2", revision=5))
+    assert tasks(client) == ["t2"]
+    await other.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
+    assert client.keys() == [KEYS.versions(RUN)]
+    await other.publish(started("t3", revision=10))
+    assert tasks(client) == ["t3"]
+
+
+async def test_an_older_writer_replaces_nothing_and_brings_nothing_back(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker, zombie = Worker(make_sink, offset=7), Worker(make_sink, offset=3)
+    await worker.publish(started("t1"))
+    await zombie.publish(started("stale"))
+    assert tasks(client) == ["t1"]
+    await worker.publish(result("t1"))
+    await zombie.publish(started("staler"))
+    await zombie.sink.reconcile([RUN])
+    assert not client.exists(IN_FLIGHT)
+    other_epoch = Worker(make_sink, epoch=2)
+    await other_epoch.publish(started("t2"))
+    assert tasks(client) == ["t2"]
+
+
+async def test_the_list_converges_after_redis_was_away_and_came_back_empty(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(started("t1"), started("t2"))
+    redis_server.kill()
+    await worker.publish(started("t3"))
+    await worker.publish(result("t1"))
+    assert worker.sink.away
+    redis_server.start()
+    await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
+    assert tasks(client) == ["t2", "t3"]
+
+
+async def test_a_reconcile_restores_a_lost_list_and_removes_one_that_is_over(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(started("t1"))
+    client.delete(IN_FLIGHT)
+    await worker.sink.reconcile([RUN])
+    assert tasks(client) == ["t1"]
+    successor = Worker(make_sink)
+    successor.fold(started("t1"), result("t1"))
+    successor.pipeline.run(RUN).take_changes()
+    await successor.sink.reconcile([RUN])
+    assert not client.exists(IN_FLIGHT)
+
+
+async def test_a_foreign_key_in_its_place_is_replaced(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink)
+    client.set(IN_FLIGHT, "not ours")
+    await worker.publish(started("t1"))
+    assert tasks(client) == ["t1"]
+
+
+async def test_the_list_expires_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink, expire_seconds=1000)
+    await worker.publish(started("t1"))
+    client.expire(IN_FLIGHT, 10)
+    await worker.publish(result("t0"))
+    assert 900 < client.ttl(IN_FLIGHT) <= 1000
+
+
+async def test_of_more_than_a_thousand_the_longest_in_flight_are_listed(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    starts = [started(f"t{n}", started_at=f"2026-01-31T12:{n // 60:02}:{n % 60:02}Z") for n in range(1_200)]
+    await worker.publish(*reversed(starts), started("of unknown start"))
+    assert counted(client) == 1_201
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        found = reader.in_flight(RUN)
+    assert [trial.task_id for trial in found] == [f"t{n}" for n in range(1_000)]
+    assert all(isinstance(trial, TrialInFlight) for trial in found)
+
+
+async def test_readers_say_when_a_run_is_unknown_or_a_list_unreadable(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        with pytest.raises(UnknownRun):
+            reader.in_flight(RUN)
+        worker = Worker(make_sink)
+        await worker.publish(result("t0"))
+        assert reader.in_flight(RUN) == []
+        await worker.publish(started("t1", started_at=NOON, position=7))
+        [trial] = reader.in_flight(RUN)
+        async with AsyncStateReader(Settings(redis=redis_server.url)) as awaited:
+            assert await awaited.in_flight(RUN) == [trial]
+        assert (trial.task_id, trial.position) == ("t1", 7)
+        assert trial.started_at == datetime(2026, 1, 31, 12, tzinfo=UTC)
+        client.hset(IN_FLIGHT, "x", "garbage")
+        with pytest.raises(UnreadableSummary, match="in_flight"):
+            reader.in_flight(RUN)
+
+
+# -----------------------------------------------------------------------------
+# Boards of the named metrics that a plan names, in Redis (R30).
+
+
+BOARD, NAMED = KEYS.board(RUN, "metrics/reward"), KEYS.named_boards(RUN)
+ACROSS, NAMED_ACROSS = KEYS.benchmark_board("bench", "metrics/reward"), KEYS.benchmark_named_boards("bench")
+
+
+def plan(revision: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"type": "run_started", "run_id": RUN, "benchmark": "bench", "revision": revision, **fields}
+
+
+def result_of_named_boards(task: str, agent: str = "a", **metrics: float) -> dict[str, Any]:
+    return {
+        "type": "trial_result",
+        "run_id": RUN,
+        "task_id": task,
+        "agent": agent,
+        "model": "m",
+        "metrics": metrics,
+    }
+
+
+REWARDED = plan(metrics={"reward": {"direction": "lower"}})
+
+
+def board(client: redis.Redis, key: str = BOARD) -> dict[Any, float]:
+    return dict(client.zrange(key, 0, -1, withscores=True))
+
+
+async def test_a_planned_metric_has_a_board_and_another_has_none(
+    make_sink: MakeSink, client: redis.Redis, redis_server: RedisServer
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(
+        REWARDED,
+        result_of_named_boards("t", reward=0.5, style=3.0),
+        result_of_named_boards("t", "b", reward=0.25),
+    )
+    assert board(client) == {"a:m": 0.5, "b:m": 0.25}
+    assert not client.exists(KEYS.board(RUN, "metrics/style"))
+    await eventually(
+        lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5, "run%2F1|b:m": 0.25}, "the board across runs"
+    )
+    with StateReader(Settings(redis=redis_server.url)) as reader:
+        for benchmark in (None, "bench"):
+            run = RUN if benchmark is None else None
+            rows = reader.leaderboard("metrics/reward", run=run, benchmark=benchmark)
+            assert [(row.rank, row.agent_model, row.value) for row in rows] == [
+                (1, "b:m", 0.25),
+                (2, "a:m", 0.5),
+            ]
+        [best] = reader.leaderboard("metrics/style", run=RUN)
+        assert (best.agent_model, best.value) == ("a:m", 3.0)
+
+
+async def test_a_metric_that_the_plan_drops_leaves_its_board(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
+    await worker.publish(plan(1, metrics={"style": {}}))
+    assert not client.exists(BOARD)
+    await eventually(lambda: not client.exists(ACROSS), "the board across runs")
+
+
+async def test_a_retracted_agent_leaves_its_boards(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(
+        REWARDED, result_of_named_boards("t", reward=0.5), result_of_named_boards("t", "b", reward=0.25)
+    )
+    await worker.publish(
+        {"type": "trial_retracted", "run_id": RUN, "task_id": "t", "agent": "a", "model": "m", "revision": 1}
+    )
+    assert board(client) == {"b:m": 0.25}
+    await eventually(lambda: board(client, ACROSS) == {"run%2F1|b:m": 0.25}, "the board across runs")
+
+
+async def test_a_deleted_run_leaves_no_named_board(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
+    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 1})
+    assert not client.exists(BOARD, NAMED)
+    await eventually(lambda: not client.exists(ACROSS), "the board across runs")
+
+
+async def test_after_a_loss_of_redis_the_boards_come_back(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
+    client.flushall()
+    await worker.sink.reconcile([RUN])
+    assert board(client) == {"a:m": 0.5}
+    await eventually(lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5}, "the board across runs")
+
+
+async def test_another_worker_corrects_a_board_across_runs(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
+    client.zadd(ACROSS, {"run%2F1|gone:m": 1.0})
+    await worker.sink.reconcile([RUN])
+    await eventually(lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5}, "the board across runs")
+
+
+async def test_named_boards_expire_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink, expire_seconds=100)
+    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
+    assert 0 < int(str(client.ttl(BOARD))) <= 100
+    assert 0 < int(str(client.ttl(NAMED))) <= 100
+    await eventually(lambda: 0 < int(str(client.ttl(NAMED_ACROSS))) <= 100, "the board across runs")
+
+
+# -----------------------------------------------------------------------------
+# What is older never replaces what is newer, in any interleaving of writers.
+
+
+RUNS = itertools.count()
+
+
+async def test_a_zombie_with_a_lower_state_version_changes_nothing(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner, zombie = make_sink(), make_sink()
+    now = [a_run_change(version=7, benchmark="b"), an_agent_model_change(version=7, accuracy=0.75)]
+    await owner.write([an_update(*now)])
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    await zombie.write([an_update(a_run_change(version=6), an_agent_model_change(version=6, accuracy=0.5))])
+    assert {key: client.dump(key) for key in client.scan_iter()} == before
+    assert zombie.unsent == 0
+
+
+async def test_a_lower_epoch_loses_whatever_its_state_version(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    await sink.write([an_update(a_run_change(epoch=2, version=3, trials=2))])
+    await sink.write([an_update(a_run_change(epoch=1, version=900, trials=9))])
+    assert '"trials":2' in client.get(KEYS.run("r1"))
+    assert client.hget(KEYS.versions("r1"), "run") == "2:3"
+
+
+async def test_versions_compare_as_integers_not_as_text(make_sink: MakeSink, client: redis.Redis) -> None:
+    sink = make_sink()
+    for version in (9, 10, 2**53 - 2, 2**53 - 1, 2**53 - 2):
+        await sink.write([an_update(a_run_change(version=version))])
+    assert client.hget(KEYS.versions("r1"), "run") == f"1:{2**53 - 1}"
+
+
+async def test_an_equal_version_replaces(make_sink: MakeSink, client: redis.Redis) -> None:
+    sink = make_sink()
+    await sink.write([an_update(a_run_change(version=-1, trials=2))])
+    await sink.write([an_update(a_run_change(version=-1, trials=3))])
+    assert '"trials":3' in client.get(KEYS.run("r1"))
+
+
+async def test_a_zombie_cannot_resurrect_a_deleted_run_or_a_group_nobody_knew(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner, zombie = make_sink(), make_sink()
+    await owner.write([an_update(a_run_change(version=5, benchmark="b"), an_agent_model_change(version=5))])
+    await owner.write([an_update(a_run_change(version=6, deleted=True))])
+    old = [a_run_change(version=5, benchmark="b"), an_agent_model_change(agent="late", version=5)]
+    await zombie.write([an_update(*old)])
+    assert client.keys() == [KEYS.versions("r1")]
+
+
+@dataclass
+class Model:
+    """What Redis must hold, in the words of docs/redis.md."""
+
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    values: dict[str, SummaryChange] = field(default_factory=dict)
+    deleted: tuple[int, int] = (0, -1)
+
+    def write(self, change: SummaryChange) -> None:
+        version = (change.epoch, change.state_version)
+        if version < max(self.deleted, self.seen.get(change.kind, (0, -1))):
+            return
+        self.values.pop(change.kind, None)
+        if change.value is not None:
+            self.values[change.kind] = change
+        elif change.kind == "run":
+            self.deleted = version
+            for kind in [kind for kind, seen in self.seen.items() if seen <= version]:
+                self.values.pop(kind, None)
+                del self.seen[kind]
+        self.seen[change.kind] = version
+
+
+def a_write(run: str, kind: str, epoch: int, version: int, deleted: bool, mark: int) -> SummaryChange:
+    if kind == "run":
+        benchmark = (None, "b", "c")[mark % 3]
+        return a_run_change(
+            run, epoch=epoch, version=version, deleted=deleted, trials=mark, benchmark=benchmark
+        )
+    return an_agent_model_change(
+        run, epoch=epoch, version=version, deleted=deleted, trials=mark, accuracy=mark / 100
+    )
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+WRITES = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.sampled_from(["run", "agent_model"]),
+        st.integers(1, 2),
+        st.integers(-1, 4),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes=WRITES)
+def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
+    runner: asyncio.Runner, redis_server: RedisServer, client: redis.Redis, writes: list[Any]
+) -> None:
+    run, model = f"run {next(RUNS)}", Model()
+
+    async def write_all() -> None:
+        sinks = [RedisSink(redis_server.url, keys=KEYS) for _ in range(2)]
+        for mark, (sink, kind, epoch, version, deleted) in enumerate(writes):
+            change = a_write(run, kind, epoch, version, deleted, mark)
+            model.write(change)
+            await sinks[sink].write([an_update(change)])
+        for sink in sinks:
+            assert sink.unsent == 0
+            await sink.close()
+
+    runner.run(write_all())
+    run_now, group_now = model.values.get("run"), model.values.get("agent_model")
+    stored = [client.get(KEYS.run(run)), client.get(KEYS.agent_model(run, "claude", "opus"))]
+    assert stored == [change and change.value and change.value.decode() for change in (run_now, group_now)]
+    score = group_now.summary["accuracy"] if group_now and group_now.summary else None
+    assert client.zscore(KEYS.board(run, "accuracy"), "claude:opus") == score
+    benchmark = run_now.summary["benchmark"] if run_now and run_now.summary else None
+    for name in ("b", "c"):
+        found = client.zscore(KEYS.benchmark_board(name, "accuracy"), f"{run}|claude:opus")
+        assert found == (score if name == benchmark else None)
+    assert (client.zscore(KEYS.runs, run) is None) == (run_now is None)
+
+
+# -----------------------------------------------------------------------------
+# A batch of changes is one script per run, in one round trip.
+
+
+async def test_a_batch_is_one_script_per_run_in_one_round_trip(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    updates = [
+        an_update(
+            *[an_agent_model_change(run, f"a{n}", version=1) for n in range(5)], a_run_change(run, version=1)
+        )
+        for run in ("r1", "r2", "r3")
+    ]
+    await sink.write(updates)
+    client.config_resetstat()
+    await sink.write(updates)
+    statistics = client.info("commandstats")
+    assert statistics["cmdstat_eval"]["calls"] == 3
+    assert not {name for name in statistics if name in ("cmdstat_multi", "cmdstat_watch", "cmdstat_exec")}
+
+
+# -----------------------------------------------------------------------------
+# What waits for Redis: the latest of each key, bounded.
+
+
+def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True) -> KeyState:
+    return entry_of(a_run_change(run, version=version, deleted=deleted), news=news)
+
+
+def waiting(unsent: Unsent) -> list[tuple[str, int]]:
+    return [(entry.run_id, entry.version[1]) for run in unsent.runs() for entry in unsent.of(run)]
+
+
+def test_the_latest_of_each_key_waits() -> None:
+    unsent = Unsent(limit=10)
+    for version in (1, 3, 2):
+        unsent.put(an_entry("r", version))
+    assert waiting(unsent) == [("r", 3)]
+    assert len(unsent) == 1
+
+
+def test_news_that_a_silent_entry_overtook_stay_news() -> None:
+    unsent = Unsent(limit=10)
+    unsent.put(an_entry("r", 1, news=True))
+    unsent.put(an_entry("r", 2, news=False))
+    assert unsent.of("r")[0].news
+
+
+def test_an_entry_that_changed_while_it_was_sent_still_waits() -> None:
+    unsent = Unsent(limit=10)
+    sent = an_entry("r", 1)
+    unsent.put(sent)
+    unsent.put(an_entry("r", 2))
+    unsent.discard(sent)
+    assert waiting(unsent) == [("r", 2)]
+
+
+def test_when_it_is_full_summaries_go_before_tombstones_oldest_first() -> None:
+    unsent = Unsent(limit=2)
+    unsent.put(an_entry("deleted", 1, deleted=True))
+    for run in ("a", "b", "c"):
+        unsent.put(an_entry(run, 1))
+    assert waiting(unsent) == [("deleted", 1), ("c", 1)]
+    assert (len(unsent), unsent.dropped, unsent.incomplete) == (2, 2, {"a", "b"})
+
+
+def test_what_waits_is_asked_for_run_by_run() -> None:
+    unsent = Unsent(limit=100)
+    for run in ("a", "b"):
+        unsent.put(an_entry(run, 1))
+        unsent.put(entry_of(a_tier_change(run), news=True))
+    assert unsent.runs() == ["a", "b"]
+    assert [entry.suffix for entry in unsent.of("b")] == ["run", "tier:T0"]
+    assert unsent.of("unknown") == []

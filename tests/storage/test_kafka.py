@@ -1,0 +1,244 @@
+"""Why a broker does not let us in: one sentence with what to do; one that is away stays away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
+)
+
+from streamer.settings import Settings
+from streamer.storage import kafka as module
+from streamer.storage.kafka import (
+    BrokerRefuses,
+    TopicUnreadable,
+    create_topic,
+    partition_count,
+    refuse_other_protocol,
+    telling_refusals,
+)
+from streamer.storage.log import PartitionReader
+from tests.storage.filling import append, create_and_fill
+
+# -----------------------------------------------------------------------------
+# Why a broker does not let us in: one sentence with what to do; one that is away stays away.
+
+
+PLAIN = Settings(bootstrap="one:9092,two:9092")
+SASL = Settings(
+    bootstrap="one:9092", security_protocol="SASL_PLAINTEXT", sasl_username="u", sasl_password="hunter2"
+)
+
+
+class Servers:
+    """What each server does with a connection, and what is wrong with its TLS."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, Exception] = {}
+        self.wrong: dict[str, str] = {}
+
+    async def connect(self, host: str, *_: Any, **__: Any) -> Any:
+        raise self.failures.get(host, KafkaConnectionError("away"))
+
+    def mismatch(self, host: str, *_: Any, **__: Any) -> str | None:
+        return self.wrong.get(host)
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    servers = Servers()
+    monkeypatch.setattr(module, "create_conn", servers.connect)
+    monkeypatch.setattr(module, "mismatch", servers.mismatch)
+    return servers
+
+
+async def start(settings: Settings) -> None:
+    """A client that could not connect, for whatever reason."""
+    async with telling_refusals(settings):
+        raise KafkaConnectionError("Unable to bootstrap")
+
+
+async def test_a_broker_that_is_away_is_the_clients_own_error(servers: Servers) -> None:
+    with pytest.raises(KafkaConnectionError, match="Unable to bootstrap"):
+        await start(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [
+        (AuthenticationFailedError(), "refuses user 'u'.*STREAMER_SASL_USERNAME"),
+        (UnsupportedSaslMechanismError(), "does not take .* at this port.*STREAMER_SASL_MECHANISM"),
+    ],
+)
+async def test_a_refusal_says_what_to_check_and_no_password(
+    servers: Servers, failure: Exception, says: str
+) -> None:
+    servers.failures["one"] = failure
+    with pytest.raises(BrokerRefuses, match=says) as told:
+        await start(SASL)
+    assert "hunter2" not in str(told.value)
+
+
+async def test_the_refusal_of_any_server_is_told(servers: Servers) -> None:
+    servers.failures["two"] = AuthenticationFailedError()
+    with pytest.raises(BrokerRefuses, match="Kafka at two:9092"):
+        await start(PLAIN)
+
+
+async def test_a_broker_that_disagrees_about_tls_is_named_with_the_setting(servers: Servers) -> None:
+    servers.wrong["two"] = "speaks TLS at this port"
+    with pytest.raises(BrokerRefuses, match=r"Kafka at two:9092 speaks TLS.*Set it to SSL or SASL_SSL"):
+        await refuse_other_protocol(PLAIN)
+    with pytest.raises(BrokerRefuses):
+        await start(PLAIN)
+
+
+async def test_a_start_that_works_asks_nobody(servers: Servers) -> None:
+    servers.wrong["one"] = "speaks TLS at this port"
+    async with telling_refusals(PLAIN):
+        pass
+
+
+# -----------------------------------------------------------------------------
+# Topics are created once, and one that the brokers have not heard of yet is waited for.
+
+
+class Admin:
+    """Answers with these error codes, one after the other."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+
+    async def create_topics(self, topics: list[Any]) -> Any:
+        return SimpleNamespace(topic_errors=[(topics[0].name, self.codes.pop(0), "said so")])
+
+    async def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        code = self.codes.pop(0)
+        return [{"error_code": code, "partitions": [] if code else [1, 2, 3]}]
+
+
+@pytest.mark.parametrize("code", [0, TopicAlreadyExistsError.errno])
+async def test_a_topic_that_somebody_else_created_is_as_good(code: int) -> None:
+    admin: Any = Admin(code)
+    await create_topic(admin, "t", 3, 1, {})
+    assert admin.codes == []
+
+
+async def test_a_refusal_names_the_topic_and_the_reason() -> None:
+    admin: Any = Admin(TopicAuthorizationFailedError.errno)
+    with pytest.raises(TopicAuthorizationFailedError, match="cannot create topic 't': said so"):
+        await create_topic(admin, "t", 3, 1, {})
+
+
+async def test_a_topic_that_was_just_created_is_waited_for() -> None:
+    admin: Any = Admin(UnknownTopicOrPartitionError.errno, UnknownTopicOrPartitionError.errno, 0)
+    assert await partition_count(admin, "t") == 3
+
+
+async def test_a_topic_that_never_comes_is_an_error_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROPAGATION_SECONDS", -1.0)
+    admin: Any = Admin(UnknownTopicOrPartitionError.errno)
+    with pytest.raises(KafkaError, match="cannot describe topic 't'"):
+        await partition_count(admin, "t")
+
+
+# -----------------------------------------------------------------------------
+# The one loop that reads partitions, on the embedded broker and on a real Kafka.
+
+
+async def offsets(batches: AsyncIterator[list[Any]]) -> dict[int, list[int]]:
+    """Offsets by partition, in the order of reading."""
+    found: dict[int, list[int]] = {}
+    async for batch in batches:
+        assert batch
+        for record in batch:
+            found.setdefault(record.partition, []).append(record.offset)
+    return found
+
+
+async def test_ends_lie_behind_the_last_record_of_the_last_batch(settings: Settings, namespace: str) -> None:
+    await create_and_fill(settings, namespace, [(0, 1), (0, 50), (1, 7)])
+    places = [(namespace, number) for number in range(3)]
+    async with PartitionReader(settings, places) as reader:
+        assert await reader.ends() == dict(zip(places, (51, 7, 0), strict=True))
+        assert await reader.beginnings() == dict.fromkeys(places, 0)
+
+
+async def test_only_what_lies_between_start_and_stop_is_read(settings: Settings, namespace: str) -> None:
+    await create_and_fill(settings, namespace, [(0, 10), (1, 10)])
+    first, second = (namespace, 0), (namespace, 1)
+    async with PartitionReader(settings, [first, second]) as reader:
+        found = await offsets(reader.read({first: 4}, {first: 7, second: 2}))
+    assert found == {0: [4, 5, 6], 1: [0, 1]}
+
+
+async def test_nothing_lies_between_an_end_and_itself(settings: Settings, namespace: str) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 3)])
+    async with PartitionReader(settings, [place]) as reader:
+        assert await offsets(reader.read({place: 3}, {place: 3})) == {}
+
+
+async def test_a_reader_that_has_nothing_to_read_can_be_closed_at_once(
+    settings: Settings, namespace: str
+) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 3)])
+    for _ in range(20):  # of every one, aiokafka may be in another state
+        async with asyncio.timeout(30), PartitionReader(settings, [place]) as reader:
+            ends = await reader.ends()
+            assert await offsets(reader.read({place: 3}, ends)) == {}
+
+
+async def test_each_question_for_the_end_is_answered_by_a_fetch_of_its_own(
+    settings: Settings, namespace: str
+) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 1)])
+    async with PartitionReader(settings, [place]) as reader:
+        for number in range(1, 20):
+            assert await reader.ends() == {place: number}
+            await append(settings, namespace, [(0, 1)])
+
+
+async def test_one_reader_reads_again_and_then_follows(settings: Settings, namespace: str) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 5)])
+    async with PartitionReader(settings, [place]) as reader:
+        end = (await reader.ends())[place]
+        assert await offsets(reader.read({place: 3}, {place: end})) == {0: [3, 4]}
+        assert await offsets(reader.read({}, {place: end})) == {0: [0, 1, 2, 3, 4]}
+        await append(settings, namespace, [(0, 2)])
+        async with asyncio.timeout(30), aclosing(reader.read({place: end}, None)) as following:  # type: ignore[type-var]
+            assert next(record.offset for record in await anext(following)) == 5
+
+
+async def test_a_partition_that_gives_nothing_more_before_its_stop_is_given_up(
+    settings: Settings, namespace: str
+) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 2)])
+    async with PartitionReader(settings, [place]) as reader:
+        with pytest.raises(TopicUnreadable, match=rf"'{namespace}': partitions \[0\]: nothing came for"):
+            await offsets(reader.read({}, {place: 3}, patience_seconds=0.3))
+
+
+async def test_the_offsets_of_a_group_are_told_and_set(settings: Settings, namespace: str) -> None:
+    place = (namespace, 0)
+    await create_and_fill(settings, namespace, [(0, 2)])
+    async with PartitionReader(settings, [place], group=f"{namespace}-group") as reader:
+        before = await reader.committed()
+        await reader.commit(1)
+        assert (before, await reader.committed()) == ({place: None}, {place: 1})

@@ -1,0 +1,327 @@
+"""What a consumer unpacks and hands on has a bound, whatever the producers packed."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import pytest
+from aiokafka.codec import snappy_encode
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
+from aiokafka.structs import TopicPartition
+
+import streamer
+from streamer.operate.local.journal import (
+    CODECS as CODECS_OF_RECORD_BATCHES,
+)
+from streamer.operate.local.journal import (
+    CORRUPT,
+    INVALID,
+    TOO_LARGE,
+    UNSUPPORTED_FORMAT,
+    BatchRefused,
+    accepted,
+    unpacked,
+)
+from streamer.schemas.wire import Unread
+from streamer.settings import Settings
+from streamer.storage.kafka import TopicMissing
+from streamer.storage.log import MAX_HANDED_BYTES, MAX_UNPACKED_BYTES, read_batches, read_topic
+from tests.storage.filling import fill
+from tests.storage.reading import EVENTS, VALUES, at_offset, read
+from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
+
+# -----------------------------------------------------------------------------
+# What a consumer unpacks and hands on has a bound, whatever the producers packed.
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_usual_batch_is_read_as_ever(codec: str) -> None:
+    found = read(a_batch(codec, VALUES), a_batch(codec, VALUES))
+    assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES * 2))
+    assert not any(isinstance(one.value, Unread) for one in found)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_an_oversized_batch_is_one_record_with_the_reason_and_the_next_batches_are_read(codec: str) -> None:
+    bomb = record_batch(codec, packed(codec, record(0, 60 * MIB)), 5)
+    found = read(a_batch(codec, VALUES), bomb, a_batch(codec, VALUES))
+    assert [one.offset for one in found] == [0, 1, 2, 7, 8, 9, 10]
+    unread = found[3].value
+    assert isinstance(unread, Unread)
+    assert unread.reason.code == "unreadable_batch"
+    assert "at offsets 3 to 7 of partition 3 unpacks to more than 33,554,432 bytes" in unread.reason.message
+    assert found[3].timestamp > 0
+
+
+def test_an_unreadable_batch_is_found_again_at_any_of_its_offsets() -> None:
+    """A consumer that begins in the middle of one gets the whole batch from the broker."""
+    bomb = record_batch("zstd", packed("zstd", record(0, 60 * MIB)), 5)
+    assert [one.offset for one in read(bomb, start=2)] == [4]
+    assert [one.offset for one in read(bomb, a_batch("zstd", VALUES), start=5)] == [5, 6, 7]
+
+
+def test_in_other_topics_an_unreadable_batch_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tables = TopicPartition("trials-changelog", 0)
+    found = read(a_bomb("zstd", 60 * MIB), a_batch("zstd", VALUES), tp=tables)
+    assert [one.value for one in found] == VALUES
+    assert "Topic trials-changelog: The record batch at offsets 0 to 0" in caplog.text
+
+
+def test_a_batch_that_was_damaged_on_its_way_is_an_error_as_ever() -> None:
+    broken = bytearray(a_batch("zstd", VALUES))
+    broken[-1] ^= 1
+    with pytest.raises(Exception, match="Invalid CRC"):
+        read(bytes(broken))
+
+
+class Assigned:
+    """As much of an assignment as a fetch result looks at."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self.paused, self.position = False, 0
+
+    def state_value(self, tp: Any) -> Assigned:
+        return self
+
+    def consumed_to(self, position: int) -> None:
+        self.position = position
+
+
+def handed(batches: list[bytes], most: int | None) -> list[list[int]]:
+    """Offsets that each call hands on, until all is handed on."""
+    placed, offset = [], 0
+    for batch in batches:
+        placed.append(at_offset(batch, offset))
+        offset += int.from_bytes(batch[23:27], "big") + 1
+    records = fetcher.PartitionRecords(EVENTS, MemoryRecords(b"".join(placed)), [], 0, None, None, True, 0)
+    result = fetcher.FetchResult(EVENTS, assignment=Assigned(), partition_records=records, backoff=0)
+    calls = []
+    while result.has_more():
+        calls.append([one.offset for one in result.getall(most)])
+    return calls
+
+
+def test_one_call_hands_on_a_bounded_number_of_bytes_and_nothing_is_lost() -> None:
+    batches = [a_batch("zstd", [bytes(MIB)] * 20) for _ in range(4)]
+    calls = handed(batches, None)
+    assert [offset for call in calls for offset in call] == list(range(80))
+    assert max(map(len, calls)) * MIB == MAX_HANDED_BYTES
+
+
+def test_one_call_hands_on_as_many_records_as_it_was_asked_for() -> None:
+    assert [len(call) for call in handed([a_batch("lz4", [b"x"] * 10)], 4)] == [4, 4, 2]
+
+
+_WITHIN = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1024 ** 3, 1024 ** 3))
+from tests.storage.reading import read, VALUES
+from tests.support.packed import a_batch
+found = read(open(sys.argv[1], "rb").read(), a_batch("zstd", VALUES))
+status = open("/proc/self/status").read()  # ru_maxrss would be that of the process that started this one
+print([one.offset for one in found], status.partition("VmHWM:")[2].split()[0])
+"""
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_record_of_1000_mib_is_met_within_half_a_gib(codec: str, tmp_path: Path) -> None:
+    file = tmp_path / "bomb"
+    file.write_bytes(a_bomb(codec, 1000 * MIB))
+    assert file.stat().st_size < 5 * MIB
+    ended = subprocess.run(
+        [sys.executable, "-c", _WITHIN, str(file)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ended.returncode == 0, ended.stderr
+    offsets, peak_kib = ended.stdout.rsplit(" ", 1)
+    assert offsets == "[0, 1, 2, 3]"
+    assert int(peak_kib) * 1024 < 512 * MIB
+
+
+def test_everything_here_reads_with_that_consumer() -> None:
+    """An import of aiokafka's own would work, and read without a bound where nothing else imports ours."""
+    package = Path(streamer.__file__).parent
+    elsewhere = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "aiokafka"
+        if any(name.name == "AIOKafkaConsumer" for name in node.names)
+    }
+    assert elsewhere == {"storage/log.py"}
+
+
+# -----------------------------------------------------------------------------
+# Reading a topic to its end, on the embedded broker and on a real Kafka.
+
+
+def test_every_record_of_a_last_batch_with_many_records_is_read(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 1), (1, 1), (0, 50)])
+    read = list(read_topic(settings, namespace))
+    assert [r.offset for r in read if r.partition == 0] == list(range(51))
+    assert [r.offset for r in read if r.partition == 1] == [0]
+
+
+def test_an_empty_topic_ends_at_once(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [])
+    assert list(read_topic(settings, namespace)) == []
+
+
+def test_only_the_named_partitions_are_read(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 3), (2, 4)])
+
+    async def read() -> set[int]:
+        batches = read_batches(settings, namespace, [2])
+        return {record.partition async for batch in batches for record in batch}
+
+    assert asyncio.run(read()) == {2}
+
+
+def test_a_reader_may_stop_early(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(0, 3)])
+    reading = read_topic(settings, namespace)
+    assert next(reading).offset == 0
+    reading.close()  # type: ignore[attr-defined]
+
+
+def test_a_missing_topic_is_named_and_not_created(settings: Settings, namespace: str) -> None:
+    for _ in range(2):
+        with pytest.raises(TopicMissing, match=namespace):
+            list(read_topic(settings, namespace))
+
+
+def test_a_record_keeps_its_place_time_and_bytes(settings: Settings, namespace: str) -> None:
+    fill(settings, namespace, [(1, 2)])
+    record = list(read_topic(settings, namespace))[1]
+    assert (record.topic, record.partition, record.offset) == (namespace, 1, 1)
+    assert (record.key, record.value, record.timestamp) == (b"k", b"1", 1_700_000_000_001)
+
+
+# -----------------------------------------------------------------------------
+# Record batches: what is refused, and how the others are kept.
+
+
+def batch(count: int = 1, *, codec: int = 0, transactional: int = 0, value: bytes = b"v") -> bytearray:
+    """A record batch as a producer packs it."""
+    builder = DefaultRecordBatchBuilder(2, codec, transactional, -1, -1, -1, 10**9)
+    for number in range(count):
+        builder.append(number, 1_700_000_000_000, b"k", value, [])
+    return bytearray(builder.build())
+
+
+def changed(records: bytearray, layout: str, at: int, number: int, *, checksum: bool = True) -> bytes:
+    """The batch with one number changed."""
+    struct.pack_into(layout, records, at, number)
+    if checksum:
+        struct.pack_into(">I", records, 17, calc_crc32c(bytes(records[21:])))
+    return bytes(records)
+
+
+def sealed(records: bytes) -> bytes:
+    """The batch with the checksum that belongs to it."""
+    return changed(bytearray(records), ">i", 8, len(records) - 12)
+
+
+REFUSED = {
+    "none": (None, INVALID),
+    "an empty one": (b"", INVALID),
+    "of an old format": (changed(batch(), ">b", 16, 1), UNSUPPORTED_FORMAT),
+    "with a wrong checksum": (changed(batch(), ">h", 21, 4, checksum=False), CORRUPT),
+    "of a transaction": (bytes(batch(transactional=1)), INVALID),
+    "of control records": (changed(batch(), ">h", 21, 0x20), INVALID),
+    "of another length": (bytes(batch()) + b"more", INVALID),
+    "two in one": (bytes(batch()) * 2, INVALID),
+    "with fewer records than it says": (changed(batch(), ">i", 57, 2), INVALID),
+    "with a hole in its offsets": (changed(batch(), ">i", 23, 9), INVALID),
+    "of an unknown codec": (changed(batch(), ">h", 21, 7), INVALID),
+    "that does not unpack": (changed(batch(), ">h", 21, 2), INVALID),
+    "that unpacks to garbage": (
+        sealed(changed(bytearray(batch()[:61]), ">h", 21, 4) + bytes(cramjam.zstd.compress(b"garbage"))),
+        INVALID,
+    ),
+    "a bomb": (
+        sealed(
+            changed(bytearray(batch()[:61]), ">h", 21, 1)
+            + zlib.compress(bytes(2 * MAX_UNPACKED_BYTES), wbits=31)
+        ),
+        TOO_LARGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_batch_that_no_consumer_could_read_is_refused_with_its_code(what: str) -> None:
+    records, code = REFUSED[what]
+    with pytest.raises(BatchRefused) as refused:
+        accepted(records)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("codec", CODECS_OF_RECORD_BATCHES.values())
+def test_what_compression_hardly_makes_smaller_is_kept_unpacked(codec: int) -> None:
+    single = bytes(batch(codec=codec, value=os.urandom(500)))
+    many = bytes(batch(100, codec=codec, value=b"the same words in each of them" * 20))
+    assert DefaultRecordBatch(accepted(single).data).compression_type == 0
+    assert DefaultRecordBatch(accepted(many).data).compression_type == codec
+    for given in (single, many):
+        kept = accepted(given).data
+        assert DefaultRecordBatch(kept).validate_crc()
+        assert accepted(kept).data == kept
+        assert [(r.offset, r.value) for r in unpacked(kept)] == [(r.offset, r.value) for r in unpacked(given)]
+
+
+# -----------------------------------------------------------------------------
+# Unpacking a record batch has a bound on what comes out.
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_snappy_is_read_as_the_java_library_frames_it_too(framed: bool) -> None:
+    body = b"".join(piece for offset, value in enumerate(VALUES) for piece in record(offset, 0, value))
+    found = read(
+        record_batch("snappy", snappy_encode(body, xerial_compatible=framed, xerial_blocksize=999), 3)
+    )
+    assert [one.value for one in found] == VALUES
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_unpacks_to_the_limit_is_read_and_one_byte_more_is_not(codec: str) -> None:
+    overhead = sum(len(piece) for piece in record(0, 0, b"")) + 2 * 3  # two lengths take 4 bytes, not 1
+    at = MAX_UNPACKED_BYTES - overhead
+    [right] = read(a_bomb(codec, at))
+    assert len(right.value) == at
+    [beyond] = read(a_bomb(codec, at + 1))
+    assert isinstance(beyond.value, Unread)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("damage", [b"no such thing as packed bytes", b"", None])
+def test_a_damaged_batch_is_one_record_with_the_reason(codec: str, damage: bytes | None) -> None:
+    whole = packed(codec, record(0, 100_000))
+    body = whole[: len(whole) // 2] if damage is None else damage
+    found = read(record_batch(codec, body, 2), a_batch(codec, VALUES))
+    assert [one.offset for one in found] == [1, 2, 3, 4]
+    assert isinstance(found[0].value, Unread)
+
+
+def test_a_batch_with_fewer_records_than_it_claims_is_read_as_far_as_it_goes() -> None:
+    body = packed("zstd", [*record(0, 0, b"a"), *record(1, 0, b"b")])
+    found = read(record_batch("zstd", body, 9), a_batch("zstd", VALUES))
+    assert [one.value for one in found] == [b"a", b"b", b"", *VALUES]
+    assert isinstance(found[2].value, Unread)
+    assert found[2].offset == 8

@@ -1,0 +1,405 @@
+"""Kafka's protocol as far as the proxy needs it: what cannot be read ends the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import struct
+from datetime import UTC, datetime
+
+import pytest
+import redis
+
+from streamer.operate.local.processes import (
+    MAX_FRAME_BYTES,
+    NEWEST,
+    OLDEST,
+    PRODUCE,
+    Produce,
+    ProduceResult,
+    ProtocolError,
+    Request,
+    only_offered_versions,
+    read_answers,
+    read_frame,
+)
+from tests.storage.conftest import MakeSink
+from tests.storage.owner import KEYS, Owner, converged, holds
+from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
+from tests.support.eventually import eventually
+from tests.support.owning import Owning, reconcile
+from tests.support.servers import RedisServer
+
+# -----------------------------------------------------------------------------
+# Kafka's protocol as far as the proxy needs it: what cannot be read ends the connection.
+
+
+TOPICS = [("events", [(0, b"batch"), (3, None)]), ("other", [(1, b"")])]
+
+
+def a_request(version: int) -> Produce:
+    return Produce(Request(PRODUCE, version, 5), "client", None, -1, TOPICS)
+
+
+@pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
+def test_a_produce_request_reads_back_in_every_version(version: int) -> None:
+    request = a_request(version)
+    read = Produce.of(request.only(TOPICS))
+    assert (read.head, read.client_id, read.acks) == (request.head, "client", -1)
+    assert [(topic, list(records)) for topic, records in read.topics] == TOPICS
+
+
+@pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
+def test_an_answer_reads_back_in_every_version(version: int) -> None:
+    answers = [("events", [ProduceResult(0, 0, 7), ProduceResult(3, 2)])]
+    response = a_request(version).response(answers)
+    assert response[:4] == struct.pack(">i", 5)
+    assert read_answers(response, version) == answers
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x00",
+        struct.pack(">hhi", PRODUCE, NEWEST + 1, 5),
+        struct.pack(">hhi", PRODUCE, OLDEST - 1, 5),
+        a_request(NEWEST).only(TOPICS)[:-4],
+    ],
+)
+def test_what_is_no_produce_request_is_a_protocol_error(frame: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        Produce.of(frame)
+
+
+@pytest.mark.parametrize(
+    ("size", "allowed"), [(0, False), (-1, False), (MAX_FRAME_BYTES + 1, False), (4, True)]
+)
+async def test_a_frame_is_read_unless_its_length_is_impossible(size: int, allowed: bool) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(struct.pack(">i", size) + b"data")
+    if allowed:
+        assert await read_frame(reader) == b"data"
+        return
+    with pytest.raises(ProtocolError, match=f"a frame of {size} bytes"):
+        await read_frame(reader)
+
+
+def test_clients_are_offered_only_the_versions_that_the_proxy_reads() -> None:
+    ranges = [(PRODUCE, 0, 11), (3, 0, 12)]
+    old = struct.pack(">ihi", 1, 0, len(ranges)) + b"".join(struct.pack(">hhh", *one) for one in ranges)
+    offered = only_offered_versions(old, 0)
+    assert struct.unpack_from(">hhhhhh", offered, 10) == (PRODUCE, OLDEST, NEWEST, 3, 0, 12)
+    flexible = struct.pack(">ihB", 1, 0, len(ranges) + 1)
+    flexible += b"".join(struct.pack(">hhhB", *one, 0) for one in ranges)
+    assert struct.unpack_from(">hhh", only_offered_versions(flexible, 3), 7) == (PRODUCE, OLDEST, NEWEST)
+    refused = struct.pack(">ihi", 1, 35, 0)
+    assert only_offered_versions(refused, 0) == refused
+
+
+# -----------------------------------------------------------------------------
+# Heartbeats of workers in Redis.
+
+
+async def test_heartbeats_of_workers_killed_long_ago_are_forgotten(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    for worker, day in [("dead", 1), ("stale", 2), ("alive", 3)]:
+        await sink.heartbeat(worker, {}, at=datetime(2026, 1, day, 1, tzinfo=UTC))
+    assert client.hkeys(KEYS.workers) == ["stale", "alive"]
+
+
+async def test_a_heartbeat_that_finds_redis_emptied_does_not_stand_and_the_next_one_does(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink, at = make_sink(), datetime(2026, 1, 1, tzinfo=UTC)
+    await sink.heartbeat("w", {}, at=at)
+    client.flushall()
+    await sink.heartbeat("w", {}, at=at)
+    assert client.hkeys(KEYS.workers) == []
+    await sink.heartbeat("w", {}, at=at)
+    assert client.hkeys(KEYS.workers) == ["w"]
+
+
+# -----------------------------------------------------------------------------
+# A reconcile sends what is missing, lower or different, removes what emptied, and lowers nothing.
+
+
+async def test_unsent_is_bounded_and_what_was_dropped_comes_by_the_reconcile(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(lambda **arguments: make_sink(**{**arguments, "max_unsent": 4}), runs=5)
+    redis_server.kill()
+    await owner.step()
+    assert owner.sink.unsent == 4
+    redis_server.start()
+    await converged(client, owner)
+
+
+async def test_reconcile_sends_what_is_missing_lower_or_different_silently(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    await owner.step()
+    told = client.xlen(KEYS.history("run 0"))
+    client.delete(KEYS.run("run 0"), KEYS.runs, KEYS.benchmark_board("b", "mean_cost"))
+    client.hdel(KEYS.versions("run 1"), "tier:T0")
+    client.set(KEYS.tier("run 2", "T0"), "garbage")
+    client.zadd(KEYS.benchmark_board("b", "mean_cost"), {"run 0|stale:one": 1.0})
+    with client.pubsub() as listener:
+        listener.subscribe(KEYS.updates)
+        assert listener.get_message(timeout=5)
+        await owner.sink.reconcile(owner.run_ids())
+        assert holds(client, owner)
+        assert listener.get_message(timeout=0.05) is None
+    assert client.xlen(KEYS.history("run 0")) == told
+
+
+async def test_reconcile_removes_groups_that_emptied_while_redis_was_away(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    old = an_update(
+        an_agent_model_change(agent="gone"), a_tier_change(tier="T9"), an_agent_model_change(), a_run_change()
+    )
+    await make_sink().write([old])
+    owner = Owning([an_agent_model_change(version=2), a_run_change(version=2)])
+    await reconcile(make_sink(owner=owner), owner)
+    assert client.smembers(KEYS.agent_models("r1")) == {"claude:opus"}
+    assert not client.exists(KEYS.tier("r1", "T9"), KEYS.tiers("r1"))
+    assert client.zrange(KEYS.board("r1", "accuracy"), 0, -1) == ["claude:opus"]
+
+
+async def test_reconcile_never_lowers_what_another_worker_wrote(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    await make_sink().write(
+        [an_update(a_run_change(version=9), an_agent_model_change(agent="new", version=9))]
+    )
+    before = {key: client.dump(key) for key in client.scan_iter()}
+    owner = Owning([a_run_change(version=8)])
+    await reconcile(make_sink(owner=owner), owner)
+    after = {key: client.dump(key) for key in client.scan_iter()}
+    assert after.pop(KEYS.writer("r1"))
+    assert after == before
+
+
+async def test_a_reconcile_that_fails_in_our_own_code_is_told_and_tried_again(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([KeyError("a bug"), None])
+
+    class Buggy(Owning):
+        def run_ids(self) -> list[str]:
+            if error := next(answers):
+                raise error
+            return super().run_ids()
+
+    sink = make_sink(owner=Buggy([a_run_change("remembered"), a_run_change()]))
+    await sink.write([an_update(a_run_change())])
+    redis_server.restart_empty()
+    await sink.write([an_update(a_run_change(version=1))])
+    await eventually(lambda: client.exists(KEYS.run("remembered")) == 1, "the second reconcile")
+    assert "Could not reconcile" in caplog.text
+
+
+async def test_an_expired_run_is_not_sent_again(make_sink: MakeSink, client: redis.Redis) -> None:
+    old, young = "2026-01-02T02:04:04Z", "2026-01-02T02:04:05Z"
+    runs = [a_run_change(run, last_event_at=at) for run, at in [("a", old), ("b", young), ("c", None)]]
+    owner = Owning(runs)
+    await reconcile(make_sink(owner=owner, expire_seconds=3600, clock=lambda: 1767323045.0), owner)
+    assert set(client.zrange(KEYS.runs, 0, -1)) == {"b", "c"}
+
+
+# -----------------------------------------------------------------------------
+# Whatever happens to Redis, it ends up with what should be there, and nobody is held up.
+
+
+async def test_redis_killed_midway_and_restarted_empty_converges(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    await owner.step()
+    redis_server.kill()
+    for _ in range(3):
+        await owner.step()
+    assert owner.sink.away
+    assert owner.sink.unsent == 9
+    redis_server.start()
+    await converged(client, owner)
+    history = client.xrange(KEYS.history("run 0"))
+    assert [entry["state_version"] for _, entry in history] == ["4"] * 3
+
+
+async def test_redis_away_from_the_start_gets_everything_when_it_comes(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    redis_server.stop()
+    owner = Owner(make_sink)
+    await owner.step()
+    await owner.sink.reconcile(owner.run_ids())
+    assert owner.sink.unsent == 9
+    redis_server.start()
+    await converged(client, owner)
+
+
+async def test_a_sink_is_settled_while_redis_has_everything(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    assert owner.sink.settled
+    redis_server.kill()
+    await owner.step()
+    assert not owner.sink.settled
+    redis_server.start()
+    await converged(client, owner)
+    await eventually(lambda: owner.sink.settled, "everything is there")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    await owner.sink.heartbeat("w1", {}, at=now)
+    client.flushall()
+    await owner.sink.heartbeat("w1", {}, at=now)
+    assert not owner.sink.settled, "everything is being sent again"
+    await converged(client, owner)
+
+
+async def test_a_restart_nobody_saw_is_noticed_by_the_next_write(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    redis_server.restart_empty()
+    owner.runs, all_runs = owner.runs[:1], owner.runs
+    owner.version = -1  # the same again: only the reconnect tells that the other runs are missing
+    await owner.step()
+    owner.runs = all_runs
+    await converged(client, owner)
+
+
+async def test_lost_data_without_a_lost_connection_is_noticed_by_the_heartbeat(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
+    assert json.loads(client.hget(KEYS.workers, "w1")) == {"at": "2026-01-01T00:00:00+00:00", "lag": 3}
+    client.flushall()
+    await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
+    await converged(client, owner)
+
+
+async def test_a_hung_redis_holds_up_one_write_for_one_timeout(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    owner = Owner(lambda **arguments: make_sink(**{**arguments, "timeout_seconds": 0.3}))
+    await owner.step()
+    redis_server.child.signal(signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(5):
+            await owner.step()
+        assert owner.sink.away
+        async with asyncio.timeout(0.2):
+            await owner.step()
+    finally:
+        redis_server.child.signal(signal.SIGCONT)
+    await converged(client, owner)
+
+
+@pytest.mark.parametrize("trouble", ["read-only", "out of memory"])
+async def test_a_redis_that_refuses_writes_counts_as_away(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis, trouble: str
+) -> None:
+    owner = Owner(make_sink)
+    await owner.step()
+    if trouble == "read-only":
+        client.replicaof("127.0.0.1", 1)
+    else:
+        client.config_set("maxmemory", 1)
+    try:
+        await owner.step()
+        assert owner.sink.away
+        owner.runs.append("run 3")
+        await owner.step()
+        assert owner.sink.unsent == 12
+    finally:
+        if trouble == "read-only":
+            client.replicaof("no", "one")
+        else:
+            client.config_set("maxmemory", 0)
+    await converged(client, owner)
+
+
+async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    tiers = [a_tier_change("large", f"T{number}") for number in range(600)]
+    too_large = a_run_change("large", display_name="x" * 2**21)
+    limit = client.config_get("proto-max-bulk-len")["proto-max-bulk-len"]
+    client.config_set("proto-max-bulk-len", 2**20)
+    try:
+        await sink.write([an_update(*tiers, too_large), an_update(a_run_change("small"))])
+        assert sink.away
+        assert sink.unsent == 601
+        assert client.hget(KEYS.versions("small"), "run") == "1:0"
+        await sink.write([an_update(a_run_change("small", version=1))])
+        await eventually(lambda: client.hget(KEYS.versions("small"), "run") == "1:1", "the small run goes on")
+        assert not client.exists(KEYS.versions("large"))
+    finally:
+        client.config_set("proto-max-bulk-len", limit)
+    await eventually(lambda: sink.settled, "Redis has the large run")
+    assert client.hlen(KEYS.versions("large")) >= 601
+
+
+async def test_a_foreign_key_in_one_run_does_not_keep_back_the_others(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner = Owner(make_sink)
+    client.set(KEYS.tiers("run 1"), "not ours")
+    await owner.step()
+    assert not owner.sink.away
+    assert owner.sink.unsent == 3
+    await owner.step()
+    assert client.hget(KEYS.versions("run 2"), "run") == "1:1"
+    client.delete(KEYS.tiers("run 1"))
+    await converged(client, owner)
+
+
+async def test_closing_while_redis_is_away_says_how_much_is_missing(
+    make_sink: MakeSink, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = make_sink()
+    redis_server.kill()
+    with caplog.at_level(logging.WARNING):
+        await sink.write([an_update(a_run_change())])
+        await sink.close()
+    assert "1 keys are not there yet" in caplog.text
+
+
+async def test_closing_sends_the_rest_and_removes_the_heartbeat(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink()
+    await sink.write([an_update(a_run_change())])
+    await sink.heartbeat("w1", {}, at=datetime(2026, 1, 1, tzinfo=UTC))
+    await sink.close()
+    assert not client.exists(KEYS.workers)
+
+
+async def test_with_an_expiry_all_keys_of_a_live_run_expire_together(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    sink = make_sink(expire_seconds=1000)
+    update = an_update(
+        a_run_change(benchmark="b"), an_agent_model_change(), a_tier_change(agent="a", model="m")
+    )
+    await sink.write([update])
+    for key in client.scan_iter():
+        client.expire(key, 10)
+    await sink.write([an_update(a_tier_change(version=1))])
+    lives = {key: client.ttl(key) for key in client.scan_iter("*{r1}*")}
+    assert {key for key, seconds in lives.items() if not 900 < seconds <= 1000} == set()

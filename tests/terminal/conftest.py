@@ -1,0 +1,18 @@
+"""Deployments that commands are called on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.layers import ENGINES
+from tests.support.online import Online, bootstrap_of, online
+
+
+@pytest.fixture(params=ENGINES, scope="package")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
+    """A broker, a Redis and a worker, for all tests of this folder."""
+    directory = tmp_path_factory.mktemp("online")
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as found:
+        yield found

@@ -1,0 +1,596 @@
+"""`--as-of`, on a log that a worker publishes from and on files: the numbers of then, digest by digest."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import pty
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.client.folded import fold_run
+from streamer.folding.fold import fold_records
+from streamer.folding.score.prices import PriceTable
+from streamer.operate.local.processes import free_port
+from streamer.schemas.wire import BadPosition, Position, Record, up_to
+from streamer.settings import Settings
+from streamer.sources.files import MAX_FILE_BYTES, FileError, read_json
+from streamer.sources.simulate import LAYOUTS
+from streamer.storage.kafka import Names, partition_of
+from streamer.storage.log import read_topic
+from streamer.worker.process import ensure_topics
+from tests.folding.test_fold import events
+from tests.operate.receiving import SECRET
+from tests.sources.builders import a_result, a_run, converted, trials_of
+from tests.support.bounded import GIB, gzip_bomb, sparse, streamer_within
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, digests, folded, records
+from tests.support.examples import examples
+from tests.support.online import PARTITIONS, Online, online
+from tests.support.tailing import followed
+from tests.support.worker_process import wait_for
+from tests.terminal.calling import SECONDS, call, lines, ndjson, published, settled, the_run
+from tests.terminal.calling import a_run as a_run_of_delete
+from tests.terminal.calling import a_run as a_run_of_runs
+from tests.terminal.calling import a_run as a_run_of_verify
+from tests.terminal.watch.driving import LARGE
+from tests.terminal.watch.terminal import Terminal, tmux
+
+# -----------------------------------------------------------------------------
+# `--as-of`, on a log that a worker publishes from and on files: the numbers of then, digest by digest.
+
+
+RUN, OTHER = "as-of/1", "as-of/2"
+AGENTS = ("good:m", "bad:m", "nop:nop")
+
+
+def trial(number: int, agent: str, **fields: Any) -> Event:
+    name, model = agent.split(":")
+    passed = (number * 7 + len(name)) % 5 > 1
+    measured = {"resolved": passed, "score": number / 20, "cost_usd": 0.25 * number, "tier": f"T{number % 2}"}
+    return a_trial(run_id=RUN, task_id=f"t{number}", agent=name, model=model, **measured | fields)
+
+
+def history() -> list[list[Event]]:
+    """What happens in a run, in portions; another run has events between them."""
+    at = {"agent": "good", "model": "m", "tier": "T1"}
+    return [
+        [a_plan(run_id=RUN, tasks=10, attempts=1, benchmark="b"), a_start(run_id=RUN, task_id="t1", **at)],
+        [trial(number, agent) for number in range(4) for agent in AGENTS],
+        [a_trial(run_id=OTHER), trial(1, "good:m", resolved=None, revision=1), trial(4, "good:m")],
+        [a_retraction(run_id=RUN, task_id="t1", revision=2, **at), trial(1, "good:m", revision=3)],
+        [trial(number, agent) for number in range(5, 10) for agent in AGENTS],
+        [a_plan(run_id=RUN, revision=1, tasks=9), {"type": "run_finished", "run_id": RUN, "revision": 1}],
+    ]
+
+
+@dataclass
+class Logged:
+    """A run that a worker published as it came."""
+
+    stack: Online
+    summaries: list[dict[str, Any]]
+
+    def query(self, *arguments: object, code: int = 0) -> list[dict[str, Any]]:
+        done = call(self.stack, "query", *arguments, "--json")
+        assert done.returncode == code, done.stderr
+        return lines(done.stdout)
+
+    def at(self, kind: str, version: int) -> list[dict[str, Any]]:
+        return [s for s in self.summaries if s["type"] == kind and s["state_version"] == version]
+
+
+@pytest.fixture(scope="module")
+def logged(stack: Online) -> Logged:
+    for portion in history():
+        published(stack, portion)
+        settled(stack, RUN)
+    names, found = Names(stack.settings.namespace), []
+    topics = (names.run_summaries, names.agent_model_summaries, names.tier_summaries, names.run_comparisons)
+    for topic in topics:
+        values = (record.value for record in read_topic(stack.settings, topic) if record.value)
+        found += [summary for summary in map(orjson.loads, values) if summary["run_id"] == RUN]
+    return Logged(stack, found)
+
+
+def test_as_of_the_state_version_of_every_published_summary_its_digest_stands(logged: Logged) -> None:
+    versions = sorted({summary["state_version"] for summary in logged.summaries})
+    assert len(versions) >= len(history())
+    assert {summary["type"] for summary in logged.summaries} == {
+        *("run_summary", "agent_model_summary", "tier_summary", "run_comparison")
+    }
+    for version in versions:
+        past = fold_run(logged.stack.settings, RUN, PriceTable.default(), Position(offset=version))
+        groups = {change.group: change.digest for change in past.run.summaries()}
+        then = {(group.type, group.tier, group.agent_model): digest for group, digest in groups.items()}
+        for summary in (s for s in logged.summaries if s["state_version"] == version):
+            place = summary["type"], summary.get("tier"), summary.get("agent_model")
+            assert then[place] == summary["digest"], (version, place)
+        assert past.snapshot().run.state_version == version
+
+
+def test_query_answers_as_of_a_version_with_the_summaries_published_then(logged: Logged) -> None:
+    runs = sorted({s["state_version"] for s in logged.summaries if s["type"] == "run_summary"})
+    version = runs[len(runs) // 2]
+    assert version < runs[-1]
+    [run] = logged.query("run", RUN, "--as-of", version)
+    [then] = logged.at("run_summary", version)
+    assert (run["digest"], run["state_version"]) == (then["digest"], version)
+    for command, kind in (("agents", "agent_model_summary"), ("tiers", "tier_summary")):
+        asked = {
+            (s.get("tier"), s["agent_model"]): s["digest"]
+            for s in logged.query(command, RUN, "--as-of", version)
+        }
+        told = {(s.get("tier"), s["agent_model"]): s["digest"] for s in logged.at(kind, version)}
+        assert told
+        assert told.items() <= asked.items()
+    [compared] = logged.query("comparisons", RUN, "--as-of", runs[-1])
+    assert compared["digest"] == logged.query("comparisons", RUN)[0]["digest"]
+    trials = logged.query("trials", RUN, "--as-of", version)
+    assert len(trials) == run["progress"]["done"]
+    now = logged.query("trials", RUN), logged.query("trials", RUN, "--as-of", runs[-1])
+    live, folded_again = ([trial["digest"] for trial in trials] for trials in now)
+    assert live == folded_again
+    assert "as-of/1" in call(logged.stack, "query", "run", RUN, "--as-of", version).stdout.decode()
+
+
+def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logged) -> None:
+    version = sorted({s["state_version"] for s in logged.summaries if s["type"] == "run_summary"})[2]
+    done = call(logged.stack, "report", RUN, "--format", "json", "--as-of", version)
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = orjson.loads(done.stdout)
+    [then] = logged.at("run_summary", version)
+    assert found["run"]["digest"] == then["digest"]
+    assert len(found["trials"]) == then["progress"]["done"]
+    assert found["history"][-1]["state_version"] <= version
+
+
+def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(logged: Logged) -> None:
+    settings, topic = logged.stack.settings, Names(logged.stack.settings.namespace).trial_events
+    recorded = list(read_topic(settings, topic, run_id=RUN))
+    middle = recorded[len(recorded) // 2]
+    at = datetime.fromtimestamp(middle.timestamp / 1000, UTC)
+    counted = [record for record in recorded if record.timestamp <= middle.timestamp]
+    [run] = logged.query("run", RUN, "--as-of", at.isoformat())
+    expected = fold_records(counted, owns=RUN.__eq__).summaries_of(RUN)[-1]
+    assert run["digest"] == expected.digest
+    assert run["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("position", "code", "said"),
+    [
+        ("999999", 2, "nothing is at offset 999999 yet: the last record is at offset"),
+        ("2999-01-01T00:00:00Z", 2, "is in the future"),
+        ("2020-01-01T00:00:00Z", 1, "its first event is at offset"),
+        ("yesterday", 2, "neither an offset, as 41, nor a time with a zone"),
+        ("2026-01-01T00:00:00", 2, "nor a time with a zone"),
+        ("-1", 2, "neither an offset"),
+    ],
+)
+def test_a_position_of_which_nothing_is_known_is_one_line(
+    logged: Logged, position: str, code: int, said: str
+) -> None:
+    for command in (["query", "run"], ["report"], ["why"]):
+        done = call(logged.stack, *command, RUN, "--as-of", position)
+        assert (done.returncode, done.stdout) == (code, b"")
+        assert len(done.stderr.splitlines()) == 1
+        assert said.lower() in done.stderr.decode().lower()
+
+
+def test_a_run_that_the_log_does_not_hold_is_said_so(logged: Logged) -> None:
+    done = call(logged.stack, "query", "run", "nobody", "--as-of", 0)
+    assert (done.returncode, b"holds nothing of run 'nobody'" in done.stderr) == (1, True)
+
+
+@pytest.mark.kafka
+def test_a_log_that_lost_its_beginning_is_said_so(
+    kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with online(tmp_path_factory.mktemp("cut"), kafka_bootstrap, "kafka", worker=False) as cut:
+        for portion in history():
+            published(cut, portion)
+        asyncio.run(lose_the_first(cut, 3))
+        early = call(cut, "query", "run", RUN, "--as-of", 2)
+        assert (early.returncode, b"begins at offset 3" in early.stderr) == (2, True)
+        for command in (["query", "run"], ["report"], ["why"]):
+            late = call(cut, *command, RUN, "--as-of", 20)
+            assert late.returncode == 0, late.stderr
+            assert b"begins at offset 3, because earlier events were deleted" in late.stderr
+
+
+async def lose_the_first(stack: Online, count: int) -> None:
+    """Delete the first events of the run's partition."""
+    place = TopicPartition(Names(stack.settings.namespace).trial_events, partition_of(RUN, PARTITIONS))
+    admin = AIOKafkaAdminClient(**stack.settings.kafka_options())
+    await admin.start()
+    try:
+        await admin.delete_records({place: RecordsToDelete(before_offset=count)})
+    finally:
+        await admin.close()
+
+
+@examples(100)
+@given(events, st.data())
+def test_as_of_any_record_a_fold_is_the_fold_of_what_came_before(
+    arrived: list[Event], data: st.DataObject
+) -> None:
+    if not arrived:
+        return
+    last = data.draw(st.integers(0, len(arrived) - 1))
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    spread = [
+        Record(record.value, record.offset, timestamp=int(start.timestamp() * 1000) + 10 * record.offset)
+        for record in records(arrived)
+    ]
+    wanted = digests(folded(arrived[: last + 1])[0])
+    at = start + timedelta(milliseconds=10 * last + data.draw(st.integers(0, 9)))
+    for position in (Position(offset=last), Position(at=at), Position.of(str(Position(at=at)))):
+        assert digests(fold_records(spread, as_of=position).pipeline) == wanted
+
+
+def test_records_whose_times_are_out_of_order_count_by_their_times() -> None:
+    given = [Record(b"{}", offset, timestamp=at) for offset, at in enumerate((1000, 3000, 2000, 4000))]
+    position = Position(at=datetime.fromtimestamp(2.5, UTC))
+    assert [record.offset for record in up_to(given, position)] == [0, 2]
+
+
+def test_records_without_a_time_have_no_place_before_a_time() -> None:
+    with pytest.raises(BadPosition, match="has no timestamp"):
+        list(up_to([Record(b"{}", 0)], Position(at=datetime(2026, 1, 1, tzinfo=UTC))))
+
+
+def test_of_a_file_the_offset_is_the_line_from_0_as_its_summaries_say_it(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    arrived = [event for portion in history() for event in portion if event["run_id"] == RUN]
+    file.write_bytes(ndjson(arrived))
+    for version in (0, len(arrived) // 2):
+        done = streamer("fold", file, "--json", "--as-of", version)
+        assert done.returncode == 0, done.stderr
+        shorter = streamer("fold", "-", "--json", stdin=ndjson(arrived[: version + 1]))
+        assert done.stdout == shorter.stdout
+        assert {summary["state_version"] for summary in lines(done.stdout)} == {version}
+        report = orjson.loads(
+            streamer("report", "--from", file, "--format", "json", "--as-of", version).stdout
+        )
+        assert report["run"]["digest"] == lines(done.stdout)[-1]["digest"]
+
+
+@pytest.mark.parametrize("command", [["fold"], ["report", "--from"], ["why", "--from"]])
+def test_of_a_file_a_time_or_a_line_beyond_its_end_is_a_usage_error(
+    tmp_path: Path, command: list[str]
+) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(ndjson([a_trial()]))
+    ask = partial(streamer, *command, file, "--as-of")
+    for position, said in (("1", "last record is at offset 0"), ("2026-01-01T00:00:00Z", "has no timestamp")):
+        done = ask(position)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert said in done.stderr.decode()
+
+
+# -----------------------------------------------------------------------------
+# Files larger than the memory: sparse, as an agent under test can write them, or packed.
+
+
+MIB = 1024**2
+LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}}
+
+
+def a_run_with_two_trials(folder: Path) -> tuple[Path, Path]:
+    """A run, and the directory of its first trial."""
+    results = [a_result(task, total_input_tokens=7) for task in ("t1", "t2")]
+    run = a_run(folder / "run1", results, lock=LOCK)
+    return run, run / "t1" / results[0]["trial_name"]
+
+
+def converted_within(most_bytes: int, run: Path) -> tuple[list[str], str]:
+    """Tasks of the trials that `convert` made within so much memory, and what it said."""
+    ended = streamer_within(most_bytes, "convert", run, "--explain")
+    assert ended.returncode in (0, 1), ended.stderr.decode()[-2000:]
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    tasks = [event["task_id"] for event in events if event["type"] == "trial_result"]
+    return tasks, ended.stderr.decode()
+
+
+def test_a_sparse_agent_log_of_6_gb_costs_its_trial_nothing_but_what_it_would_have_said(
+    tmp_path: Path,
+) -> None:
+    run, trial = a_run_with_two_trials(tmp_path)
+    sparse(trial / "agent-logs" / "trajectory.json")
+    tasks, said = converted_within(GIB, run)
+    assert tasks == ["t1", "t2"]
+    assert "agent-logs/trajectory.json: too large: 6,442,450,944 bytes; 67,108,864 are allowed" in said
+
+
+def test_a_sparse_result_of_6_gb_is_named_and_the_other_trials_are_converted(tmp_path: Path) -> None:
+    run, trial = a_run_with_two_trials(tmp_path)
+    sparse(trial / "results.json")
+    tasks, said = converted_within(GIB, run)
+    assert tasks == ["t2"]
+    assert "results.json: too large: 6,442,450,944 bytes" in said
+
+
+@pytest.mark.slow
+def test_an_agent_log_at_the_limit_that_is_all_brackets_is_read_within_2_gib(tmp_path: Path) -> None:
+    """No JSON takes more memory for its size."""
+    run, trial = a_run_with_two_trials(tmp_path)
+    file = trial / "agent-logs" / "trajectory.json"
+    file.parent.mkdir()
+    file.write_bytes(b"[" + b"[]," * ((MAX_FILE_BYTES - 4) // 3) + b"[]]")
+    tasks, said = converted_within(2 * GIB + 512 * MIB, run)
+    assert tasks == ["t1", "t2"]
+    assert "too large" not in said
+
+
+def test_a_file_one_byte_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
+    at, beyond = tmp_path / "at.json", tmp_path / "beyond.json"
+    at.write_bytes(b" " * (MAX_FILE_BYTES - 2) + b"{}")
+    beyond.write_bytes(b" " * (MAX_FILE_BYTES - 1) + b"{}")
+    assert read_json(at) == {}
+    with pytest.raises(FileError, match=f"{MAX_FILE_BYTES:,} are allowed"):
+        read_json(beyond)
+
+
+@pytest.mark.parametrize("name", ["agent-logs/trajectory.json", "sessions/agent.cast", "results.json"])
+def test_a_directory_with_a_sparse_file_of_6_gb_is_followed(tmp_path: Path, name: str) -> None:
+    _, trial = a_run_with_two_trials(tmp_path)
+    sparse(trial / name)
+    whole = {"t2"} if name == "results.json" else {"t1", "t2"}
+    with followed(tmp_path) as following:
+        wait_for(lambda: {event.get("task_id") for event in following.events} >= whole, "all is published")
+
+
+def test_a_gzip_file_that_unpacks_to_one_line_of_6_gb_is_an_error_not_an_end(tmp_path: Path) -> None:
+    bomb = gzip_bomb(tmp_path / "bomb.ndjson.gz", bytes(64 * MIB), 96)
+    ended = streamer_within(GIB, "fold", bomb)
+    assert ended.returncode == 1
+    said = ended.stderr.decode()
+    assert "line 1 has more than 67,108,864 bytes; events are lines of at most 1,048,576" in said
+    assert "Traceback" not in said
+
+
+def test_a_sparse_file_of_6_gb_is_an_error_not_an_end(tmp_path: Path) -> None:
+    ended = streamer_within(GIB, "fold", sparse(tmp_path / "events.ndjson"))
+    assert ended.returncode == 1
+    assert "line 1 has more than 67,108,864 bytes" in ended.stderr.decode()
+
+
+def test_a_line_too_long_for_an_event_is_a_rejection_and_the_rest_is_folded(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson.gz"
+    long = json.dumps(a_trial(task_id="long", note="x" * 20 * MIB)).encode()
+    right = json.dumps(a_trial()).encode()
+    file.write_bytes(gzip.compress(long + b"\n" + right + b"\n"))
+    ended = streamer_within(GIB, "fold", "--json", file)
+    assert b"line 1: too_large" in ended.stderr
+    assert b"2 events: 1 counted" in ended.stderr
+
+
+# -----------------------------------------------------------------------------
+# `streamer config`: which configuration is current, and how another one becomes it.
+
+
+@pytest.fixture
+def told(settings: Settings, environment: dict[str, str]) -> dict[str, str]:
+    """A deployment with topics, in which no worker has begun."""
+    asyncio.run(ensure_topics(settings))
+    return environment | {"STREAMER_PARTITIONS": str(settings.partitions)}
+
+
+def test_a_configuration_is_adopted_once(told: dict[str, str]) -> None:
+    shown = json.loads(streamer("config", "show", "--json", environment=told).stdout)
+    assert (shown["current"], shown["workers"]) == (None, {})
+    first = streamer("config", "adopt", environment=told)
+    assert f"{shown['this_command']} is current now; 0 live workers have it" in first.stderr.decode()
+    again = streamer("config", "adopt", environment=told)
+    assert "is current already" in again.stderr.decode()
+    table = streamer("config", "show", environment=told).stdout.decode()
+    assert table.count(shown["this_command"]) == 2
+
+
+def test_a_configuration_that_nobody_has_is_refused_with_those_there_are(told: dict[str, str]) -> None:
+    done = streamer("config", "adopt", "0123456789abcdef", environment=told)
+    assert done.returncode == 2
+    assert b"neither this command nor a live worker has the configuration" in done.stderr
+
+
+# -----------------------------------------------------------------------------
+# `streamer delete` asks, and forgets a run.
+
+
+def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
+    published(stack, a_run_of_delete("doomed"))
+    settled(stack, "doomed")
+    unconfirmed = call(stack, "delete", "doomed")
+    assert (unconfirmed.returncode, b"confirm with --yes" in unconfirmed.stderr) == (2, True)
+    done = call(stack, "delete", "doomed", "--yes")
+    assert (done.returncode, done.stderr) == (0, b"doomed: deleted, and gone from Redis\n")
+    verified = call(stack, "verify", "doomed").stdout
+    assert verified.splitlines()[1:] == [b"doomed: equal, deleted, and gone from Redis"]
+    again = call(stack, "delete", "doomed", "--yes")
+    assert (again.returncode, again.stderr.startswith(b"streamer: There is no run 'doomed'")) == (1, True)
+    followed = ("subscribe", "run", "--run", "doomed", "--from-beginning", "--json", "--limit")
+    assert any(m.get("deleted") for n in (1, 2) for m in lines(call(stack, *followed, n).stdout))
+
+
+def test_on_a_terminal_delete_asks(stack: Online) -> None:
+    published(stack, a_run_of_delete("asked"))
+    settled(stack, "asked")
+    environment = os.environ | stack.environment
+    for answer, code in ((b"n\n", 130), (b"y\n", 0)):
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [*COMMAND, "delete", "asked"], stdin=slave, stderr=subprocess.PIPE, env=environment
+        )
+        os.write(master, answer)
+        _, said = process.communicate(timeout=SECONDS)
+        os.close(master)
+        os.close(slave)
+        assert (process.returncode, b"Delete run asked with 12 trials?" in said) == (code, True)
+
+
+# -----------------------------------------------------------------------------
+# What one sees of the demo: one screen of lines, or the screens of `watch` until `q`.
+
+
+COLUMNS, LINES = 100, 24
+SECONDS_OF_DEMO_VIEW = 120
+
+
+@pytest.mark.stack
+def test_without_a_terminal_the_demo_ends_by_itself_and_fills_at_most_one_screen(tmp_path: Path) -> None:
+    done = streamer("demo", "--fast", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+    assert any(line.startswith("aspen:simulated/large ") and "82.5 %" in line for line in lines)
+    assert "demo: equal, 8 summaries" in lines
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_on_a_terminal_the_boards_stay_after_the_end_until_q_is_pressed() -> None:
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        arguments = ("demo", "--fast", "--no-browser", "--out", f"{folder}/out")
+        with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
+            seen = terminal.shows(
+                "The benchmark is over. q ends the demo", "aspen:simulated/large", "240 of 240"
+            )
+            assert "http://127.0.0.1:" in seen
+            assert "#/run/demo" in seen
+            terminal.still()
+            assert terminal.exit_code is None
+            terminal.press("q")
+            terminal.shows("demo: equal, 8 summaries", "Written: ")
+            wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_q_ends_the_demo_before_its_end_too_and_verifies_what_there_is() -> None:
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        arguments = ("demo", "--no-browser", "--out", f"{folder}/out")
+        with Terminal(Path(folder), *arguments, environment={}, size=LARGE) as terminal:
+            terminal.shows("In a browser: http", "q ends the demo", "agents (6)")
+            terminal.press("q")
+            terminal.shows("demo: equal, 8 summaries", "Written: ")
+            wait_for(lambda: terminal.exit_code == 0, "it ends well", SECONDS_OF_DEMO_VIEW)
+
+
+# -----------------------------------------------------------------------------
+# `streamer notify`: wrong use is one line, and no URL is ever said.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--all"], "where to?"),
+        (["--notify", "json://x"], "name the runs to watch, or say --all"),
+        (["r", "--all", "--notify", "json://x"], "name the runs to watch, or say --all"),
+        (["--all", "--notify", "json://x", "--notify", f"nosuch://{SECRET}"], "notification URL 2 is none"),
+        (["--all", "--budget", "5"], "need --notify URL, or STREAMER_NOTIFY"),
+        (["--all", "--notify", "json://x", "--stalled-after", "0"], "stalled-after"),
+    ],
+)
+def test_wrong_use_is_one_line_without_the_url(arguments: list[str], said: str) -> None:
+    done = streamer("notify", *arguments)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert said.encode() in done.stderr
+    assert SECRET.encode() not in done.stderr
+
+
+def test_without_redis_it_ends_and_says_so() -> None:
+    done = streamer("notify", "--all", "--notify", "json://x", "--redis", "redis://127.0.0.1:1")
+    assert done.returncode == 1
+    assert b"Redis at 127.0.0.1:1 does not answer" in done.stderr
+
+
+# -----------------------------------------------------------------------------
+# `streamer runs set`: names and labels.
+
+
+def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
+    published(
+        stack,
+        [
+            *a_run_of_runs("named"),
+            a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"}),
+        ],
+    )
+    assert call(stack, "runs", "set", "named", "--name", "New name").returncode == 0
+    assert call(stack, "runs", "set", "named", "--label", "b=2", "--label", "c=3=4").returncode == 0
+    wait_for(
+        lambda: the_run(stack, "named").get("labels") == {"a": "1", "b": "2", "c": "3=4"}, "labels", SECONDS
+    )
+    run = the_run(stack, "named")
+    assert (run["display_name"], run["benchmark"]) == ("New name", "b")
+    assert call(stack, "runs", "set", "named").returncode == 2
+    assert call(stack, "runs", "set", "named", "--label", "novalue").returncode == 2
+
+
+# -----------------------------------------------------------------------------
+# `streamer simulate` on the command line.
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_run_directory_is_written_and_named_after_the_run(layout: str, tmp_path: Path) -> None:
+    done = streamer("simulate", "--layout", layout, "--out", tmp_path / "nightly", "--trials", 6)
+    assert (done.returncode, done.stdout) == (0, b"")
+    events, report = converted(tmp_path / "nightly")
+    assert {event["run_id"] for event in trials_of(events)} == {"nightly"}
+    assert report.unreadable == []
+
+
+def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("precious")
+    done = streamer("simulate", "--layout", "scylla", "--out", tmp_path)
+    assert done.returncode == 2
+    assert b"is not empty; name a new directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+# -----------------------------------------------------------------------------
+# `streamer verify`: its exit codes and the differences it shows.
+
+
+def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
+    published(stack, a_run_of_verify("checked"))
+    settled(stack, "checked")
+    equal = call(stack, "verify", "checked", "--json")
+    [verdict] = lines(equal.stdout)
+    assert (verdict["run_id"], verdict["outcome"], verdict["differences"]) == ("checked", "equal", [])
+    assert call(stack, "verify", "--all").stdout.count(b": equal, ") >= 1
+    unknown = call(stack, "verify", "chekced")
+    assert (unknown.returncode, b"Did you mean checked?" in unknown.stdout) == (3, True)
+    away = call(stack, "verify", "checked", "--redis", f"redis://127.0.0.1:{free_port()}")
+    assert (away.returncode, away.stderr[:34]) == (3, b"streamer: cannot be verified: Redi")
+    assert call(stack, "verify").returncode == call(stack, "verify", "checked", "--all").returncode == 2
+
+
+def test_verify_shows_a_difference_and_exits_with_1(stack: Online) -> None:
+    published(stack, a_run_of_verify("tampered"))
+    settled(stack, "tampered")
+    with redis.Redis.from_url(stack.redis.url) as client:
+        client.delete(f"{stack.settings.namespace}:streamer:{{tampered}}:tier:T0")
+    done = call(stack, "verify", "tampered", "--wait", 5)
+    assert done.returncode == 1
+    assert b"tampered: 1 difference, 6 summaries compared" in done.stdout
+    assert b"tier:T0" in done.stdout

@@ -1,0 +1,621 @@
+"""`streamer compare`: pairs, counts, and an exit code that CI can rest on."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import subprocess
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of_key
+from tests.folding.matched import the_plan, trial
+from tests.house.repository import ROOT
+from tests.support.cli import COMMAND, DEADLINE_SECONDS, streamer
+from tests.support.events import Event, a_plan, a_retraction, a_trial
+from tests.support.layers import ENGINES
+from tests.terminal.gating import on_verdict, run_of
+from tests.terminal.gating import written as written_of_gate
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+# -----------------------------------------------------------------------------
+# `streamer compare`: pairs, counts, and an exit code that CI can rest on.
+
+
+run_command = partial(asyncio.to_thread, streamer)
+TASKS = 10
+
+
+def events(run: str, passed: int, **fields: Any) -> list[dict[str, Any]]:
+    """Ten tasks, of which the first so many are passed."""
+    return [a_trial(run_id=run, task_id=f"t{n:02}", resolved=n < passed, **fields) for n in range(TASKS)]
+
+
+def written(folder: Path, name: str, found: list[dict[str, Any]]) -> Path:
+    file = folder / name
+    file.write_text("\n".join(map(json.dumps, found)))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("passed", "options", "code", "said"),
+    [
+        (8, [], 0, "not worse"),
+        (9, [], 0, "not worse"),
+        (7, [], 1, "is worse"),
+        (7, ["--tolerance", "0.1"], 0, "not worse"),
+        (6, ["--tolerance", "0.1"], 1, "is worse"),
+        (7, ["--significance", "0.05"], 0, "not significantly"),
+        (0, ["--significance", "0.05"], 1, "is worse"),
+        (7, ["--metric", "cost_usd"], 1, "is worse"),
+        (7, ["--metric", "cost_usd", "--tolerance", "0.5"], 0, "not worse"),
+        (7, ["--metric", "task_speedup"], 3, "no task where both sides know task_speedup"),
+    ],
+)
+def test_the_exit_code_says_whether_b_is_worse(
+    tmp_path: Path, passed: int, options: list[str], code: int, said: str
+) -> None:
+    a = written(tmp_path, "a", events("r", 8, cost_usd=1.0))
+    b = written(tmp_path, "b", events("s", passed, cost_usd=1.5))
+    done = streamer("compare", a, b, "--files", *options)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said.encode() in done.stderr
+    assert b"10 tasks in common: passed by both" in done.stdout
+
+
+def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Path) -> None:
+    found = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
+    file = written(tmp_path, "a", found)
+    agents = ["--a-agent", "terminus:gpt-5", "--b-agent", "other:gpt-5"]
+    done = streamer("compare", file, file, "--files", *agents, "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["both_passed"], told["only_a"], told["neither"]) == (1, 3, 5, 2)
+    assert told["differences"]["pass_rate"]["p_value"] == 0.0625
+    everybody = json.loads(streamer("compare", file, file, "--files", "--json").stdout)
+    assert everybody["a"]["trials"] == 2 * TASKS
+
+
+def whole_and_begun() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A run that is over, and one that began later and has eight of ten results."""
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
+    whole = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10, cost_usd=0.3)]
+    begun = [plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}, *events("s", 0, cost_usd=0.1)[:8]]
+    return whole, begun
+
+
+AHEAD = "terminus:gpt-5 of r ahead of terminus:gpt-5 of s in the final pass rate: ["
+
+
+async def test_runs_are_compared_as_the_page_and_the_files_of_their_events_are(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    whole, begun = whole_and_begun()
+    await feed.take(whole + begun)
+    files = written(tmp_path, "a", whole), written(tmp_path, "b", begun), "--files"
+    for form in ("text", "json"):
+        options = ("--format", form, "--limit", 100)
+        done = await run_command("compare", "r", "s", *options, environment=environment)
+        assert done.returncode == 1, done.stderr
+        of_files = await run_command("compare", *files, *options)
+        assert (done.stdout, done.stderr) == (of_files.stdout, of_files.stderr)
+        assert AHEAD.encode() in done.stdout
+    done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
+    with Serving(settings) as serving:
+        answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
+    assert json.loads(done.stdout) == answer.json()
+
+
+async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
+    feed: Feed, settings: Settings, environment: dict[str, str]
+) -> None:
+    tasks = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"tasks": tasks, "attempts": 1, "order": tasks, "order_kind": "shuffled"}
+    first = [a_plan(run_id="r", started_at="2026-01-01T00:00:00Z", **plan), *events("r", TASKS)]
+    second = [a_plan(run_id="s", started_at="2026-01-02T00:00:00Z", **plan), *events("s", 0)[:8]]
+    await feed.take(first + second)
+    done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
+    with Serving(settings) as serving:
+        answer = await asyncio.to_thread(serving.get, "/api/compare?a=r&b=s")
+    told = answer.json()
+    assert json.loads(done.stdout) == told
+    r, s = (f"terminus:gpt-5 of {run}" for run in "rs")
+    assert told["words"][0].startswith(f"{r} ahead of {s} in the final pass rate: [")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["a", "absent", "--files"], 2, "no file absent"),
+        (["a", "a", "--a-run", "r"], 2, "belong to --files"),
+        (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
+        (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'. It holds 1: r. --a-run RUN and --b-run"),
+        (
+            ["a", "empty", "--files"],
+            3,
+            "holds no run. `streamer fold` says what is wrong with its lines\n",
+        ),
+        (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
+        (
+            ["a", "s", "--redis", "redis://127.0.0.1:1"],
+            3,
+            ". There is a file of that name: --files reads",
+        ),
+        (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
+    ],
+)
+def test_what_cannot_be_compared_never_looks_like_a_verdict(
+    tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "empty").touch()
+    written(tmp_path, "a", events("r", 8))
+    written(tmp_path, "other", [a_trial(task_id="elsewhere")])
+    done = streamer("compare", *arguments, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said.encode() in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a", "damaged", "--files"], b"damaged"),
+        (["a", "b", "--files", "--out", "missing/dir/x.md"], b"missing/dir"),
+        (["a", "b", "--files", "--out", "missing/dir/x.html"], b"missing/dir"),
+    ],
+)
+def test_errors_of_input_and_output_never_look_like_a_verdict(
+    tmp_path: Path, arguments: list[str], said: bytes
+) -> None:
+    """B is worse; nobody is told so by the exit code of an error."""
+    a = written(tmp_path, "a", events("r", 8))
+    written(tmp_path, "b", events("s", 1))
+    packed = gzip.compress(a.read_bytes())
+    (tmp_path / "damaged").write_bytes(packed[: len(packed) // 2])
+    done = streamer("compare", *arguments, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1), done.stderr
+    assert said in done.stderr
+
+
+def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1}
+    first = [plan | {"run_id": "r"}, *events("r", 8, agent="old", model="m")]
+    second = [plan | {"run_id": "s", "tasks": 11}, *events("s", 1, agent="new", model="m")]
+    second.append(a_trial(run_id="s", task_id="extra", agent="new", model="m"))
+    sides = written(tmp_path, "a", first), written(tmp_path, "b", second)
+    text = streamer("compare", *sides, "--files", environment={"COLUMNS": "80"}).stdout.decode()
+    assert max(map(len, text.partition("\n\n")[2].splitlines())) <= 80
+    assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
+    assert "old:m of r minus new:m of s: +70.0 points [" in text
+    flips, not_common = (
+        line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line
+    )
+    assert (flips, not_common) == (["A", "alone", "7"], ["B", "1"])
+    assert "\nA alone: t01, t02, t03, t04, t05, t06, t07\n" in text
+    assert "\nB: extra\n" in text
+    as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
+    found = json.loads(as_json.stdout)
+    assert (found["only_a_tasks"], found["only_b_tasks"]) == (["t01", "t02"], [])
+    assert (found["not_in_a"], found["not_in_b"], len(found["words"])) == (["extra"], [], 2)
+
+
+def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "run_id": "r", "tasks": order, "attempts": 1, "order": order}
+    running = [*events("r", 9, agent="x")[:9], *events("r", 0, agent="y")[:9]]
+    file = written(tmp_path, "a", [plan | {"order_kind": "shuffled"}, *running])
+    agents = ("--a-agent", "y:gpt-5", "--b-agent", "x:gpt-5")
+    text = streamer("compare", file, file, "--files", *agents).stdout.decode()
+    assert "x:gpt-5 can no longer be overtaken by y:gpt-5, unless results are corrected" in text
+    assert "x:gpt-5 ahead in this run's final pass rate: +100.0 points so far" in text
+
+
+HOSTILE = "<img src=x onerror=alert(1)>|`*_\u202e"
+
+
+def test_markdown_and_html_are_files_in_which_hostile_names_are_text(tmp_path: Path) -> None:
+    a = written(tmp_path, "a", events("r", 8, agent=HOSTILE, tier=HOSTILE, metrics={"wait": 1.5}))
+    b = written(tmp_path, "b", events("s", 2, agent="new", tier=HOSTILE, metrics={"wait": 2.5}))
+    told = [
+        streamer("compare", a, b, "--files", "--out", tmp_path / f"c.{ending}") for ending in ("md", "html")
+    ]
+    assert [done.returncode for done in told] == [1, 1]
+    markdown, html = ((tmp_path / f"c.{ending}").read_text() for ending in ("md", "html"))
+    for content in (markdown, html):
+        assert "<img" not in content
+        assert "\u202e" not in content
+        assert "Tasks that one side alone passes" in content
+        assert "wait" in content
+    assert "\n| <code>wait</code> | 1.5" in markdown
+    assert "Content-Security-Policy" in html
+
+
+def test_a_named_metric_decides(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "run_id": "r", "tasks": TASKS, "attempts": 1}
+    plan |= {"metrics": {"wait": {"direction": "lower", "unit": "seconds"}}}
+    a = written(tmp_path, "a", [plan, *events("r", 8, metrics={"wait": 1.5})])
+    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 8, metrics={"wait": 2.5})])
+    slower = streamer("compare", a, b, "--files", "--metric", "metrics/wait")
+    assert slower.returncode == 1
+    assert b"metrics/wait of B minus that of A: +1 s [1 s, 1 s], p = 0.00195" in slower.stderr
+    assert streamer("compare", b, a, "--files", "--metric", "metrics/wait").returncode == 0
+    unknown = streamer("compare", a, b, "--files", "--metric", "metrics/other")
+    assert (unknown.returncode, b"both sides know metrics/other" in unknown.stderr) == (3, True)
+    wrong = streamer("compare", a, b, "--files", "--metric", "beauty")
+    assert (wrong.returncode, b"pass_rate" in wrong.stderr) == (2, True)
+
+
+def test_without_equal_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
+    again = [one | {"attempt": 2} for one in events("s", 0)]
+    a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", [*events("s", 0), *again])
+    done = streamer("compare", a, b, "--files")
+    [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
+    assert heads.split()[-1] == "equal", "there is no column p"
+    assert "Without p: no task that differs has equal attempts" in done.stdout.decode()
+    assert (done.returncode, b"no p: no task that differs" in done.stderr) == (1, True)
+    assert "95 %, about" not in done.stdout.decode(), "without a plan or an end no sentence has an interval"
+    tested = streamer("compare", a, b, "--files", "--significance", "0.05")
+    assert (tested.returncode, b"cannot be tested" in tested.stderr) == (3, True)
+
+
+def test_a_run_whose_id_no_file_can_have_is_no_verdict() -> None:
+    done = streamer("compare", "r" * 300, "s", "--redis", "redis://127.0.0.1:1")
+    assert (done.returncode, b"does not answer" in done.stderr) == (3, True)
+
+
+def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> None:
+    plan = {"type": "run_started", "tasks": TASKS + 1, "attempts": 1}
+    a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
+    b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
+    text = streamer("compare", a, b, "--files").stdout.decode()
+    assert "Results or verdicts are missing: there are no intervals" in text
+    assert "95 %" not in text
+    found = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
+    assert (found["ended"], found["differences"]["pass_rate"]["interval"]) == (False, None)
+
+
+def test_a_file_of_several_runs_needs_a_choice_that_the_error_names(tmp_path: Path) -> None:
+    file = written(tmp_path, "both", [*events("r", 8), *events("s", 2)])
+    done = streamer("compare", file, file, "--files")
+    assert (done.returncode, b"--a-run RUN and --b-run RUN choose" in done.stderr) == (3, True)
+
+
+def test_an_unknown_ending_is_no_markdown(tmp_path: Path) -> None:
+    file, pdf = written(tmp_path, "a", events("r", 8)), tmp_path / "c.pdf"
+    for command in (("compare", file, file, "--files"), ("report", "--from", file)):
+        done = streamer(*command, "--out", pdf)
+        assert (done.returncode, b".pdf is no format" in done.stderr, pdf.exists()) == (2, True, False)
+
+
+def test_text_is_not_written_to_a_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "a", events("r", 8))
+    done = streamer("compare", file, file, "--files", "--format", "text", "--out", tmp_path / "x")
+    assert (done.returncode, b"choose md, html or json" in done.stderr) == (2, True)
+
+
+def test_two_files_tell_the_final_difference_in_the_order_of_the_later_run(tmp_path: Path) -> None:
+    whole, begun = whole_and_begun()
+    a, b = written(tmp_path, "a", whole), written(tmp_path, "b", begun)
+    text = streamer("compare", a, b, "--files").stdout.decode()
+    assert AHEAD in text
+    assert "points in the end; 95 %, however often you look" in text
+
+
+# -----------------------------------------------------------------------------
+# `streamer events` on real brokers: what the log holds of a run, and a finished run priced anew.
+
+
+PARTITIONS = 3
+PRICES = '[models."gpt-5"]\ninput = 100\noutput = 200\n'
+TRIALS = [
+    a_trial(task_id="estimated", input_tokens=1_000_000, output_tokens=0),
+    a_trial(task_id="reported", input_tokens=1_000_000, output_tokens=0, cost_usd=7.0),
+    a_trial(task_id="unknown"),
+    a_trial(task_id="corrected", revision=1, input_tokens=1, output_tokens=1),
+    a_trial(task_id="corrected", revision=2, input_tokens=0, output_tokens=1_000_000),
+    a_trial(task_id="retracted", input_tokens=5, output_tokens=5),
+    a_retraction(task_id="retracted"),
+    a_plan(tasks=5, revision=3),
+]
+
+
+@pytest.fixture(params=ENGINES)
+def settings_of_events(request: pytest.FixtureRequest, namespace: str) -> Settings:
+    """A broker with an empty event topic, in a namespace of its own."""
+    fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
+    found = Settings(bootstrap=request.getfixturevalue(fixture), namespace=namespace)
+
+    async def create() -> None:
+        admin = AIOKafkaAdminClient(**found.kafka_options())
+        await admin.start()
+        await admin.create_topics([NewTopic(Names(namespace).trial_events, PARTITIONS, 1)])
+        await admin.close()
+
+    asyncio.run(create())
+    return found
+
+
+def options(settings: Settings) -> tuple[str, ...]:
+    return "--bootstrap", settings.bootstrap, "--namespace", settings.namespace
+
+
+def lines(events: Iterable[Event]) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def send(settings: Settings, run: str, *values: bytes) -> None:
+    """Send records as they are into the partition of the run."""
+
+    async def producing() -> None:
+        async with AIOKafkaProducer(**settings.kafka_options()) as producer:
+            for value in values:
+                await producer.send_and_wait(
+                    Names(settings.namespace).trial_events,
+                    value,
+                    key=run.encode(),
+                    partition=partition_of_key(run.encode(), PARTITIONS),
+                )
+
+    asyncio.run(producing())
+
+
+def totals(folded: bytes) -> tuple[float, str]:
+    """Total cost in USD and digest of the run's summary."""
+    summaries = [json.loads(line) for line in folded.splitlines()]
+    [run] = [summary for summary in summaries if summary["type"] == "run_summary"]
+    return run["total_cost"], run["digest"]
+
+
+def test_a_finished_run_is_priced_anew_from_what_the_log_holds(
+    settings_of_events: Settings, tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES)
+    other = [event | {"run_id": "run-10"} for event in TRIALS]
+    assert streamer("publish", *options(settings_of_events), stdin=lines([*TRIALS, *other])).returncode == 0
+
+    printed = streamer("events", "run-1", *options(settings_of_events))
+    assert printed.returncode == 0
+    assert [json.loads(line) for line in printed.stdout.splitlines()] == TRIALS
+    assert b"8 events of run-1; 0 rejected" in printed.stderr
+
+    before = streamer("fold", "-", "--json", stdin=printed.stdout)
+    after = streamer("fold", "-", "--prices", prices, "--json", stdin=printed.stdout)
+    assert (before.returncode, after.returncode) == (0, 0)
+    assert totals(before.stdout)[0] == 1.25 + 7 + 10
+    assert totals(after.stdout)[0] == 100 + 7 + 200
+    assert totals(after.stdout) == totals(
+        streamer("fold", "-", "--prices", prices, "--json", stdin=lines(TRIALS)).stdout
+    )
+
+
+def test_each_event_is_one_line_and_what_was_rejected_is_counted(settings_of_events: Settings) -> None:
+    run = 'run "ä"\\1'
+    spread = json.dumps(a_trial(run_id=run, trial_name="two\nlines"), indent=2).replace("\n", "\r\n").encode()
+    odd = json.dumps(a_trial(run_id=run, trial_name="two")).encode().replace(b'"two"', b'"two", "x": NaN')
+    bad = json.dumps({"type": "trial_result", "run_id": run}).encode()
+    send(settings_of_events, run, spread, bad, b"garbage", b"", odd)
+    printed = streamer("events", run, "--json", *options(settings_of_events))
+    first, second = (json.loads(line) for line in printed.stdout.splitlines())
+    assert (first["run_id"], first["trial_name"], second["trial_name"]) == (run, "two\nlines", "two")
+    assert b"2 events of" in printed.stderr
+    assert b"1 rejected record of it" in printed.stderr
+
+
+def test_a_run_that_the_log_does_not_hold_is_exit_code_1_with_the_names_like_it(
+    settings_of_events: Settings,
+) -> None:
+    empty = streamer("events", "run-1", *options(settings_of_events))
+    assert (empty.returncode, empty.stdout) == (1, b"")
+    assert b"nor of any other run" in empty.stderr
+    send(settings_of_events, "run-1", lines(TRIALS[:1]))
+    assert b"Did you mean run-1?" in streamer("events", "run-2", *options(settings_of_events)).stderr
+    assert (
+        b"The latest of 1 runs in it: run-1" in streamer("events", "zzz", *options(settings_of_events)).stderr
+    )
+
+
+def test_a_missing_topic_and_a_missing_broker_are_explained(settings_of_events: Settings) -> None:
+    elsewhere = streamer(
+        "events", "r", "--bootstrap", settings_of_events.bootstrap, "--namespace", "nobody-here"
+    )
+    assert elsewhere.returncode == 1
+    assert b"topic 'nobody-here.trial-events' does not exist" in elsewhere.stderr
+    nowhere = streamer("events", "r", "--bootstrap", "127.0.0.1:1")
+    assert nowhere.returncode == 1
+    assert b"no Kafka broker answers at 127.0.0.1:1" in nowhere.stderr
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate`: an exit code that CI can rest on, of files.
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    """Of twenty tasks, eighteen are passed."""
+    return written_of_gate(tmp_path, "base", run_of("s", "b", 18))
+
+
+@pytest.mark.parametrize(
+    ("passed", "of", "options", "code", "said"),
+    [
+        (18, 20, [], 0, "PASS: pass_rate at most 2 points worse than"),
+        (17, 20, [], 1, "FAIL: "),
+        (17, 20, ["--max-drop", "0.05"], 0, "PASS: "),
+        (17, 20, ["--question", "ability"], 3, "UNDECIDED: "),
+        (0, 20, ["--question", "ability"], 1, "FAIL: "),
+        (4, 5, [], 3, "5 of 20 pairs"),
+        (0, 8, [], 1, "95 %, however often you look"),
+        (18, 20, ["--target", "0.9"], 0, "target: pass"),
+        (18, 20, ["--target", "0.95"], 1, "target: fail"),
+        (18, 20, ["--metric", "cost_usd", "--max-drop", "0.3"], 1, "cost_usd"),
+        (18, 20, ["--metric", "metrics/reward", "--max-drop", "0.1"], 0, "metrics/reward"),
+    ],
+)
+def test_the_exit_code_is_the_verdict_on_files(
+    tmp_path: Path, passed: int, of: int, options: list[str], code: int, said: str
+) -> None:
+    base = written_of_gate(tmp_path, "base", run_of("s", "b", 18, cost_usd=1.0, metrics={"reward": 0.5}))
+    mine = written_of_gate(
+        tmp_path, "mine", run_of("r", "a", passed, of, cost_usd=1.5, metrics={"reward": 0.45})
+    )
+    done = streamer("gate", mine, "--against", base, *options)
+    assert (done.returncode, done.stderr) == (code, b"")
+    assert said in done.stdout.decode()
+
+
+def test_both_questions_are_answered_whichever_decides(tmp_path: Path, baseline: Path) -> None:
+    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    for question in ("final", "ability"):
+        done = streamer("gate", mine, "--against", baseline, "--question", question)
+        text = done.stdout.decode()
+        assert "\n  final: " in text
+        assert "\n  ability: " in text
+
+
+def test_json_is_one_canonical_line_and_markdown_a_comment(tmp_path: Path, baseline: Path) -> None:
+    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 0, 8, cost_usd=0.25))
+    done = streamer("gate", mine, "--against", baseline, "--json", "--markdown", tmp_path / "comment.md")
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    assert (done.returncode, found["type"], found["verdict"]) == (1, "gate_verdict", "fail")
+    assert found["candidate"] | {"source": "mine"} == {
+        "source": "mine",
+        "run_id": "r",
+        "agent_model": "a:m",
+        "planned": 20,
+        "known": 8,
+        "passed": 0,
+        "over": True,
+    }
+    assert (tmp_path / "comment.md").read_text().startswith("### ❌ Gate: fail\n")
+
+
+def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> None:
+    events = [*run_of("r", "a", 18), *run_of("r", "b", 10)[1:], *run_of("s/x", "b", 18)]
+    file = written_of_gate(tmp_path, "events", events)
+    for candidate, against, code in (
+        ("r/a:m", "r/b:m", 0),
+        ("r/b:m", "r/a:m", 1),
+        ("r/a:m", "s/x", 0),
+        ("s/x/b:m", "r/a:m", 0),
+    ):
+        done = streamer("gate", file / candidate, "--against", file / against)
+        assert (done.returncode, done.stderr) == (code, b"")
+
+
+def test_two_agents_of_a_run_in_a_file_share_its_plan(tmp_path: Path) -> None:
+    """A plan that names no task says nothing of two runs, but these are two agents of one."""
+    plan = the_plan("r", tasks=2, order=None, order_kind=None)
+    done = [trial("r", "a", "x", False), trial("r", "b", "x", True), trial("r", "b", "y", True)]
+    file = written_of_gate(tmp_path, "events", [plan, *done])
+    found = streamer("gate", file / "a:m", "--against", file / "b:m")
+    assert (found.returncode, b"1 of 2 pairs" in found.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["mine"], 2, "nothing to judge: give --against"),
+        (["mine", "--against", "base", "--max-drop", "1.5"], 2, "more than 1"),
+        (["mine", "--against", "base", "--max-drop", "a"], 2, "write one like 0.02"),
+        (["mine", "--against", "base", "--level", "1"], 2, "between 0 and 1"),
+        (["mine", "--against", "base", "--metric", "grade"], 2, "no metric that a gate judges"),
+        (["mine", "--against", "base", "--on-verdict", "no-such-program"], 2, "no such program"),
+        (["mine", "--against", "base", "--markdown", "no/a.md"], 2, "there is no folder no"),
+        (["mine", "--against", "two"], 2, "two has 2 agents that are no baselines; name one"),
+        (["mine", "--against", "base/c:m"], 2, "has no agent 'c:m'"),
+        (["mine", "--against", "two/x"], 2, "holds no run or agent 'x'"),
+        (["mine", "--against", "empty"], 2, "holds no run"),
+        (["mine", "--against", "damaged"], 3, "undecided: damaged is damaged gzip"),
+        (["r", "--against", "s", "--bootstrap", "127.0.0.1:1"], 3, "no Kafka broker answers at 127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_judged_never_looks_like_a_verdict(
+    tmp_path: Path, baseline: Path, arguments: list[str], code: int, said: str
+) -> None:
+    written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    written_of_gate(tmp_path, "two", [*run_of("s", "b", 18), *run_of("s", "c", 18)])
+    written_of_gate(tmp_path, "empty", [])
+    (tmp_path / "damaged").write_bytes(b"\x1f\x8bnot gzip")
+    done = streamer("gate", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert len(done.stderr.splitlines()) == 1
+    assert said.encode() in done.stderr
+
+
+def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path, baseline: Path) -> None:
+    mine = written_of_gate(
+        tmp_path, "mine", [the_plan("r"), a_trial(run_id="r", agent="a", task_id="t\u202e00")]
+    )
+    done = streamer("gate", mine, "--against", baseline)
+    assert "\u202e" not in done.stdout.decode()
+
+
+def test_help_tells_false_alarms_and_power_as_the_page_has_them() -> None:
+    text = " ".join(streamer("gate", "--help").stdout.decode().split())
+    page = (ROOT / "docs" / "inference.md").read_text("utf-8")
+    assert (
+        "as good as its baseline fails question final in 40 % of runs of 89 tasks and in 19 % of 500" in text
+    )
+    assert "but question ability in at most 3 %." in text
+    assert "10 points in 27 % of runs of 89 tasks, in 62 % with three attempts, in 93 % of 500 tasks." in text
+    for row in (
+        "| 89 tasks | equal | 60.2% | 39.8% | 1.7% |",
+        "| 89 tasks, 3 attempts | equal | 74.7% | 25.2% | 2.5% |",
+        "| 500 tasks | equal | 81.1% | 18.9% | 2.8% |",
+        "| 89 tasks | -10 | 7.5% | 92.3% | 26.6% |",
+        "| 89 tasks, 3 attempts | -10 | 1.0% | 98.9% | 62.4% |",
+        "| 500 tasks | -10 | 0.0% | 100.0% | 93.1% |",
+    ):
+        assert row in page
+
+
+def test_the_program_gets_the_verdict_and_its_exit_code_changes_nothing(
+    tmp_path: Path, baseline: Path
+) -> None:
+    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    code = "import json, sys; print(json.load(sys.stdin)['verdict']); sys.exit(7)"
+    done = streamer("gate", mine, "--against", baseline, "--json", "--on-verdict", on_verdict(code))
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass")
+    assert done.stderr.splitlines() == [b"pass", b"--on-verdict ended with exit code 7"]
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_lines_that_cannot_be_read_leave_it_undecided(tmp_path: Path, broken: int) -> None:
+    files = [written_of_gate(tmp_path, run, run_of(run, agent, 18)) for run, agent in ("ra", "sb")]
+    with files[broken].open("ab") as file:
+        file.write(b'{"type": "trial_result", "run_id"\n')
+    done = streamer("gate", files[0], "--against", files[1])
+    rejected, said = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert rejected.startswith("line 22: ")
+    assert said.startswith(f"streamer: undecided: {files[broken]}: 1 of its lines could not be read")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_verdict_that_cannot_be_printed_is_no_failed_gate_and_still_reaches_the_program(
+    tmp_path: Path, baseline: Path, options: list[str]
+) -> None:
+    mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 18))
+    code = "import json, pathlib, sys; pathlib.Path('got').write_text(json.load(sys.stdin)['verdict'])"
+    argv = ["gate", mine, "--against", baseline, *options, "--on-verdict", on_verdict(code)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *map(str, argv)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            timeout=DEADLINE_SECONDS,
+        )
+    assert done.returncode == 3
+    assert b"streamer: pass, but stdout cannot be written: No space left on device" in done.stderr
+    assert (tmp_path / "got").read_text() == "pass"

@@ -1,0 +1,387 @@
+"""The demo: it ends well, and leaves the right files and nothing else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import threading
+import webbrowser
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.client.queries import ComparedRun, RunSnapshot
+from streamer.folding.fold import Folding, fold_records
+from streamer.schemas.summaries import RunComparison
+from streamer.schemas.wire import digest_of, records_of_lines
+from streamer.sources.simulate import EXCEPTIONS
+from streamer.sources.simulate.layouts import CRASH
+from streamer.terminal import demo
+from streamer.terminal.demo import AGENTS, AT_ONCE, OPTIONS, RUN, TASKS, Moments, open_page, open_quietly
+from streamer.views.compare import PairStanding, pair_standings
+from tests.operate.stack import descendants, runs
+from tests.support.cli import COMMAND, streamer
+from tests.support.data import shared_data
+from tests.support.demo_story import Event, events_of, looks
+from tests.support.tailing import converted_digests
+from tests.support.tailing import digests_of as digests_of_of_demo_harness
+from tests.support.worker_process import wait_for
+
+# -----------------------------------------------------------------------------
+# The demo: it ends well, and leaves the right files and nothing else.
+
+
+SECONDS = 120
+Key = tuple[str, str, str | None, str | None]
+
+
+def digests_of(summaries: list[dict[str, Any]]) -> dict[Key, str]:
+    """Place of each summary -> digest, recomputed from the summary."""
+    return {(s["type"], s["run_id"], s.get("tier"), s.get("agent_model")): digest_of(s) for s in summaries}
+
+
+def folded(file: Path) -> Folding:
+    with file.open("rb") as lines:
+        return fold_records(records_of_lines(lines))
+
+
+def check_output(out: Path, done: subprocess.CompletedProcess[bytes]) -> Folding:
+    """What holds after every demo: exit code 0, equal digests, plain text."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    folding = folded(out / "events.ndjson")
+    summaries = orjson.loads((out / "summaries.json").read_bytes())
+    assert digests_of(summaries) == digests_of([change.summary or {} for change in folding.summaries()])
+    assert all(summary["digest"] == digest_of(summary) for summary in summaries)
+    for run_id in folding.runs():
+        assert f"{run_id}: equal, ".encode() in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr
+    return folding
+
+
+@pytest.mark.stack
+def test_the_demo_leaves_events_and_summaries_that_agree(tmp_path: Path) -> None:
+    elsewhere = {
+        "STREAMER_BOOTSTRAP": "127.0.0.1:1",
+        "STREAMER_REDIS": "redis://127.0.0.1:1",
+        "STREAMER_NAMESPACE": "x",
+    }
+    done = streamer("demo", "--fast", cwd=tmp_path, environment=elsewhere)
+    folding = check_output(tmp_path / "demo-out", done)
+    assert folding.runs() == [RUN]
+    assert b"Rejected, as they do not fit the schema: 3 events" in done.stdout
+    assert b"streamer publish demo-out/events.ndjson" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-out"]
+
+
+@pytest.mark.slow
+def test_the_demo_streams_a_directory_of_real_results(tmp_path: Path) -> None:
+    data = shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5"
+    done = streamer("demo", "--fast", "--data", data, "--out", tmp_path)
+    folding = check_output(tmp_path, done)
+    assert folding.rejected == 0
+    assert b"terminal-bench-core" in done.stdout
+
+
+@pytest.mark.stack
+def test_a_directory_without_results_is_said_at_once(tmp_path: Path) -> None:
+    done = streamer("demo", "--data", tmp_path)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"no run of a known harness found" in done.stderr
+
+
+@pytest.mark.stack
+def test_ctrl_c_on_the_terminal_ends_everything_that_the_demo_started(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    process = subprocess.Popen(
+        [*COMMAND, "demo"], stdout=slave, stderr=slave, cwd=tmp_path, env=clean | {"TERM": "xterm"}
+    )
+    os.close(slave)
+    seen = bytearray()
+
+    def shows_a_board() -> bool:
+        try:
+            seen.extend(os.read(master, 65536))
+        except OSError:  # Linux: the other side is closed
+            raise AssertionError(f"the demo ended by itself: {bytes(seen)!r}") from None
+        return b" are done" in seen and b"leads: pass rate" in seen
+
+    try:
+        wait_for(shows_a_board, "the board is shown", SECONDS)
+        below = descendants(process.pid)
+        assert any("streamer.worker" in command for command in below.values())
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            try:
+                seen.extend(os.read(master, 65536))
+            except OSError:  # Linux: the other side is closed
+                break
+        assert process.wait(SECONDS) == 130
+        wait_for(lambda: not [pid for pid in below if runs(pid)], f"the end of all of {below}", SECONDS)
+        assert b"streamer: interrupted" in seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+# -----------------------------------------------------------------------------
+# The story of the demo, read off the fold of its events: nothing of it may be left to chance.
+
+
+STEP = 24
+LEAST = 5
+"""Results of each agent from which on one of them is called the leader."""
+
+Look = tuple[RunSnapshot, ComparedRun]
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> list[Event]:
+    return events_of(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def prefixes(events: list[Event]) -> list[Look]:
+    return list(looks(events, STEP))
+
+
+def leader(look: Look) -> str:
+    return max(look[0].agents, key=lambda agent: agent.statistics["pass_rate"].mean or 0.0).agent_model
+
+
+def the_pair(look: Look, first: str, second: str) -> PairStanding:
+    return next(pair for pair in pair_standings(look[1]) if {pair.a, pair.b} == {first, second})
+
+
+def slot_of(event: Event) -> tuple[str, ...]:
+    return tuple(str(event.get(name)) for name in ("shard", "task_id", "attempt", "agent", "model"))
+
+
+def test_six_agents_try_the_same_tasks_once_in_a_shuffled_order_for_about_a_minute(
+    events: list[Event], prefixes: list[Look]
+) -> None:
+    run = prefixes[-1][0].run
+    assert (run.agent_models, run.tasks, run.progress.done) == (6, TASKS, len(AGENTS) * TASKS)
+    assert run.progress.planned == run.progress.done
+    assert run.started_at is not None
+    assert run.finished_at is not None
+    assert 45 <= (run.finished_at - run.started_at).total_seconds() <= 60
+    comparison = prefixes[-1][1].comparison
+    assert isinstance(comparison, RunComparison)
+    assert comparison.order_kind == "shuffled"
+
+
+def test_trials_start_before_anything_else_happens(events: list[Event]) -> None:
+    started = list(takewhile(lambda event: event["type"] == "trial_started", events[1:]))
+    assert events[0]["type"] == "run_started"
+    assert len(started) == AT_ONCE
+
+
+def test_the_agent_that_leads_at_first_is_overtaken(prefixes: list[Look]) -> None:
+    early = [look for look in prefixes if min(agent.trials for agent in look[0].agents) >= LEAST]
+    assert leader(early[0]) == "birch:simulated/large"
+    assert leader(prefixes[-1]) == "aspen:simulated/large"
+
+
+def test_a_trial_crashes_and_its_second_try_counts(events: list[Event], prefixes: list[Look]) -> None:
+    modes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for event in events:
+        if event["type"] == "trial_result" and "score" not in event:
+            modes[slot_of(event)].append(event["failure_mode"])
+    retried = [tries for tries in modes.values() if len(tries) > 1]
+    assert retried
+    assert all(tries[0] == EXCEPTIONS[CRASH] != tries[1] for tries in retried)
+    assert EXCEPTIONS[CRASH] not in prefixes[-1][0].run.failure_modes
+    assert any(EXCEPTIONS[CRASH] in look[0].run.failure_modes for look in prefixes)
+
+
+def test_the_judge_comes_after_the_verdict_of_every_trial(events: list[Event], prefixes: list[Look]) -> None:
+    verdicts: set[tuple[str, ...]] = set()
+    for event in events:
+        if event["type"] == "trial_result" and "score" in event:
+            assert slot_of(event) in verdicts
+        elif event["type"] == "trial_result":
+            verdicts.add(slot_of(event))
+    assert any(agent.grade_provisional for look in prefixes for agent in look[0].agents)
+    last = prefixes[-1][0]
+    assert last.run.coverage["impl_rate"] == last.run.trials
+    assert not any(agent.grade_provisional for agent in last.agents)
+
+
+def test_the_two_best_are_told_apart_before_the_end_and_not_at_once(prefixes: list[Look]) -> None:
+    by_rate = sorted(prefixes[-1][0].agents, key=lambda agent: -(agent.statistics["pass_rate"].mean or 0.0))
+    first, second = (agent.agent_model for agent in by_rate[:2])
+    words = [the_pair(look, first, second).words[0] for look in prefixes if len(look[0].agents) == 6]
+    certain = [said.startswith(first) for said in words]
+    began = certain.index(True)
+    assert words[0].startswith("Nothing separates")
+    assert 0.5 < began / len(words) < 0.95
+    assert all(certain[began:])
+
+
+# -----------------------------------------------------------------------------
+# The demo opens its page only where a person sees it, and only once it answers.
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """A server that answers."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A desktop, and what its browser was asked to open."""
+    for name in ("CI", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    addresses: list[str] = []
+
+    monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.BackgroundBrowser("desktop"))
+    monkeypatch.setattr(demo, "open_quietly", addresses.append)
+    return addresses
+
+
+def test_the_page_is_opened_once_it_answers(page: str, opened: list[str]) -> None:
+    open_page(f"{page}#/run/demo", threading.Event())
+    assert opened == [f"{page}#/run/demo"]
+
+
+@pytest.mark.parametrize("environment", [{"CI": "true"}, {"DISPLAY": "", "SSH_CONNECTION": "10.0.0.1 22"}])
+def test_nothing_opens_in_ci_and_over_ssh_without_a_display(
+    environment: dict[str, str], page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    open_page(page, threading.Event())
+    assert opened == []
+
+
+def test_a_browser_that_needs_the_terminal_is_not_opened(
+    page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "get", lambda: webbrowser.GenericBrowser("false"))
+    open_page(page, threading.Event())
+    assert opened == []
+
+
+def test_a_proxy_is_not_asked_for_the_page(
+    page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 5.0)
+    open_page(page, threading.Event())
+    assert opened == [page]
+
+
+def test_what_a_browser_prints_does_not_reach_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    browser, asked = tmp_path / "browser", tmp_path / "asked"
+    browser.write_text(f'#!/bin/sh\necho Opening.\necho warning >&2\necho "$1" > {asked}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    open_quietly("http://127.0.0.1:9/")
+    assert asked.read_text() == "http://127.0.0.1:9/\n"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_browser_is_no_error(page: str, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise webbrowser.Error("could not locate runnable browser")
+
+    monkeypatch.setattr(webbrowser, "get", none)
+    open_page(page, threading.Event())
+    assert opened == []
+
+
+def test_a_page_that_does_not_answer_is_given_up(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 0.3)
+    open_page("http://127.0.0.1:9/", threading.Event())
+    over = threading.Event()
+    over.set()
+    monkeypatch.setattr(demo, "PAGE_SECONDS", 600.0)
+    open_page("http://127.0.0.1:9/", over)
+    assert opened == []
+
+
+# -----------------------------------------------------------------------------
+# The demo at work: what is published is what the directory says, and a judge's scores.
+
+
+@pytest.mark.stack
+def test_the_log_says_what_the_directory_says_and_every_trial_is_judged(tmp_path: Path) -> None:
+    left = tmp_path / "demo-out" / "simulated" / RUN / "left__abcdefg"
+    left.mkdir(parents=True)
+    assert streamer("demo", "--fast", cwd=tmp_path).returncode == 0
+    assert not left.exists()
+    lines = (tmp_path / "demo-out" / "events.ndjson").read_bytes().splitlines()
+    events = [orjson.loads(line) for line in lines if b'"revision"' in line]
+    of_harness = [event for event in events if "score" not in event]
+    assert digests_of_of_demo_harness(of_harness) == converted_digests(
+        tmp_path / "demo-out" / "simulated", OPTIONS
+    )
+    last = {}
+    for event in sorted(events, key=lambda event: event["revision"]):
+        if event["type"] == "trial_result":
+            last[event["shard"]] = event
+    assert len(last) == 240
+    assert all("score" in event for event in last.values())
+
+
+# -----------------------------------------------------------------------------
+# A line for each moment of the demo, once, in the order of its story.
+
+
+NOW = datetime(2026, 1, 2, 0, 1, tzinfo=UTC)
+STEP_OF_DEMO_MOMENTS = 12
+
+
+def test_each_moment_of_the_demo_has_one_line(tmp_path: Path) -> None:
+    moments = Moments()
+    lines = [
+        line for look in looks(events_of(tmp_path), STEP_OF_DEMO_MOMENTS) for line in moments.news(*look, NOW)
+    ]
+    told = [
+        "trials run, 0 of 240 are done",
+        "a trial crashed (NonZeroAgentExitCodeError); harbor runs it again",
+        "the judge's first scores are in",
+        "birch:simulated/large leads",
+        "aspen:simulated/large overtakes birch:simulated/large",
+        "aspen:simulated/large can no longer be overtaken by birch:simulated/large",
+    ]
+    assert list(dict.fromkeys(part for line in lines for part in told if part in line)) == told
+    leads = [line for line in lines if "overtakes" in line]
+    assert len(lines) == len(told) - 1 + len(leads)
+
+
+def test_nothing_is_said_where_nothing_happened(tmp_path: Path) -> None:
+    moments = Moments()
+    *_, last = looks(events_of(tmp_path), 1_000)
+    assert moments.news(*last, NOW)
+    assert moments.news(*last, NOW) == []

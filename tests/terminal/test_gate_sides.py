@@ -1,0 +1,584 @@
+"""A gate that follows runs: early verdicts, waiting, giving up, and the same end as the files give."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import unicodedata
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.client.readers import StateReader
+from streamer.folding.breakdowns import by_label
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.state import RunState
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.statistics.pairs import GateVerdict
+from streamer.terminal import cli, compare, print_line, print_table, write
+from streamer.text import shown, text_width, visible
+from streamer.views.gate import Terms
+from tests.folding.matched import TASKS, the_plan, trial
+from tests.house.repository import ROOT
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_trial, folded
+from tests.support.online import Online
+from tests.terminal.calling import SECONDS, call, ndjson, published
+from tests.terminal.gating import on_verdict, run_of, written
+
+# -----------------------------------------------------------------------------
+# A gate that follows runs: early verdicts, waiting, giving up, and the same end as the files give.
+
+
+NUMBERS = count()
+END = {"type": "run_finished", "revision": 9}
+
+
+@contextmanager
+def gate(stack: Online, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A gate that follows runs in the background."""
+    argv = [*COMMAND, "gate", *map(str, arguments)]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment_of(stack)
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def environment_of(stack: Online) -> dict[str, str]:
+    return dict(os.environ) | stack.environment | {"PYTHONUNBUFFERED": "1"}
+
+
+def names() -> tuple[str, str]:
+    number = next(NUMBERS)
+    return f"gate-{number}-new", f"gate-{number}-old"
+
+
+def test_a_live_run_is_judged_before_it_ends(stack: Online) -> None:
+    new, old = names()
+    published(stack, [*run_of(old, "b", 20), END | {"run_id": old}])
+    published(stack, run_of(new, "a", 2, 2))
+    with gate(stack, new, "--against", old) as process:
+        assert process.stdout is not None
+        assert b"2 of 20 pairs" in process.stdout.readline()
+        published(stack, run_of(new, "a", 2, 12)[3:])
+        out, err = process.communicate(timeout=SECONDS)
+    assert (process.returncode, err) == (1, b"")
+    assert b"FAIL: pass_rate at most 2 points worse than" in out
+    assert b"estimate: stopping now saves up to 8 trials" in out
+
+
+def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -> None:
+    new, old = names()
+    published(stack, [*run_of(old, "b", 18), END | {"run_id": old}])
+    absent = call(stack, "gate", new, "--against", old)
+    assert absent.returncode == 3
+    assert b"the event log holds no such run" in absent.stderr
+    directory = call(stack, "gate", ROOT / "tests", "--against", old)
+    assert directory.returncode == 3
+    assert f"`streamer convert {ROOT / 'tests'} > FILE`".encode() in directory.stderr
+    with gate(stack, f"{new}/a:m", "--against", old, "--timeout", SECONDS) as process:
+        assert process.stdout is not None
+        assert b"no trial is known yet" in process.stdout.readline()
+        published(stack, run_of(new, "a", 18))
+        out, _ = process.communicate(timeout=SECONDS)
+    assert (process.returncode, b"PASS: " in out) == (0, True)
+
+
+@pytest.mark.parametrize(("looked", "verdict"), [(False, GateVerdict.UNDECIDED), (True, GateVerdict.FAIL)])
+def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, looked: bool, verdict: GateVerdict
+) -> None:
+    class HalfRead:
+        """A log of which the failed trials are folded, and the others are not yet."""
+
+        def __init__(self, *_: object) -> None:
+            self._run = folded(run_of("r", "a", 0, 8))[0].run("r").state
+
+        def states(self) -> dict[str, RunState]:
+            return {"r": self._run}
+
+        async def looks(self, _: float) -> AsyncGenerator[None]:
+            if looked:
+                yield
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(compare, "FollowedRuns", HalfRead)
+    base, told = written(tmp_path, "base", run_of("s", "b", 20)), list[str]()
+    gate = compare.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
+    assert gate.run(0.05, told.append).verdict is verdict
+    assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
+
+
+def test_the_program_stops_a_harness(stack: Online) -> None:
+    new, old = names()
+    published(stack, [*run_of(old, "b", 20), END | {"run_id": old}])
+    harness = subprocess.Popen(
+        [sys.executable, "-c", "import signal; print('at work', flush=True); signal.pause()"],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"at work\n"
+        published(stack, run_of(new, "a", 0, 10))
+        code = (
+            "import json, os, signal, sys; "
+            f"json.load(sys.stdin)['verdict'] == 'fail' and os.kill({harness.pid}, signal.SIGTERM)"
+        )
+        done = call(stack, "gate", new, "--against", old, "--on-verdict", on_verdict(code))
+        assert (done.returncode, harness.wait(SECONDS)) == (1, -signal.SIGTERM)
+    finally:
+        harness.kill()
+        harness.communicate()
+
+
+def test_a_killed_publisher_leaves_a_gate_undecided_after_the_timeout(stack: Online) -> None:
+    new, old = names()
+    published(stack, [*run_of(old, "b", 18), END | {"run_id": old}])
+    publisher = subprocess.Popen([*COMMAND, "publish"], stdin=subprocess.PIPE, env=environment_of(stack))
+    assert publisher.stdin is not None
+    publisher.stdin.write(ndjson(run_of(new, "a", 3, 3)))
+    publisher.stdin.flush()
+    with StateReader(stack.settings) as reader:  # so the gate's time is for reading alone
+        reader.wait_for(new, lambda run: run.progress.done == 3, timeout_seconds=SECONDS)
+    with gate(stack, new, "--against", old, "--timeout", 8) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if b"3 of 20 pairs" in line:
+                break
+        publisher.kill()
+        publisher.communicate()
+        out, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 3
+    assert out.startswith(b"no verdict within 8 s\nUNDECIDED: ")
+
+
+def test_a_live_verdict_at_the_end_is_the_one_of_the_files(stack: Online, tmp_path: Path) -> None:
+    new, old = names()
+    events = {new: [*run_of(new, "a", 17, 19), END | {"run_id": new}], old: run_of(old, "b", 18)}
+    for held in events.values():
+        published(stack, held[::-1])
+    files = [written(tmp_path, run, held) for run, held in events.items()]
+    live = json.loads(call(stack, "gate", new, "--against", old, "--json").stdout)
+    folded = json.loads(streamer("gate", files[0], "--against", files[1], "--json").stdout)
+    for found in (live, folded):
+        assert found["over"] is True
+        found["candidate"].pop("source")
+        found["baseline"].pop("source")
+        found.pop("words")
+    assert live == folded
+
+
+def test_lines_come_when_something_new_is_known_and_not_for_each_event(stack: Online) -> None:
+    new, old = names()
+    published(stack, [*run_of(old, "b", 20), END | {"run_id": old}])
+    published(stack, [the_plan(new), trial(new, "a", TASKS[0], True)])
+    with gate(stack, new, "--against", old) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        published(stack, run_of(new, "a", 20)[1:])
+        out, _ = process.communicate(timeout=SECONDS)
+    told = [line for line in [first, *out.splitlines()] if line.strip() and not line.startswith(b" ")]
+    assert process.returncode == 0
+    assert len(told) < len(TASKS)
+    assert len(told) == len(set(told))
+
+
+def test_the_page_shows_what_it_prints(stack: Online) -> None:
+    chance = random.Random(7)
+    tasks = [f"task-{number:02}" for number in range(89)]
+    order = chance.sample(tasks, len(tasks))
+    for run, done, rate in (("main", 89, 0.6), ("branch", 34, 0.3)):
+        listed = [(task, chance.random() < rate) for task in order[:done]]
+        fields = {"agent": "terminus", "model": "gpt-5", "cost_usd": 0.25}
+        trials = [a_trial(run_id=run, task_id=task, resolved=passed, **fields) for task, passed in listed]
+        published(stack, [the_plan(run, tasks=tasks, order=order), *trials])
+    done = call(stack, "gate", "branch", "--against", "main")
+    assert done.returncode == 1
+    assert f"```text\n{done.stdout.decode()}```" in (ROOT / "docs" / "gate.md").read_text("utf-8")
+
+
+# -----------------------------------------------------------------------------
+# `--by label:KEY`: a run broken down by a label of its trials.
+
+
+EVENTS = [
+    a_trial(task_id="t1", labels={"language": "python"}, resolved=True, metrics={"reward": 0.5}),
+    a_trial(task_id="t2", labels={"language": "\x1b[31mrust"}, resolved=False),
+    a_trial(task_id="t3"),
+]
+LINES = b"\n".join(map(orjson.dumps, EVENTS))
+
+
+def expected() -> list[dict[str, Any]]:
+    pipeline, _ = folded(EVENTS)
+    bodies: list[dict[str, Any]] = orjson.loads(
+        canonical_json(by_label(pipeline.run("run-1").state, "language"))
+    )
+    return bodies
+
+
+def call_of_labels(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments], input=LINES)
+
+
+def test_fold_adds_the_groups_to_its_lines() -> None:
+    done = call_of_labels("fold", "--json", "--by", "label:language")
+    lines = [orjson.loads(line) for line in done.stdout_bytes.splitlines()]
+    assert [line for line in lines if line["type"] == "label_summary"] == expected()
+    assert len(expected()) == 6
+
+
+def test_fold_shows_them_as_a_table_whose_values_cannot_write_on_the_terminal() -> None:
+    text = call_of_labels("fold", "--by", "label:language").stdout
+    table = text[text.index("By language") :]
+    assert "python" in table
+    assert "reward" in table
+    assert "\x1b" not in text
+
+
+def test_fold_says_which_labels_there_are() -> None:
+    done = call_of_labels("fold", "--by", "label:colour")
+    assert done.exit_code == 0
+    assert "no trial of run 'run-1' has a label 'colour'. Labels: 'language'." in done.stderr
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_a_report_has_the_groups(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(LINES)
+    text = call_of_labels("report", "--from", str(file), "--format", form, "--by", "label:language").stdout
+    if form == "json":
+        assert orjson.loads(text)["by_label"] == expected()
+    else:
+        assert "By language" in text
+        assert "By language" not in call_of_labels("report", "--from", str(file), "--format", form).stdout
+
+
+def test_a_report_refuses_an_unknown_label(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(LINES)
+    done = call_of_labels("report", "--from", str(file), "--by", "label:colour")
+    assert (done.exit_code, "Labels: 'language'" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("by", ["moon", "label:", "label"])
+@pytest.mark.parametrize("command", [["fold"], ["query", "run", "r"], ["report", "r"]])
+def test_anything_else_is_a_usage_error(command: list[str], by: str) -> None:
+    done = call_of_labels(*command, "--by", by)
+    assert (done.exit_code, "label:KEY" in done.stderr) == (2, True)
+
+
+# -----------------------------------------------------------------------------
+# A file is written as a whole, or an error names it.
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
+    out = tmp_path / "absent" / "run.md"
+    with pytest.raises(FileNotFoundError) as caught:
+        write(b"x", out)
+    assert caught.value.filename == str(out)
+
+
+def test_a_file_is_there_as_a_whole_and_nothing_beside_it(tmp_path: Path) -> None:
+    write(b"new", tmp_path / "run.md")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("run.md", b"new")]
+
+
+# -----------------------------------------------------------------------------
+# `streamer prices`: which price applies, and who says so (R2, E9, E10).
+
+
+TABLE = """
+[models."gpt-5"]
+input = 2
+output = 4.5
+
+[models."our/model"]
+input = 0.0375
+output = 2.0
+cache_read = 0
+aliases = ["our/model-2026"]
+source = "the contract of 2026"
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.toml"
+    file.write_text(TABLE)
+    return file
+
+
+def prices(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["prices", *map(str, arguments)])
+
+
+def price(*arguments: object) -> dict[str, Any]:
+    result = prices(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    [line] = result.stdout.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def rates(*usd: float | None) -> dict[str, float | None]:
+    return dict(zip(("input", "output", "cache_read", "cache_write"), usd, strict=True))
+
+
+def test_a_price_of_the_specification_holds_for_a_dated_name_with_a_prefix() -> None:
+    assert price("@anthropic/claude-opus-4-5-20251101") == {
+        "model": "@anthropic/claude-opus-4-5-20251101",
+        "pricing_name": "claude-opus-4-5-20251101",
+        "reporting_name": "anthropic/claude-opus-4-5-20251101",
+        "known": True,
+        "origin": "built-in",
+        "source": "specification",
+        "usd_per_1m_tokens": rates(15.0, 75.0, 1.5, 18.75),
+    }
+
+
+def test_fc_evals_prices_say_that_they_are_fc_evals() -> None:
+    found = price("gpt-5-2025-08-07")
+    assert (found["origin"], found["source"]) == ("built-in", "fc-eval 0.1.0 (E5)")
+    assert found["usd_per_1m_tokens"] == rates(1.25, 10.0, 0.125, None)
+
+
+def test_a_price_of_genai_prices_names_its_version_and_the_librarys_name_of_the_model() -> None:
+    from importlib.metadata import version
+
+    found = price("gemini-2.5-flash")
+    assert found["origin"] == "genai-prices"
+    assert found["source"].startswith(f"genai-prices {version('genai-prices')} (gemini-2.5-flash")
+
+
+def test_a_price_of_genai_prices_that_holds_from_a_day_names_the_day() -> None:
+    from genai_prices.data import providers
+    from genai_prices.types import StartDateConstraint
+
+    from streamer.folding.score.prices import snapshot_price
+
+    dated = {
+        model.id: limit.start_date
+        for provider in providers
+        for model in provider.models
+        if isinstance(model.prices, list)
+        and isinstance(limit := model.prices[-1].constraint, StartDateConstraint)
+    }
+    named = {model: found for model in dated if (found := snapshot_price(model)) and found[0] == model}
+    assert any(f"({model}, since {dated[model]})" in found[1].source for model, found in named.items())
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "openai/gpt-5-2025-08-07"])
+def test_the_users_table_comes_first_under_our_aliases_too(model: str, table: Path) -> None:
+    found = price(model, "--prices", table)
+    assert (found["origin"], found["source"]) == ("user", "user's price table")
+    assert found["usd_per_1m_tokens"] == rates(2.0, 4.5, None, None)
+
+
+def test_the_users_table_may_come_from_the_settings(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMER_PRICES_FILE", str(table))
+    assert price("our/model-2026")["source"] == "the contract of 2026"
+
+
+def test_a_price_is_told_to_people_with_all_its_digits_and_where_it_is_from(table: Path) -> None:
+    result = prices("our/model", "--prices", table)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        f"our/model: your table {table}; source: the contract of 2026",
+        "  input        $0.0375 per 1M tokens",
+        "  output       $2.00 per 1M tokens",
+        "  cache read   $0.00 per 1M tokens",
+        "  cache write  unknown; charged as input",
+        "  looked up as our/model",
+        "  reported as  our/model",
+    ]
+
+
+def test_a_model_without_a_price_is_exit_code_1_with_names_like_it_and_the_way_to_add_it() -> None:
+    result = prices("openai/gpt-55")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "looked up as 'gpt-55'" in result.stderr
+    assert "Names like it: gpt-5" in result.stderr
+    assert '[models."gpt-55"]' in result.stderr
+    said = json.loads(prices("openai/gpt-55", "--json").stdout)
+    assert (said["known"], said["origin"], said["usd_per_1m_tokens"]) == (False, None, None)
+
+
+def test_without_a_model_the_built_in_table_is_listed_in_the_order_in_which_it_wins() -> None:
+    result = prices("--json")
+    assert result.exit_code == 0
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["pricing_name"] for row in rows[:3]] == ["claude-opus-4-5", "claude-sonnet-4", "gpt-4o"]
+    assert {row["source"] for row in rows[:3]} == {"specification"}
+    assert {row["source"] for row in rows[3:]} == {"fc-eval 0.1.0 (E5)"}
+    assert "claude-opus-4-5-20251101" in rows[0]["aliases"]
+    people = prices().stdout
+    assert "Prices in USD per 1M tokens" in people
+    assert "0.125" in people
+
+
+def test_the_list_shows_the_users_entries_first_and_ours_with_the_price_that_applies(table: Path) -> None:
+    rows = [json.loads(line) for line in prices("--prices", table, "--json").stdout.splitlines()]
+    assert [row["origin"] for row in rows[:2]] == ["user", "user"]
+    ours = next(row for row in rows[2:] if "gpt-5-2025-08-07" in row["aliases"])
+    assert ours["usd_per_1m_tokens"] == rates(2.0, 4.5, None, None)
+
+
+def test_a_file_that_is_no_price_table_is_used_wrongly(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('[models."gpt-5"]\ninput = "cheap"\n')
+    result = prices("gpt-5", "--prices", file)
+    assert result.exit_code == 2
+    assert str(file) in result.stderr
+
+
+# -----------------------------------------------------------------------------
+# What agents wrote never acts on the terminal.
+
+
+ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@given(st.text())
+def test_visible_text_holds_nothing_that_acts(text: str) -> None:
+    assert not {unicodedata.category(c) for c in visible(text)} & ACTING
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
+def test_harmless_text_stays_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("hostile", "seen"),
+    [
+        ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+        ("a\nb\rc\td", r"a\nb\rc\td"),
+        ("\x9b31m", r"\x9b31m"),
+        ("abc\u202edef", r"abc\u202edef"),
+        ("zero\u200bwidth\u2066x\u2069", r"zero\u200bwidth\u2066x\u2069"),
+        ("line\u2028paragraph\u2029", r"line\u2028paragraph\u2029"),
+        ("tag\U000e0041", r"tag\U000e0041"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_acts_is_made_visible(hostile: str, seen: str) -> None:
+    assert visible(hostile) == seen
+
+
+def table_of_printing(monkeypatch: pytest.MonkeyPatch, value: object, *, terminal: bool = False) -> str:
+    """A table with one value, as it is printed."""
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+    print_table("Title \x1b[1m", ("name", "number"), [[value, 1]])
+    return out.getvalue()
+
+
+def test_markup_in_a_table_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = table_of_printing(monkeypatch, "[bold red]x[/] :smile: [link=file:///]y[/link]")
+    assert "[bold red]x[/] :smile: [link=file:///]y[/link]" in printed
+
+
+def test_a_table_shows_control_characters_of_values_and_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = table_of_printing(monkeypatch, "\x1b[31mred\nnext\u202e")
+    assert r"\x1b[31mred\nnext\u202e" in printed
+    assert r"Title \x1b[1m" in printed
+    assert "\x1b" not in printed
+
+
+def test_a_table_in_a_file_is_never_cut_or_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert "x" * 500 in table_of_printing(monkeypatch, "x" * 500)
+
+
+def test_a_table_on_a_narrow_terminal_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    printed = table_of_printing(monkeypatch, "y" * 500, terminal=True)
+    assert printed.count("y") == 500
+    assert max(map(len, printed.splitlines())) <= 40
+
+
+def test_no_word_of_a_table_is_broken_while_another_column_can_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    printed = table_of_printing(
+        monkeypatch, "missing_field " + "some words " * 20 + "1,234,567", terminal=True
+    )
+    assert "missing_field" in printed
+    assert "1,234,567" in printed
+    assert max(map(len, printed.splitlines())) <= 40
+
+
+def test_a_table_has_no_escape_codes_even_on_a_terminal_with_colors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b" not in table_of_printing(monkeypatch, "x", terminal=True)
+
+
+def test_wide_characters_of_a_table_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    print_table("Title", ("name", "number"), [["日本語🙂", 1], ["abc", 12]])
+    _, _, _, wide, narrow, *_ = out.getvalue().splitlines()
+    assert text_width(wide) == text_width(narrow)
+
+
+def test_no_rows_print_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("Title", ("name",), [])
+    assert capsys.readouterr().out == ""
+
+
+def test_a_line_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("a\nb")
+    assert capsys.readouterr().out == "a\\nb\n"
+
+
+def test_an_agent_named_as_infinity_in_json_is_only_read_so_in_values() -> None:
+    assert (shown("Infinity"), shown(float("inf")), shown(None), shown(False)) == ("inf", "inf", "–", "no")
+
+
+# -----------------------------------------------------------------------------
+# `streamer schema`.
+
+
+def test_every_written_file_is_named_and_is_json(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "schemas"
+    result = CliRunner().invoke(cli, ["schema", "--out", str(out)])
+    assert result.exit_code == 0
+    files = [Path(line) for line in result.output.splitlines()]
+    assert sorted(files) == sorted(out.iterdir())
+    assert "asyncapi.json" in {file.name for file in files}
+    assert all(isinstance(json.loads(file.read_text()), dict) for file in files)
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(cli, ["schema", "--out", str(tmp_path / "file" / "below")])
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert str(tmp_path / "file") in result.stderr
+
+
+def test_a_file_in_the_way_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(cli, ["schema", "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2

@@ -1,0 +1,162 @@
+"""What the user declares of a plan: only its fields, only what fits, and the option comes first."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import orjson
+import pytest
+
+from streamer.terminal.harness import _Progress, _shown, declared_plan
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_trial
+from tests.support.online import Online
+from tests.support.worker_process import wait_for
+from tests.terminal.calling import SECONDS, a_run, call, lines, ndjson, settled
+
+# -----------------------------------------------------------------------------
+# What the user declares of a plan: only its fields, only what fits, and the option comes first.
+
+
+def a_file(folder: Path, content: Any) -> Path:
+    file = folder / "plan.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def test_nothing_declared_is_nothing() -> None:
+    assert declared_plan(None, None) == {}
+
+
+def test_the_option_stands_over_the_file(tmp_path: Path) -> None:
+    file = a_file(tmp_path, {"tasks": ["b", "a"], "order_kind": "chosen"})
+    assert declared_plan(file, None) == {"tasks": ["b", "a"], "order_kind": "chosen"}
+    assert declared_plan(file, "shuffled") == {"tasks": ["b", "a"], "order_kind": "shuffled"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "plan.json: "),
+        ([], "plan.json: "),
+        ({"taks": ["a"]}, "'taks' is no field of a plan"),
+        ({"run_id": "r"}, "'run_id' is no field of a plan"),
+        ({"attempts": 0}, "attempts"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_wrong_use(tmp_path: Path, content: Any, says: str) -> None:
+    with pytest.raises(click.UsageError) as told:
+        declared_plan(a_file(tmp_path, content), None)
+    assert says in str(told.value)
+
+
+# -----------------------------------------------------------------------------
+# `streamer publish`: what is sent, what is counted, and what is named.
+
+
+def test_a_published_file_is_in_redis_with_the_digests_of_fold(stack: Online, tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson.gz"
+    file.write_bytes(gzip.compress(ndjson(a_run("from-file"))))
+    done = call(stack, "publish", file)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr == b"12 events sent and acknowledged; 0 bad lines\n"
+    settled(stack, "from-file")
+    folded = {s["digest"] for s in lines(streamer("fold", "--json", file).stdout)}
+    kinds = ("run", "agents", "tiers")
+    asked = [call(stack, "query", kind, "from-file", "--json").stdout for kind in kinds]
+    assert {s["digest"] for output in asked for s in lines(output)} == folded
+
+
+@pytest.mark.parametrize("value", [True, "yes", 7, -2.5, None, ["a", "b"], {"c": 3}], ids=repr)
+def test_a_misspelt_field_is_sent_and_counted_by_its_name(stack: Online, value: object) -> None:
+    misspelt = [a_trial(run_id="misspelt", task_id=f"t{n}") | {"reslved": value} for n in range(2)]
+    done = call(stack, "publish", stdin=ndjson(misspelt))
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.splitlines() == [
+        b"2 events sent and acknowledged; 0 bad lines",
+        b"fields that no event has, sent along and ignored: reslved (2)",
+    ]
+
+
+def test_the_most_frequent_unknown_fields_come_first_and_the_rest_is_cut(stack: Online) -> None:
+    events = [a_trial(run_id="many", task_id=f"t{n}") | {"often": "x", f"field-{n}": n} for n in range(12)]
+    done = call(stack, "publish", stdin=ndjson(events))
+    assert done.returncode == 0
+    named = (
+        done.stderr.decode()
+        .splitlines()[1]
+        .removeprefix("fields that no event has, sent along and ignored: ")
+    )
+    listed = named.split(", ")
+    assert listed[0] == "often (12)"
+    assert all(part.endswith(" (1)") for part in listed[1:-1])
+    assert (len(listed), listed[-1]) == (11, "...")
+
+
+def test_bad_lines_are_named_and_not_sent_unless_asked(stack: Online) -> None:
+    good, bad = orjson.dumps(a_trial(run_id="mixed")), b'{"type": "trial_result", "run_id": "mixed"}'
+    done = call(stack, "publish", stdin=b"\n".join([good, b"", bad, b"\xff\x00"]))
+    assert done.returncode == 1
+    first, second, counts = done.stderr.decode().splitlines()
+    assert first.startswith("line 3: missing_field: Field 'task_id'")
+    assert second.startswith("line 4: not_json: ")
+    assert counts == "1 event sent and acknowledged; 2 bad lines not sent"
+    raw = call(stack, "publish", "--raw", stdin=bad + b"\n" + b"\xff\x00")
+    assert raw.returncode == 1
+    assert raw.stderr.endswith(b"2 events sent and acknowledged; 2 bad lines\n")
+    rejections = call(stack, "subscribe", "rejections", "--from-beginning", "--json", "--limit", 2)
+    assert {r["code"] for r in lines(rejections.stdout)} == {"missing_field", "not_json"}
+    shown = call(stack, "subscribe", "rejections", "--from-beginning", "--limit", 2).stdout.decode()
+    assert "missing_field: Field 'task_id'" in shown
+
+
+def test_lines_of_a_pipe_are_sent_as_they_come(stack: Online) -> None:
+    environment = os.environ | stack.environment
+    with subprocess.Popen([*COMMAND, "publish"], stdin=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        process.stdin.write(ndjson(a_run("live", 1)))
+        process.stdin.flush()
+        wait_for(lambda: call(stack, "query", "run", "live").returncode == 0, "the run is there", SECONDS)
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("events.ndjson", "25 % read, 3 events acknowledged, 0:00:0"),
+        ("e.ndjson.gz", "3 events acknowledged, 0:00:0"),
+    ],
+)
+def test_a_terminal_sees_the_share_that_is_read_if_it_is_known_the_acknowledged_events_and_the_time(
+    name: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / name
+    file.write_bytes(b"x" * 400)
+    publisher: Any = SimpleNamespace(acknowledged=3)
+    progress = _Progress(file, publisher)
+    progress.read = 100
+    with _shown(progress) as line:
+        wait_for(terminal.getvalue, "the line")
+        line.say("line 1: not_json")
+    _, first, *_ = terminal.getvalue().split("\r\x1b[2K")
+    assert first.startswith(shown)
+    assert "line 1: not_json\n" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[2K")

@@ -1,0 +1,566 @@
+"""`streamer query leaderboard`: the runs of a benchmark pooled, as a table, as JSON and as an HTML file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+import redis
+
+from streamer import statistics
+from streamer.operate.local.processes import free_port
+from streamer.schemas.events import EVENT, RunStarted
+from streamer.schemas.export import TOPICS
+from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import digest_of
+from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.web.report import from_stack
+from tests.house.repository import ROOT
+from tests.support.board_runs import a_night
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_plan, a_trial
+from tests.support.online import Online, online
+from tests.support.simulated import TIERED_RUN, simulate
+from tests.terminal.calling import SECONDS, a_run, call, lines, published, settled
+from tests.web.feeding import Feed
+from tests.web.report.reporting import NOW, START, from_csv
+from tests.web.serving import Serving
+
+# -----------------------------------------------------------------------------
+# `streamer query leaderboard`: the runs of a benchmark pooled, as a table, as JSON and as an HTML file.
+
+
+run_command = partial(asyncio.to_thread, streamer, "query", "leaderboard")
+
+NIGHTS = [
+    *a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1),
+    *a_night("n2", 2, {"best": "+" * 10, "mid": "+" * 9 + "-"}, attempts=1),
+    *a_night("n3", 3, {"best": "+" * 4}, ended=False, tasks=10, attempts=1),
+    *a_night("swe", 3, {"best": "-" * 6}, benchmark="swe", attempts=1),
+]
+
+
+def objects(stdout: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stdout.splitlines()]
+
+
+async def test_the_command_and_the_api_pool_alike(
+    feed: Feed, settings: Settings, environment: dict[str, str]
+) -> None:
+    await feed.take(NIGHTS)
+    boards = objects((await run_command("--json", environment=environment)).stdout)
+    assert [(board["benchmark"], [row["agent_model"] for row in board["rows"]]) for board in boards] == [
+        ("swe", ["best:m"]),
+        ("tb", ["best:m", "mid:m"]),
+    ]
+    with Serving(settings) as serving:
+        for options, query in (
+            ([], ""),
+            (["--all-benchmarks"], "?all_benchmarks=true"),
+            (["--benchmark", "tb", "--metric", "metrics/reward"], "?benchmark=tb&metric=metrics/reward"),
+            (["--run", "n1"], "?run=n1"),
+        ):
+            told = objects((await run_command("--json", *options, environment=environment)).stdout)
+            answer = await asyncio.to_thread(serving.get, f"/api/leaderboards{query}")
+            assert told == answer.json() != []
+
+
+async def test_tables_mark_what_is_left_out_and_a_limit_cuts_the_rest(
+    feed: Feed, environment: dict[str, str]
+) -> None:
+    await feed.take(NIGHTS)
+    text = (await run_command("--benchmark", "tb", environment=environment)).stdout.decode()
+    assert text.startswith("tb: pass rate, highest first\n")
+    rows = [line for line in text.splitlines() if ":m " in line]
+    assert [row.split()[:2] for row in rows] == [["best:m", "1"], ["mid:m", "2"], ["best:m", "–"]]
+    assert "real" in rows[1]
+    assert rows[2].rstrip().endswith(("running", "stalled"))
+    limited = await run_command("--benchmark", "tb", "--limit", 1, "--json", environment=environment)
+    [board] = objects(limited.stdout)
+    assert (len(board["rows"]), board["below"]) == (1, [])
+    none = await run_command("--label", "team=blue", environment=environment)
+    assert none.stdout.decode() == "No agent is on the board of pass_rate.\n"
+
+
+async def test_the_html_file_needs_nothing_else(
+    feed: Feed, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await feed.take(NIGHTS)
+    file = tmp_path / "board.html"
+    done = await run_command("--benchmark", "tb", "--html", file, environment=environment)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    content = file.read_text()
+    assert "tb: pass rate, highest first" in content
+    assert 'src="' not in content
+
+
+@pytest.mark.parametrize("options", [["--all-benchmarks"], ["--html", "x.html"]])
+def test_rows_by_run_pool_nothing(options: list[str]) -> None:
+    done = streamer("query", "leaderboard", "--by-run", *options)
+    assert (done.returncode, b"--by-run pools nothing" in done.stderr) == (2, True)
+
+
+MONTHS = {"benchmark": "as-of-boards"}
+
+
+def test_as_of_a_time_the_boards_and_the_list_of_runs_are_those_of_then(stack: Online) -> None:
+    """What a worker published is asked for between portions, and again once everything is there."""
+    portions = [
+        [*a_night("board/1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1, **MONTHS)],
+        [*a_night("board/2", 2, {"best": "+" * 4}, ended=False, tasks=10, attempts=1, **MONTHS)],
+        [
+            *a_night("board/2", 2, {"best": "-" * 10}, tasks=10, attempts=1, revision=1, **MONTHS),
+            {"type": "run_deleted", "run_id": "board/1", "revision": 0},
+        ],
+    ]
+    boards = ["leaderboard", "--benchmark", MONTHS["benchmark"]]
+    questions = [["runs"], boards, [*boards, "--by-run"]]
+    then: list[tuple[str, list[list[dict[str, Any]]]]] = []
+    for portion in portions:
+        published(stack, portion)
+        for run_id in {event["run_id"] for event in portion}:
+            settled(stack, run_id)
+        moment = datetime.now(UTC).isoformat()
+        then.append((moment, [asked(stack, *question) for question in questions]))
+    for moment, answers in then:
+        for question, answer in zip(questions, answers, strict=True):
+            assert asked(stack, *question, "--as-of", moment) == answer, (question, moment)
+    digests = [[run["digest"] for run in answers[0]] for _, answers in then]
+    assert [len(held) for held in digests] == [1, 2, 1]
+    assert len({digest for held in digests for digest in held}) == 3
+
+
+def asked(stack: Online, *question: str) -> list[dict[str, Any]]:
+    """What a query prints of our runs; states change with the time of asking."""
+    done = call(stack, "query", *question, "--json")
+    assert done.returncode == 0, done.stderr
+    found = [{**one, "state": None} for one in objects(done.stdout)]
+    return [one for one in found if one.get("benchmark") == MONTHS["benchmark"] or "run" in one]
+
+
+def test_of_one_run_the_boards_of_a_version_are_those_published_then(stack: Online, tmp_path: Path) -> None:
+    benchmark = {"benchmark": "as-of-board"}
+    published(stack, [*a_night("board/3", 1, {"a": "+" * 8, "b": "-" * 8}, attempts=1, **benchmark)])
+    settled(stack, "board/3")
+    [run] = [
+        run for run in objects(call(stack, "query", "runs", "--json").stdout) if run["run_id"] == "board/3"
+    ]
+    one = ["query", "leaderboard", "--run", "board/3", "--json"]
+    for options in ([], ["--by-run"]):
+        now = call(stack, *one, *options)
+        assert objects(now.stdout)
+        assert call(stack, *one, *options, "--as-of", run["state_version"]).stdout == now.stdout
+        earlier = call(stack, *one, *options, "--as-of", run["state_version"] - 9)
+        assert (earlier.returncode, earlier.stdout == now.stdout) == (0, False)
+    file = tmp_path / "board.html"
+    assert call(stack, *one[:-1], "--as-of", run["state_version"], "--html", file).returncode == 0
+    assert f"as of {run['state_version']}" in file.read_text()
+
+
+@pytest.mark.parametrize("question", [["runs"], ["leaderboard"]])
+def test_of_several_runs_an_offset_says_nothing(stack: Online, question: list[str]) -> None:
+    done = call(stack, "query", *question, "--as-of", 3)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"offset 3 is a place in one partition of the log" in done.stderr
+    future = call(stack, "query", *question, "--as-of", "2999-01-01T00:00:00Z")
+    assert (future.returncode, b"is in the future" in future.stderr) == (2, True)
+
+
+# -----------------------------------------------------------------------------
+# `streamer report`: from Redis and the log, from a file, and what it says where it cannot.
+
+
+run_command_of_report = partial(asyncio.to_thread, streamer)
+
+
+async def test_redis_the_log_and_a_fold_give_the_same_report(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    lines = simulate(seed=5, start=START)
+    await feed.take(lines)
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(b"\n".join(lines))
+    live = await run_command_of_report("report", TIERED_RUN, "--format", "json", environment=environment)
+    assert live.returncode == 0, live.stderr
+    folded = await run_command_of_report("report", TIERED_RUN, "--from", file, "--format", "json")
+    assert folded.returncode == 1  # the simulation has lines that are no events
+    assert len(folded.stderr.splitlines()) == 5
+    told, again = json.loads(live.stdout), json.loads(folded.stdout)
+    for part in ("agents", "tiers", "trials"):
+        assert [one["digest"] for one in told[part]] == [one["digest"] for one in again[part]]
+    assert told["run"]["digest"] == again["run"]["digest"]
+    with redis.Redis.from_url(settings.redis) as client:
+        stored = client.get(Keys(settings.namespace).run(TIERED_RUN))
+    assert isinstance(stored, bytes)
+    assert told["run"] == json.loads(stored)
+
+
+async def test_csv_and_html_come_as_files_named_by_their_ending(
+    feed: Feed, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await feed.take([a_trial(task_id="a"), a_trial(task_id="b")])
+    for name in ("run.csv", "run.html", "run.parquet"):
+        done = await run_command_of_report(
+            "report", "run-1", "--out", tmp_path / name, environment=environment
+        )
+        assert done.returncode == 0, done.stderr
+    assert len(from_csv((tmp_path / "run.csv").read_bytes())) == 2
+    assert (tmp_path / "run.html").read_bytes().startswith(b"<!doctype html>")
+    assert (tmp_path / "run.parquet").read_bytes().startswith(b"PAR1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.csv", "run.html", "run.parquet"]
+
+
+async def test_markdown_and_no_trials_need_no_broker(feed: Feed, environment: dict[str, str]) -> None:
+    await feed.take([a_trial()])
+    without = environment | {"STREAMER_BOOTSTRAP": "127.0.0.1:1"}
+    for arguments in (
+        ["--format", "md"],
+        ["--format", "html", "--no-trials"],
+        ["--format=json", "--no-trials"],
+    ):
+        done = await run_command_of_report("report", "run-1", *arguments, environment=without)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+async def test_a_run_whose_plan_alone_is_known_has_a_report(feed: Feed, settings: Settings) -> None:
+    await feed.take([{"type": "run_started", "run_id": "r", "tasks": 3}])
+    data = await asyncio.to_thread(from_stack, settings, "r", NOW)
+    assert (data.trials, data.agents) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--format", "csv"], 2, "say which RUN"),
+        (["r", "--format", "csv", "--no-trials"], 2, "made of trials"),
+        (["r", "--format", "docx"], 2, "docx"),
+        (["--from", "two.ndjson"], 1, "2 runs (q, r)"),
+        (["s", "--from", "two.ndjson"], 1, "no run 's'"),
+        (["r", "--from", "two.ndjson", "--out", "absent/run.md"], 1, "absent/run.md: No such file"),
+        (["--from", "/dev/null"], 1, "the file holds no run. `streamer fold` says"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(tmp_path: Path, arguments: list[Any], code: int, said: str) -> None:
+    lines = [json.dumps(a_trial(run_id=run)) for run in "qr"]
+    (tmp_path / "two.ndjson").write_text("\n".join(lines))
+    done = streamer("report", *arguments, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+    assert said.encode() in done.stderr
+    assert (done.stdout, [path.name for path in tmp_path.iterdir()]) == (b"", ["two.ndjson"])
+
+
+# -----------------------------------------------------------------------------
+# `streamer shuffle`: the same seed gives the same order, in each form that a harness takes.
+
+
+TASKS = ("build-kernel", "fix-git", "play-zork", "train-model")
+SHUFFLED = ["train-model", "build-kernel", "play-zork", "fix-git"]
+"""As `hash_shuffled` has it with the seed "nightly"; docs/inference.md shows the same list."""
+
+EXAMPLE = (ROOT / "docs" / "inference.md").read_text("utf-8").partition("**How to shuffle.**")[2]
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    path = tmp_path / "tasks.txt"
+    path.write_text("\n".join(TASKS) + "\n\n")
+    return path
+
+
+def printed(*arguments: object, given: bytes = b"") -> str:
+    done = streamer("shuffle", "--seed", "nightly", *arguments, stdin=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def refused(*arguments: object, given: bytes = b"") -> str:
+    done = streamer("shuffle", "--seed", "nightly", *arguments, stdin=given)
+    assert (done.returncode, done.stdout) == (2, b"")
+    return done.stderr.decode()
+
+
+def test_a_file_standard_input_and_a_directory_give_the_same_order(tasks: Path, tmp_path: Path) -> None:
+    for task in (*TASKS, ".git"):
+        (tmp_path / "tasks" / task).mkdir(parents=True)
+    (tmp_path / "tasks" / "README.md").write_text("no task")
+    assert printed(tasks).split() == SHUFFLED
+    assert printed("-", given="\n".join(reversed(TASKS)).encode()).split() == SHUFFLED
+    assert printed(tmp_path / "tasks").split() == SHUFFLED
+
+
+def test_another_seed_gives_another_order(tasks: Path) -> None:
+    orders = {streamer("shuffle", tasks, "--seed", seed).stdout for seed in range(8)}
+    assert len(orders) > 4
+    assert {tuple(sorted(order.decode().split())) for order in orders} == {TASKS}
+
+
+def test_attempts_are_rounds_and_each_is_shuffled_for_itself(tasks: Path) -> None:
+    listed = printed(tasks, "--attempts", 3).split()
+    rounds = [listed[start : start + 4] for start in (0, 4, 8)]
+    assert rounds[0] == SHUFFLED
+    assert all(sorted(tasks) == list(TASKS) for tasks in rounds)
+    assert len({tuple(tasks) for tasks in rounds}) == 3
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_the_plan_that_is_printed_is_one_that_a_run_can_publish(tasks: Path, attempts: int) -> None:
+    plan = json.loads(printed(tasks, "--attempts", attempts, "--json"))
+    listed = printed(tasks, "--attempts", attempts).split()
+    event = EVENT.validate_json(json.dumps({"type": "run_started", "run_id": "r", **plan}))
+    assert isinstance(event, RunStarted)
+    assert (event.attempts, event.order_kind) == (attempts, "shuffled")
+    assert event.tasks == SHUFFLED
+    assert [one if isinstance(one, str) else one[0] for one in event.order or ()] == listed
+    if attempts > 1:
+        assert {tuple(one) for one in plan["order"]} == {(t, n) for t in TASKS for n in (1, 2, 3)}
+
+
+def test_harbor_gets_a_job_configuration(tmp_path: Path) -> None:
+    for task in TASKS:
+        (tmp_path / "tasks" / task).mkdir(parents=True)
+    job = json.loads(printed(tmp_path / "tasks", "--for", "harbor", "--attempts", 2))
+    assert [Path(task["path"]).name for task in job["tasks"]][:4] == SHUFFLED
+    assert {Path(task["path"]).parent for task in job["tasks"]} == {tmp_path / "tasks"}
+    assert len(job["tasks"]) == 8
+    named = json.loads(printed("-", "--for", "harbor", given=b"acme/x\nacme/y\n"))
+    assert sorted(task["name"] for task in named["tasks"]) == ["acme/x", "acme/y"]
+    assert "harbor cannot find 'train-model'" in refused("-", "--for", "harbor", given=b"train-model\n")
+
+
+def test_inspect_shuffles_by_itself_with_a_number_of_the_seed() -> None:
+    option = printed("--for", "inspect")
+    assert re.fullmatch(r"--sample-shuffle [1-9][0-9]*\n", option)
+    assert printed("--for", "inspect") == option
+    assert streamer("shuffle", "--seed", "other", "--for", "inspect").stdout.decode() != option
+
+
+def test_terminal_bench_can_be_given_no_order(tasks: Path) -> None:
+    assert "sort tasks by their expected duration" in refused(tasks, "--for", "terminal-bench")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "why"),
+    [
+        ([], b"", "TASKS is missing: a file, a directory, or - for standard input"),
+        (["-"], b"\n", "- names no task; write one task a line"),
+        (["-"], b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
+        (["-", "--attempts", "0"], b"a", "0 is not in the range"),
+        (["-", "--json", "--for", "harbor"], b"a/b", "--json and --for exclude each other"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], given: bytes, why: str) -> None:
+    assert why in refused(*arguments, given=given)
+
+
+def test_the_example_of_the_guide_prints_what_it_shows(tmp_path: Path) -> None:
+    """Each line that begins with `$` of the shell blocks in "How to shuffle", without the tail."""
+    blocks = re.findall(r"^```text\n(\$.*?)^```", EXAMPLE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "tasks.txt").write_text("\n".join(TASKS) + "\n")
+    assert blocks
+    for block in blocks:
+        command, _, shown = block.partition("\n")
+        words = shlex.split(command.removeprefix("$ streamer "))
+        assert streamer(*words, cwd=tmp_path).stdout.decode() == shown
+
+
+# -----------------------------------------------------------------------------
+# What each command loads: packages that it does not use stay out, and modules are counted.
+
+
+HEAVY = {
+    *("aiokafka", "apprise", "cramjam", "faust", "genai_prices", "matplotlib", "numpy"),
+    *("prometheus_client", "pyarrow", "pydantic", "redis", "rich", "rocksdict", "sse_starlette", "starlette"),
+    *("textual", "uvicorn", "watchfiles"),
+}
+"""Packages that take a tenth of a second or bring much; a command may load those that it uses."""
+
+PROGRAM = (
+    "import atexit, json, sys; from pathlib import Path; found = Path(sys.argv.pop(1)); "
+    "atexit.register(lambda: found.write_text(json.dumps(sorted(sys.modules)))); "
+    "from streamer.terminal import main; main()"
+)
+"""The program itself, which writes down at its end what it has loaded."""
+
+LINE = '{"type": "trial_result", "run_id": "r", "task_id": "t", "agent": "a", "model": "m"}\n'
+
+
+@dataclass(frozen=True)
+class Start:
+    """One command.
+
+    Attributes:
+        arguments: of the command; `{kafka}` and `{redis}` stand for addresses where no server answers,
+            `{taken}` for a port that another program has.
+        uses: the heavy packages that it may load.
+        most: so many modules at most, a tenth above what was counted.
+        code: how it ends.
+    """
+
+    arguments: str
+    uses: frozenset[str]
+    most: int
+    code: int = 0
+
+
+EVENTS = frozenset({"pydantic"})
+FOLD = EVENTS | {"numpy", "cramjam"}
+KAFKA = EVENTS | {"aiokafka", "cramjam"}
+REDIS = EVENTS | {"redis"}
+
+STARTS = [
+    Start("--help", frozenset(), 145),
+    Start("shuffle tasks.txt --seed nightly", EVENTS, 400),
+    Start("fold events.ndjson", FOLD, 545),
+    Start("fold events.ndjson --json", FOLD, 540),
+    Start("query runs --redis {redis}", REDIS, 505, code=1),
+    Start("query run r --redis {redis}", REDIS, 505, code=1),
+    Start("subscribe run --bootstrap {kafka}", KAFKA, 500, code=1),
+    Start("status --bootstrap {kafka} --redis {redis}", KAFKA | REDIS, 565, code=1),
+    Start("up --data . --port {taken}", KAFKA, 525, code=1),
+]
+
+
+@pytest.mark.parametrize("start", STARTS, ids=lambda start: start.arguments)
+def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text(LINE)
+    (tmp_path / "tasks.txt").write_text("fix-git\nplay-zork\n")
+    kafka, redis = f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}/0"
+    found = tmp_path / "modules.json"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        arguments = start.arguments.format(kafka=kafka, redis=redis, taken=taken).split()
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(found), *arguments],
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == start.code, done.stderr
+    modules = json.loads(found.read_text())
+    loaded = {name.partition(".")[0] for name in modules} & HEAVY
+    assert loaded - start.uses == set()
+    assert len(modules) <= start.most, f"{len(modules)} modules"
+
+
+@pytest.mark.parametrize(
+    "module", sorted({info.name for info in iter_modules(statistics.__path__)} - {"distribution"})
+)
+def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
+    """The base has neither numpy nor anything else of the extra `local`."""
+    program = f"import json, sys, streamer.statistics.{module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    modules = set(json.loads(done.stdout))
+    assert f"streamer.statistics.{module}" in modules
+    assert {name.partition(".")[0] for name in modules} & HEAVY <= EVENTS
+
+
+# -----------------------------------------------------------------------------
+# `streamer status`: well, or what is wrong.
+
+
+def test_status_is_well_when_everything_is(stack: Online) -> None:
+    done = call(stack, "status", "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    [found] = lines(done.stdout)
+    assert found["problems"] == []
+    assert [worker["live"] for worker in found["workers"]] == [True]
+    assert found["workers"][0]["partitions"] == [p["partition"] for p in found["partitions"]]
+    assert len(found["broker"]["topics"]) == len(TOPICS)
+    table = call(stack, "status").stdout.decode()
+    assert found["workers"][0]["id"] in table
+
+
+def test_status_names_what_is_wrong(embedded_broker: str, stack: Online, tmp_path: Path) -> None:
+    with online(tmp_path, embedded_broker, "embedded", worker=False) as idle:
+        published(idle, a_run("waiting", 5))
+        done = call(idle, "status")
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"streamer: no worker is running (5 events wait)")
+    away = ("--bootstrap", f"127.0.0.1:{free_port()}", "--redis", f"redis://127.0.0.1:{free_port()}")
+    done = call(stack, "status", *away)
+    assert (done.returncode, done.stdout.count(b"does not answer")) == (1, 2)
+    assert b"no Kafka broker answers at" in done.stderr
+    assert b"Redis at" in done.stderr
+    nobody = call(stack, "status", "--namespace", "nobody")
+    assert (nobody.returncode, nobody.stderr[:38]) == (1, b"streamer: none of our topics exists: a")
+
+
+# -----------------------------------------------------------------------------
+# `streamer subscribe`: each feed, and how it ends.
+
+
+@pytest.mark.parametrize(
+    ("feed", "type_"),
+    [
+        ("agent-model", "agent_model_summary"),
+        ("tier", "tier_summary"),
+        ("run", "run_summary"),
+        ("comparison", "run_comparison"),
+        ("grades", "grade_change"),
+        ("trials", "scored_trial"),
+    ],
+)
+def test_each_feed_gives_what_was_published(stack: Online, feed: str, type_: str) -> None:
+    published(stack, [*a_run(f"feed-{feed}"), a_trial(run_id=f"feed-{feed}", agent="another")])
+    given = ("subscribe", feed, "--run", f"feed-{feed}", "--from-beginning", "--limit", 1)
+    done = call(stack, *given, "--json")
+    assert done.returncode == 0
+    [message] = lines(done.stdout)
+    SUMMARY.validate_json(done.stdout, extra="forbid")
+    assert (message["type"], message["run_id"]) == (type_, f"feed-{feed}")
+    if type_.endswith("summary"):
+        assert digest_of(message) == message["digest"]
+    [line] = call(stack, *given).stdout.decode().splitlines()
+    assert f"feed-{feed}" in line
+
+
+def test_named_metrics_come_with_the_summaries(stack: Online) -> None:
+    plan = a_plan(run_id="with metrics", metrics={"reward": {"label": "a\u202eb"}})
+    published(stack, [plan, a_trial(run_id="with metrics", metrics={"reward": 0.5, "style": 2.0})])
+    for feed in ("agent-model", "trials"):
+        given = ("subscribe", feed, "--run", "with metrics", "--from-beginning", "--limit", 1)
+        [message] = lines(call(stack, *given, "--json").stdout)
+        assert set(message["metrics"]) == {"reward", "style"}
+        done = call(stack, *given)
+        assert done.returncode == 0
+        assert "\u202e" not in done.stdout.decode()
+
+
+def test_what_agents_call_themselves_cannot_act_on_the_terminal(stack: Online) -> None:
+    published(stack, [a_trial(run_id="hostile", agent="a\u202egnp.exe", model="m\u200b")])
+    done = call(stack, "subscribe", "agent-model", "--run", "hostile", "--from-beginning", "--limit", 1)
+    assert b"a\\u202egnp.exe:m\\u200b" in done.stdout
+
+
+def test_ctrl_c_ends_a_subscription_with_one_line(stack: Online) -> None:
+    environment = os.environ | stack.environment
+    with subprocess.Popen([*COMMAND, "subscribe", "run"], stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"following; Ctrl-C ends it\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 130
+        assert process.stderr.read() == b"streamer: interrupted\n"

@@ -1,0 +1,499 @@
+"""`streamer tail` as a process: against a broker, ended and killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.settings import Settings
+from streamer.sources.simulate import simulate_run
+from streamer.storage.kafka import Names, partition_of, producer
+from streamer.worker.process import ensure_topics
+from tests.house.repository import ROOT
+from tests.operate.stack import descendants
+from tests.sources.builders import a_result, a_run, a_trial_file, write_json
+from tests.support.cli import COMMAND, streamer
+from tests.support.events import a_plan, a_retraction, a_trial
+from tests.support.online import Online
+from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
+from tests.support.tailing import Event, converted_digests, digests_of
+from tests.support.worker_process import wait_for
+from tests.terminal.calling import Done, call, lines, ndjson, published, settled
+
+# -----------------------------------------------------------------------------
+# `streamer tail` as a process: against a broker, ended and killed.
+
+
+START = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def tails(tmp_path: Path, embedded_broker: str, namespace: str) -> Tails:
+    """Tails of a directory that does not exist yet; nobody consumes, and there is no Redis."""
+    settings = Settings(
+        bootstrap=embedded_broker, redis="redis://127.0.0.1:1/0", namespace=namespace, partitions=2
+    )
+    asyncio.run(ensure_topics(settings))
+    data = tmp_path / "data"
+    data.mkdir()
+    return Tails(tmp_path / "run1", data, settings)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_publishes_what_is_complete_and_ends_with_0(tails: Tails, number: signal.Signals) -> None:
+    with tails.running() as process:
+        wait_for(lambda: "following" in tails.printed, "the start")
+        a_run(tails.run, [a_result()], metadata={"agent_name": "terminus"})
+        wait_for(lambda: len(tails.events) == 2, "the plan and the first result")
+        a_trial_file(tails.run, a_result("b"))
+        assert ended(process, number) == 0
+    assert digests_of(tails.events) == converted_digests(tails.run)
+    assert "1 run, 2 trials; 3 events published, all acknowledged" in tails.printed
+
+
+def test_once_publishes_what_is_there_and_says_what_is_unreadable(tails: Tails) -> None:
+    run = a_run(tails.run, [a_result()])
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 0
+    broken = write_json(run / "b" / "b.1-of-1.run1" / "results.json", "{")
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert f"{broken}: not valid JSON" in tails.printed
+    assert digests_of(tails.events) == converted_digests(run)
+
+
+def test_once_on_a_directory_without_a_run_ends_with_1(tails: Tails) -> None:
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert f"{tails.run}: there is no such directory" in tails.printed
+    tails.run.mkdir()
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert f"{tails.run}: no run of a known harness found; give the directory of a run" in tails.printed
+    assert "0 runs" in tails.printed
+
+
+def test_two_tails_of_one_directory_are_refused(tails: Tails) -> None:
+    a_run(tails.run, [a_result()])
+    with tails.running():
+        wait_for(lambda: tails.events, "the first one")
+        with tails.running() as second:
+            assert second.wait(DEADLINE_SECONDS) == 1
+    assert f"another `streamer tail` follows {tails.run}" in tails.printed
+
+
+def test_tail_says_so_when_no_worker_consumes(tails: Tails) -> None:
+    a_run(tails.run, [a_result()])
+    with tails.running():
+        wait_for(lambda: "no worker is running: 2 events wait" in tails.printed, "the remark")
+
+
+def kill_and_restart(tails: Tails, layout: str, trials: int, seconds: float) -> int:
+    """Simulate a run while its tail is killed again and again; how often it was killed."""
+    rng = random.Random(f"{layout} {trials}")
+    pace = {"pace_seconds": seconds / trials}
+    harness = threading.Thread(
+        target=simulate_run, args=(layout, tails.run, trials), kwargs={"seed": 9, "start": START} | pace
+    )
+    harness.start()
+    kills = 0
+    while harness.is_alive():
+        with tails.running() as process:
+            harness.join(0.5 + rng.random() * 3.0)
+            assert process.poll() is None, tails.printed
+        kills += 1
+    with tails.running("--once") as process:
+        assert process.wait(DEADLINE_SECONDS) == 0
+    assert digests_of(tails.events) == converted_digests(tails.run)
+    return kills
+
+
+@pytest.mark.parametrize("layout", ["fc-eval", "terminal-bench", "scylla"])
+def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(tails: Tails, layout: str) -> None:
+    assert kill_and_restart(tails, layout, 30, 4.0) > 1
+
+
+@pytest.mark.slow
+def test_2000_trials_under_a_tail_that_is_killed_again_and_again_end_as_convert_has_them(
+    tails: Tails,
+) -> None:
+    assert kill_and_restart(tails, "terminal-bench", 2_000, 12.0) > 3
+
+
+def plans(tails: Tails) -> list[Event]:
+    return [event for event in tails.events if event["type"] == "run_started"]
+
+
+def test_the_order_is_declared_as_content_of_the_plan(tails: Tails, tmp_path: Path) -> None:
+    a_run(tails.run, [a_result()], lock={"dataset": {"task_ids": ["oom", "b"]}})
+    plan = write_json(
+        tmp_path / "plan.json", {"order": ["b", "oom"], "order_kind": "shuffled", "attempts": 2}
+    )
+    for options in ([], ["--order-kind", "chosen"], ["--plan", str(plan)]):
+        with tails.running("--once", *options) as process:
+            assert process.wait(DEADLINE_SECONDS) == 0
+    fields = ("order", "order_kind", "attempts", "tasks")
+    assert [[plan.get(name) for name in fields] for plan in plans(tails)] == [
+        [None, None, None, ["oom", "b"]],
+        [None, "chosen", None, ["oom", "b"]],
+        [["b", "oom"], "shuffled", 2, ["oom", "b"]],
+    ]
+    first, second, third = (plan["revision"] for plan in plans(tails))
+    assert first < second < third
+
+
+def test_a_declaration_that_the_lock_contradicts_is_remarked_on(tails: Tails) -> None:
+    lock = {"harness": {"package": "terminal-bench", "version": "0.2.18"}, "dataset": {"task_ids": ["oom"]}}
+    a_run(tails.run, [a_result()], lock=lock)
+    for options in ([], ["--order-kind", "shuffled"]):
+        with tails.running("--once", *options) as process:
+            assert process.wait(DEADLINE_SECONDS) == 0
+    assert [plan["order_kind"] for plan in plans(tails)] == ["chosen", "shuffled"]
+    assert "its harness orders tasks by itself" in tails.printed
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ('{"taskz": 1}', "'taskz' is no field of a plan"),
+        ('{"run_id": "x"}', "'run_id' is no field of a plan"),
+        ('{"attempts": 0}', "attempts 0: Input should be greater than or equal to 1"),
+        ("[]", "holds a JSON list where an object belongs"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path: Path, plan: str, why: str) -> None:
+    path = write_json(tmp_path / "plan.json", plan)
+    done = streamer("tail", tmp_path / "run1", "--once", "--plan", path)
+    assert done.returncode == 2
+    assert f"--plan {path}: " in done.stderr.decode()
+    assert why in done.stderr.decode()
+
+
+def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
+    """The share of failures of each task, as the topic of scored trials has them; baselines do not count."""
+    trials = [("oom", "x", True), ("oom", "y", False), ("b", "x", False), ("b", "oracle", True)]
+    asyncio.run(publish_scored(tails.settings, "past", trials))
+    a_run(tails.run, [a_result()])
+    with tails.running("--once", "--difficulty-from", "past") as process:
+        assert process.wait(DEADLINE_SECONDS) == 0
+    assert [plan["task_difficulty"] for plan in plans(tails)] == [{"b": 1.0, "oom": 0.5}]
+    with tails.running("--once", "--difficulty-from", "elsewhere") as process:
+        assert process.wait(DEADLINE_SECONDS) == 1
+    assert "holds nothing of run 'elsewhere'" in tails.printed
+
+
+async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
+    """Scored trials as a worker publishes them, as far as the difficulty of tasks needs them."""
+    async with producer(settings) as kafka:
+        for version, (task, agent, success) in enumerate(trials, 1):
+            value = {
+                "task_id": task,
+                "agent": agent,
+                "success": success,
+                "epoch": 1,
+                "state_version": version,
+            }
+            key = f"{run_id}||{task}|1|{agent}|m||".encode()
+            partition = partition_of(run_id, settings.partitions)
+            topic = Names(settings.namespace).scored_trials
+            await kafka.send_and_wait(topic, orjson.dumps(value), key, partition)
+
+
+# -----------------------------------------------------------------------------
+# `streamer up` and what a newcomer does with it: publish, query, verify by digest, stop.
+
+
+RUNS = ("r1", "r2", "r/3")
+EVENTS = b"".join(
+    orjson.dumps(
+        {"type": "trial_result", "run_id": run, "task_id": f"t{n}", "agent": "a", "model": "m", "tier": tier}
+        | {"resolved": n % 3 == 0, "score": n / 7, "cost_usd": 0.1}
+    )
+    + b"\n"
+    for run in RUNS
+    for tier in ("T0", "T1")
+    for n in range(7)
+)
+STOP_SECONDS = 40
+
+
+@contextmanager
+def up(directory: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A running `streamer up --ephemeral` that only commands with this discovery file find."""
+    log = directory / "up.log"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    environment = clean | {"STREAMER_DISCOVERY": str(directory / "running.json")} | settings
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*COMMAND, "up", "--ephemeral"], stdout=out, stderr=subprocess.STDOUT, env=environment
+        )
+    try:
+        wait_for(lambda: "Ctrl-C ends everything" in log.read_text(), "streamer up is up")
+        yield process, log
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(STOP_SECONDS)
+
+
+@pytest.mark.stack
+def test_the_first_line_comes_long_before_the_stack_is_up(tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    environment = os.environ | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    with log.open("wb") as out:
+        process = subprocess.Popen([*COMMAND, "up", "--ephemeral"], stdout=out, env=environment)
+    try:
+        wait_for(lambda: log.stat().st_size, "a line")
+        assert not (tmp_path / "running.json").exists()
+        assert log.read_text() == "Starting broker, Redis and worker (some seconds) ...\n"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(STOP_SECONDS)
+
+
+def summaries(output: bytes) -> dict[tuple[str, ...], dict[str, Any]]:
+    found = [orjson.loads(line) for line in output.splitlines()]
+    return {(s["type"], s["run_id"], s.get("tier") or "", s.get("agent_model") or ""): s for s in found}
+
+
+@pytest.mark.slow
+def test_what_is_published_to_the_stack_is_answered_with_the_digests_of_fold(tmp_path: Path) -> None:
+    here = {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    folded = summaries(streamer("fold", "--json", stdin=EVENTS).stdout)
+
+    def ask(*arguments: str) -> bytes:
+        return streamer("query", *arguments, "--json", environment=here).stdout
+
+    def agrees(answer: bytes, *types: str) -> bool:
+        expected = {place: s["digest"] for place, s in folded.items() if place[0] in types}
+        return {place: s["digest"] for place, s in summaries(answer).items()} == expected
+
+    with up(tmp_path) as (process, log):
+        published = streamer("publish", stdin=EVENTS * 2, environment=here)
+        assert published.returncode == 0, published.stderr.decode()
+        wait_for(lambda: agrees(ask("runs"), "run_summary"), "Redis says of the runs what fold says")
+        groups = b"".join(ask(kind, run) for kind in ("agents", "tiers") for run in RUNS)
+        assert agrees(groups, "agent_model_summary", "tier_summary")
+        assert len(ask("trials", "r/3").splitlines()) == 14
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0
+        assert log.read_text().splitlines()[-1].startswith("Everything ended")
+
+
+@pytest.mark.slow
+def test_the_worker_of_up_works_by_a_changed_price_file_without_an_operator(tmp_path: Path) -> None:
+    here = {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
+    (prices := tmp_path / "prices.toml").write_text('[models."m"]\ninput = 10\noutput = 10\n')
+    trial = {"type": "trial_result", "run_id": "r", "task_id": "t", "agent": "a", "model": "m"}
+    event = orjson.dumps(trial | {"resolved": True, "input_tokens": 1_000_000, "output_tokens": 0})
+
+    def costs() -> list[float]:
+        found = streamer("query", "agents", "r", "--json", environment=here).stdout.splitlines()
+        return [orjson.loads(line)["mean_cost"] for line in found]
+
+    with up(tmp_path, STREAMER_PRICES_FILE=str(prices)) as (process, _):
+        assert streamer("publish", stdin=event, environment=here).returncode == 0
+        wait_for(lambda: costs() == [10.0], "the run is priced")
+        prices.write_text('[models."m"]\ninput = 20\noutput = 20\n')
+        [worker] = [pid for pid, command in descendants(process.pid).items() if "streamer.worker" in command]
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: costs() == [20.0], "the next worker prices it by the new file")
+
+
+def test_a_worker_ends_with_exit_code_0_on_sigterm(
+    embedded_broker: str, redis_server: Any, namespace: str, tmp_path: Path
+) -> None:
+    where = ("--bootstrap", embedded_broker, "--redis", redis_server.url, "--namespace", namespace)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
+    with (tmp_path / "log").open("wb") as log:
+        worker = subprocess.Popen(
+            [*COMMAND, "worker", *where], env=clean | {"STREAMER_EMBEDDED": "true"}, stdout=log, stderr=log
+        )
+    try:
+        wait_for(lambda: alive(where), "the worker reports")
+        worker.terminate()
+        assert worker.wait(STOP_SECONDS) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def alive(where: tuple[str, ...]) -> bool:
+    """Whether a worker has reported."""
+    return b'"workers":[{' in streamer("status", "--json", *where).stdout.replace(b" ", b"")
+
+
+# -----------------------------------------------------------------------------
+# `streamer why`: the table, the sums, JSON, and what it says where it cannot.
+
+
+RUN = "why/1"
+HISTORY = [
+    a_trial(task_id="a", tier="T0", subtest="01"),
+    a_trial(task_id="b", attempt=2, resolved=False),
+    a_trial(task_id="b", attempt=2, resolved=None, revision=1),
+    a_trial(task_id="b", attempt=2, revision=2, cost_usd=0.5),
+    a_trial(task_id="c", shard="s", resolved=False, agent="other"),
+    a_plan(tasks=3),
+    a_retraction(task_id="a", tier="T0", subtest="01"),
+    a_trial(task_id="n", agent="nop", model="nop"),
+]
+TABLE = """\
+What moved pass_rate, newest first
+offset   agent:model      what           trial          before      after          change
+─────────────────────────────────────────────────────────────────────────────────────────
+     4   other:gpt-5      new result     s: c                –     0.00 %               –
+     3   terminus:gpt-5   late verdict   b, attempt 2  50.00 %   100.00 %   +50.00 points
+     1   terminus:gpt-5   new result     b, attempt 2 100.00 %    50.00 %   -50.00 points
+     0   terminus:gpt-5   new result     a, T0/01            –   100.00 %               –
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "events.ndjson"
+    made.write_bytes(ndjson(HISTORY))
+    return made
+
+
+def why(file: Path, *arguments: object) -> Done:
+    return streamer("why", "--from", file, *arguments)
+
+
+def answer(done: Done) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    [found] = lines(done.stdout)
+    return found
+
+
+def test_the_table_lists_the_moves_newest_first_and_the_sums_stand_below(file: Path) -> None:
+    done = why(file)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode()
+    assert [line.split() for line in text.splitlines()[:7] if "─" not in line] == [
+        line.split() for line in TABLE.splitlines() if "─" not in line
+    ]
+    assert text.endswith(
+        "pass_rate of other:gpt-5 moved from unknown to 0.00 % by 1 event: 0 up, 0 down\n"
+        "pass_rate of terminus:gpt-5 moved from unknown to 100.00 % by 3 events: 1 up, 1 down\n"
+    )
+
+
+def test_a_limit_leaves_rows_out_and_counts_them(file: Path) -> None:
+    text = why(file, "--limit", 1).stdout.decode()
+    assert "and 3 more (--limit)" in text
+    assert "3 events: 1 up, 1 down" in text
+
+
+def test_since_begins_after_a_position_and_as_of_ends_at_one(file: Path) -> None:
+    found = answer(why(file, "--since", 0, "--as-of", 2, "--json"))
+    assert [move["offset"] for move in found["moves"]] == [1]
+    assert found["state_version"] == 2
+    [total] = found["totals"]
+    assert (total["before"], total["after"], total["delta"]) == (1.0, 0.5, -0.5)
+    still = why(file, "--since", 4).stdout.decode()
+    assert still.splitlines() == [
+        "pass_rate of other:gpt-5 stayed at 0.00 %",
+        "pass_rate of terminus:gpt-5 stayed at 100.00 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("mean_cost", "$0.5000"),
+        ("cost_of_pass", "cost_of_pass of other:gpt-5 moved from unknown to inf"),
+        ("metrics/reward", "metrics/reward of other:gpt-5 stayed at –"),
+        ("mean_speedup", "mean_speedup of terminus:gpt-5 stayed at –"),
+    ],
+)
+def test_other_metrics_are_written_as_on_their_boards(file: Path, metric: str, said: str) -> None:
+    assert said in why(file, "--metric", metric).stdout.decode()
+
+
+def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) -> None:
+    found = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "terminus"))
+    assert (found["run_id"], found["metric"], found["unit"]) == ("run-1", "cost_of_pass", "USD")
+    assert found["log_begins_at"] == 0
+    move = found["moves"][0]
+    assert move["trial"] == {
+        "shard": "",
+        "task_id": "b",
+        "attempt": 2,
+        "agent_model": "terminus:gpt-5",
+        "tier": None,
+        "subtest": None,
+    }
+    other = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "other:gpt-5"))
+    assert other["totals"][0]["after"] == "Infinity"
+
+
+def test_names_cannot_write_on_the_terminal() -> None:
+    name = "\u202eevil"
+    names = {"task_id": name, "agent": name, "model": name, "tier": name, "subtest": name, "shard": name}
+    done = streamer("why", "--from", "-", stdin=ndjson([a_trial(run_id=name, **names)]))
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.decode()
+    assert name not in shown
+    assert shown.count("\\u202eevil") >= 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "say which RUN, or name a file of events with --from"),
+        (["--metric", "reward"], 2, "There is no board of 'reward'"),
+        (["--agent", "who"], 2, "the run has no agent 'who'; it has nop:nop, other:gpt-5, terminus:gpt-5"),
+        (["missing"], 1, "the file holds no run 'missing'"),
+        (["--since", "then"], 2, "neither an offset"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_line(file: Path, arguments: list[str], code: int, said: str) -> None:
+    done = why(file, *arguments) if arguments else streamer("why")
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert said in done.stderr.decode()
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_lines_that_are_no_events_are_reported_and_the_rest_is_told(tmp_path: Path) -> None:
+    done = streamer("why", "--from", "-", stdin=b"garbage\n" + ndjson(HISTORY))
+    assert done.returncode == 1
+    assert b"line 1: not_json" in done.stderr
+    assert b"moved from unknown" in done.stdout
+
+
+def test_the_transcript_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
+    section = (ROOT / "docs" / "viewer.md").read_text("utf-8").split("## What moved a number")[1]
+    (tmp_path / "events.ndjson").write_text(section.split("```json\n")[1].split("```")[0])
+    command, told = section.split("```console\n$ ")[1].split("```")[0].split("\n", 1)
+    done = streamer(*command.split()[1:], cwd=tmp_path)
+    assert (done.returncode, done.stdout.decode()) == (0, told)
+
+
+def test_the_last_number_is_the_published_one(stack: Online) -> None:
+    events = [event | {"run_id": RUN} for event in HISTORY]
+    published(stack, events)
+    settled(stack, RUN)
+    mistyped = call(stack, "why", "why1")
+    assert (mistyped.returncode, b"'why1'. Did you mean why/1?" in mistyped.stderr) == (1, True)
+    found = answer(call(stack, "why", RUN, "--json"))
+    agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)
+    now = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}
+    assert {total["agent_model"]: total["after"] for total in found["totals"]} == {
+        label: value for label, value in now.items() if label != "nop:nop"
+    }
+    assert all(move["at"] is not None for move in found["moves"])
+    text = call(stack, "why", RUN, "--since", found["moves"][0]["at"]).stdout
+    assert b"stayed at" in text

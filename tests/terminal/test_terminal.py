@@ -1,0 +1,599 @@
+"""The group: what every command has, and what it loads."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import pytest
+from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
+
+from streamer.folding import summaries
+from streamer.folding.fold import fold_records
+from streamer.folding.plan import Denominators
+from streamer.folding.state import RunState
+from streamer.operate.local.processes import free_port
+from streamer.schemas.wire import records_of_lines
+from streamer.terminal import COMMANDS, DISTRIBUTION, LOCAL_COMMANDS, PACKAGES, cli, explain, without_password
+from tests.house.repository import pyproject
+from tests.support.base_environment import BaseEnvironment
+from tests.support.cli import COMMAND, streamer
+from tests.support.online import Online
+from tests.terminal.calling import a_run, call, ndjson
+
+# -----------------------------------------------------------------------------
+# The group: what every command has, and what it loads.
+
+
+HEAVY = ("faust", "aiokafka", "redis", "rich")
+
+
+def leaves(command: click.Command, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Paths of the commands that do something."""
+    if isinstance(command, click.Group):
+        return [leaf for name, sub in command.commands.items() for leaf in leaves(sub, (*path, name))]
+    return [path]
+
+
+def loaded(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_the_common_options_and_says_what_it_does(name: str) -> None:
+    for leaf in leaves(loaded(name), (name,)):
+        result = CliRunner().invoke(cli, [*leaf, "--help"])
+        assert result.exit_code == 0
+        for option in ("--bootstrap", "--redis", "--namespace"):
+            assert option in result.output
+        assert len(result.output.splitlines()[2].strip()) > 15
+
+
+def test_help_lists_every_command_and_the_exit_codes() -> None:
+    result = CliRunner().invoke(cli, ["--help"])
+    assert all(f"  {name}  " in result.output for name in COMMANDS)
+    assert "3 cannot be verified" in " ".join(result.output.split())
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """Heavy packages that a command loads."""
+    program = (
+        "import sys; from streamer.terminal import cli; cli.main(sys.argv[1:], standalone_mode=False); "
+        "print('LOADED', *{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, input=""
+    )
+    assert "LOADED" in done.stdout, done.stderr
+    return set(done.stdout.rpartition("LOADED")[2].split()) & set(HEAVY)
+
+
+def test_fold_loads_no_client_of_a_server() -> None:
+    assert modules_after("fold", "--json") == set()
+
+
+def test_without_a_command_the_usage_is_shown_and_the_exit_code_is_2() -> None:
+    result = CliRunner().invoke(cli, [])
+    assert result.exit_code == 2
+    assert "Commands:" in result.output
+
+
+# -----------------------------------------------------------------------------
+# `streamer convert`: what it prints and how it ends; what it reads is tested with the connectors.
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A Terminal-Bench run directory with two trials."""
+    for task in ("t1", "t2"):
+        trial = tmp_path / "run-1" / task / f"{task}.1-of-1.run-1"
+        trial.mkdir(parents=True)
+        result = {"id": task, "task_id": task, "trial_name": trial.name, "is_resolved": True}
+        (trial / "results.json").write_bytes(
+            orjson.dumps(result | {"failure_mode": "unset", "parser_results": {"x": "passed"}})
+        )
+    return tmp_path / "run-1"
+
+
+def convert(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["convert", *map(str, arguments)])
+
+
+def test_events_go_to_stdout_and_the_counts_to_stderr(run: Path) -> None:
+    result = convert(run)
+    events = [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
+    assert {e["task_id"] for e in events if e["type"] == "trial_result"} == {"t1", "t2"}
+    assert result.stderr.splitlines()[-1].startswith("1 run, 2 trials ")
+    assert result.exit_code == 0
+
+
+def test_an_unreadable_file_is_named_with_its_reason_and_makes_the_exit_code_1(run: Path) -> None:
+    (run / "t2" / "t2.1-of-1.run-1" / "results.json").write_text("{cut off")
+    result = convert(run)
+    assert b'"t1"' in result.stdout_bytes
+    assert "t2.1-of-1.run-1/results.json: not valid JSON" in result.stderr
+    assert "1 unreadable" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_a_directory_without_runs_is_exit_code_1(tmp_path: Path) -> None:
+    result = convert(tmp_path)
+    assert "no run of a known harness" in result.stderr
+    assert (result.stdout, result.exit_code) == ("", 1)
+
+
+def test_options_fill_in_agent_and_model_and_pool_into_a_run(run: Path) -> None:
+    result = convert(run, "--agent", "me", "--model", "m", "--run-id", "pool")
+    trials = [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
+    trials = [event for event in trials if event["type"] == "trial_result"]
+    assert {(e["run_id"], e["shard"], e["agent"], e["model"]) for e in trials} == {
+        ("pool", "run-1", "me", "m")
+    }
+
+
+def test_a_hostile_file_name_is_shown_harmless(run: Path) -> None:
+    hostile = run / "t3\x1b[31m" / "t3.1-of-1.run-1"
+    hostile.mkdir(parents=True)
+    (hostile / "results.json").write_text("no")
+    result = convert(run)
+    assert "\x1b" not in result.stderr
+    assert r"t3\x1b[31m" in result.stderr
+
+
+def test_an_unknown_harness_is_a_usage_error_that_lists_the_known_ones(run: Path) -> None:
+    result = convert(run, "--harness", "moon")
+    assert "terminal-bench" in result.stderr
+    assert "scylla" in result.stderr
+    assert result.exit_code == 2
+
+
+# -----------------------------------------------------------------------------
+# What goes wrong is one clear line on stderr and an exit code.
+
+
+EVENT = b'{"type":"trial_result","run_id":"r","task_id":"t%d","resolved":true}\n'
+
+
+def one_line(stderr: bytes) -> str:
+    """The only line of diagnostics."""
+    lines = stderr.decode().splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("streamer: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fold", "no-such-file"], "no-such-file"),
+        (["fold", "."], "is a directory"),
+        (["convert", "no-such-directory"], "no-such-directory"),
+        (["convert"], "PATHS"),
+        (["fold", "--no-such-option"], "--no-such-option"),
+        (["no-such-command"], "no-such-command"),
+        (["--no-such-option", "fold"], "--no-such-option"),
+        (["fold", "--by", "moon"], "subtest"),
+        (["fold", "--namespace", "a b"], "namespace"),
+        (["query", "leaderboard", "--metric", "beauty"], "accuracy"),
+        (["query", "leaderboard", "--label", "x"], "KEY=VALUE"),
+        (["query", "runs", "--redis", "http://x"], "redis"),
+        (["query", "trials", "r", "--bootstrap", "somewhere"], "HOST:PORT"),
+        (["query", "trials", "r", "--bootstrap", "a:1,b:x"], "'b:x'"),
+        pytest.param(["up", "--ephemeral", "--data", "x"], "--ephemeral", marks=pytest.mark.quick),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_use_is_one_line_and_exit_code_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+    done = streamer(*arguments, cwd=tmp_path)
+    assert says in one_line(done.stderr)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["query", "runs"], ["query", "run", "r"], ["query", "tiers", "r", "--by", "subtest"]]
+)
+def test_an_absent_redis_is_one_line_without_its_password(arguments: list[str]) -> None:
+    port = free_port()
+    done = streamer(*arguments, "--redis", f"redis://user:secret@127.0.0.1:{port}/0")
+    line = one_line(done.stderr)
+    assert f"127.0.0.1:{port}" in line
+    assert "secret" not in line
+    assert done.returncode == 1
+
+
+def test_an_absent_broker_is_one_line() -> None:
+    port = free_port()
+    done = streamer("query", "trials", "r", "--bootstrap", f"127.0.0.1:{port}")
+    assert f"no Kafka broker answers at 127.0.0.1:{port}" in one_line(done.stderr)
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [("partitions = 0", "partitions"), ("no toml at all [", "not TOML"), ("bootstrop = 'x'", "bootstrop")],
+)
+def test_a_wrong_configuration_file_is_one_line(tmp_path: Path, file: str, says: str) -> None:
+    (tmp_path / "streamer.toml").write_text(file)
+    done = streamer("fold", cwd=tmp_path)
+    assert says in one_line(done.stderr)
+    assert done.returncode == 2
+
+
+def test_a_reader_that_goes_away_ends_the_command_with_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(b"".join(EVENT.replace(b'"r"', b'"r%d"' % n) % n for n in range(500)))
+    with subprocess.Popen(
+        [*COMMAND, "fold", "--json", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as fold:
+        assert fold.stdout is not None
+        assert fold.stderr is not None
+        fold.stdout.read(1)
+        fold.stdout.close()
+        assert one_line(fold.stderr.read()) == "streamer: stopped: whoever read the output has closed it"
+    assert fold.returncode == 141
+
+
+def test_ctrl_c_ends_the_command_with_one_line() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "fold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as fold:
+        assert fold.stdin is not None
+        assert fold.stderr is not None
+        fold.stdin.write(b"not an event\n" * 5000)  # reported line by line: it reads
+        fold.stdin.flush()
+        fold.stderr.readline()
+        os.kill(fold.pid, signal.SIGINT)
+        assert fold.stderr.read().decode().splitlines()[-1] == "streamer: interrupted"
+    assert fold.returncode == 130
+
+
+def test_only_debugging_shows_a_traceback() -> None:
+    port = free_port()
+    command = ("query", "runs", "--redis", f"redis://127.0.0.1:{port}")
+    quiet, loud = streamer(*command), streamer(*command, environment={"STREAMER_DEBUG": "1"})
+    assert b"Traceback" not in quiet.stderr
+    assert b"Traceback" in loud.stderr
+    assert loud.stderr.splitlines()[-1] == quiet.stderr.splitlines()[-1]
+
+
+def test_a_mistake_of_ours_says_so() -> None:
+    text = explain(KeyError("x"))
+    assert text.startswith("internal error, KeyError")
+    assert "STREAMER_DEBUG=1" in text
+
+
+def test_an_error_of_the_system_names_the_file() -> None:
+    assert explain(PermissionError(13, "Permission denied", "/a/b")) == "/a/b: Permission denied"
+
+
+@pytest.mark.parametrize("url", ["redis://h:1/0", "rediss://:p@h:1/0?password=p", "redis://u:p@@h:1/0"])
+def test_a_printed_url_has_no_password(url: str) -> None:
+    assert without_password(url).removeprefix("rediss").removeprefix("redis") == "://h:1/0"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("publish",), ("subscribe", "run"), ("runs", "set", "r", "--name", "n")]
+)
+def test_a_broker_that_is_away_is_one_clear_line(stack: Online, arguments: tuple[str, ...]) -> None:
+    away = f"127.0.0.1:{free_port()}"
+    done = call(stack, *arguments, "--bootstrap", away, stdin=ndjson(a_run("nowhere")))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"streamer: no Kafka broker answers at {away}. Start one".encode())
+    assert done.stderr.count(b"\n") == 1
+
+
+# -----------------------------------------------------------------------------
+# With the base alone: what works, and what says which extra it lacks.
+
+
+PROJECT = pyproject()["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+IMPORTED_AS = {"faust-streaming": "faust"}
+"""Packages by another name than their distribution's."""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> BaseEnvironment:
+    return BaseEnvironment(tmp_path_factory.mktemp("base"))
+
+
+def test_the_base_has_no_package_of_an_extra(base: BaseEnvironment) -> None:
+    names = sorted(set().union(*PACKAGES.values()))
+    done = base.python(
+        "import sys; from importlib.util import find_spec; "
+        "print(*(name for name in sys.argv[1:] if find_spec(name)))",
+        *names,
+    )
+    assert (done.stdout.split(), done.stderr) == ([], "")
+
+
+@pytest.mark.quick  # help starts no server, nor does a command that lacks its extra
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_runs_with_the_base_or_names_its_extra(base: BaseEnvironment, name: str) -> None:
+    done = base.streamer(name, "--help")
+    if name in LOCAL_COMMANDS:
+        assert done.stderr == (
+            f"streamer: streamer {name} needs more than the base: pip install 'trialstream[local]'\n"
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_part_of_a_command_that_needs_an_extra_names_it(base: BaseEnvironment) -> None:
+    done = base.python(
+        "import sys; from streamer.terminal import explained; import click; "
+        "ctx = click.Context(click.Command('streamer')); ctx.invoked_subcommand = 'query'\n"
+        "with explained(ctx):\n    from streamer.client.folded import subtests"
+    )
+    assert "streamer query needs more than the base: pip install 'trialstream[local]'" in done.stderr
+
+
+def test_the_library_publishes_reads_and_tails_with_the_base(base: BaseEnvironment) -> None:
+    done = base.python(
+        "from streamer import client; [getattr(client, name) for name in client.__all__]; "
+        "import streamer.sources.tail.session"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_query_with_the_base_reaches_for_redis(base: BaseEnvironment) -> None:
+    done = base.streamer("query", "runs", "--redis", f"redis://127.0.0.1:{free_port()}/0")
+    assert "does not answer" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_the_table_of_packages_is_that_of_the_distribution(extra: str) -> None:
+    names = [Requirement(line).name for line in EXTRAS[extra]]
+    assert PACKAGES[extra] == {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
+
+
+def test_the_messages_name_our_distribution_and_all_brings_every_extra_of_users() -> None:
+    assert PROJECT["name"] == DISTRIBUTION
+    [everything] = map(Requirement, EXTRAS["all"])
+    assert (everything.name, everything.extras) == (DISTRIBUTION, set(PACKAGES))
+    assert set(EXTRAS) == {*PACKAGES, "all", "bench", "dev"}
+
+
+def test_both_programs_are_the_same() -> None:
+    assert set(PROJECT["scripts"]) == {"streamer", DISTRIBUTION}
+    assert len(set(PROJECT["scripts"].values())) == 1
+
+
+# -----------------------------------------------------------------------------
+# `streamer fold`, without a broker.
+
+
+def a_trial(run: str, agent: str, tier: str, number: int) -> dict[str, Any]:
+    return {
+        "type": "trial_result",
+        "run_id": run,
+        "agent": agent,
+        "model": "gpt-4o",
+        "tier": tier,
+        "subtest": f"{number % 2:02d}" if tier == "T1" else "00",
+        "task_id": f"t{number}",
+        "resolved": number % 2 == 0,
+        "score": number / 4,
+        "input_tokens": 1000,
+        "output_tokens": 100,
+    }
+
+
+PLAN = {"type": "run_started", "run_id": "r1", "tasks": 4, "attempts": 1, "subtests": {"T0": 1, "T1": 2}}
+TRIALS = [
+    a_trial(run, agent, tier, number)
+    for run in ("r1", "r2")
+    for agent in ("agent-a", "nop")
+    for tier in ("T0", "T1")
+    for number in range(4)
+]
+EVENTS = [PLAN, *TRIALS]
+LINES = [orjson.dumps(event) for event in EVENTS]
+
+
+def fold(*arguments: object, lines: bytes = b"\n".join(LINES)) -> Result:
+    return CliRunner().invoke(cli, ["fold", *map(str, arguments)], input=lines)
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in result.stdout_bytes.splitlines()]
+
+
+def digests(result: Result) -> list[tuple[str, str]]:
+    return [(line["type"], line["digest"]) for line in objects(result)]
+
+
+def test_json_is_what_would_be_published_byte_for_byte() -> None:
+    published = [change.value for change in fold_records(records_of_lines(LINES)).summaries()]
+    result = fold("--json")
+    assert result.stdout_bytes.splitlines() == published
+    assert result.exit_code == 0
+
+
+def test_runs_come_in_order_and_each_run_summary_after_its_groups() -> None:
+    found = [(line["run_id"], line["type"]) for line in objects(fold("--json"))]
+    kinds = ["agent_model_summary"] * 2 + ["tier_summary"] * 6 + ["run_summary"]
+    assert found == [("r1", kind) for kind in kinds] + [("r2", kind) for kind in kinds]
+
+
+def test_any_order_and_any_copies_give_the_same_digests() -> None:
+    shuffled = LINES * 3
+    random.Random(7).shuffle(shuffled)
+    assert digests(fold("--json", lines=b"\n".join(shuffled))) == digests(fold("--json"))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"\n\n  \n".join(LINES),
+        b"\r\n".join(LINES) + b"\r\n",
+        b"\xef\xbb\xbf" + b"\n".join(LINES),
+        gzip.compress(b"\n".join(LINES)),
+        gzip.compress(LINES[0] + b"\n") + gzip.compress(b"\n".join(LINES[1:])),
+    ],
+    ids=["blank lines", "CRLF", "byte order mark", "gzip", "gzip in two members"],
+)
+@pytest.mark.parametrize("from_file", [True, False], ids=["file", "stdin"])
+def test_lines_are_read_however_they_are_wrapped(lines: bytes, from_file: bool, tmp_path: Path) -> None:
+    (tmp_path / "events").write_bytes(lines)
+    result = fold("--json", tmp_path / "events") if from_file else fold("--json", "-", lines=lines)
+    assert result.exit_code == 0, result.stderr
+    assert digests(result) == digests(fold("--json"))
+
+
+def test_a_bad_line_is_reported_with_its_number_and_reason_and_the_rest_counts() -> None:
+    bad = [b"garbage", b'{"type": "trial_result", "run_id": "r1"}', b'{"type": "\\u001b[31m"}']
+    result = fold("--json", lines=b"\n".join([LINES[0], b"", *bad, *LINES[1:]]))
+    reports = result.stderr.splitlines()
+    assert [report.split(":")[:2] for report in reports[:-1]] == [
+        ["line 3", " not_json"],
+        ["line 4", " missing_field"],
+        ["line 5", " unknown_type"],
+    ]
+    assert "3 rejected" in reports[-1]
+    assert "\x1b" not in result.stderr
+    assert result.exit_code == 1
+    assert digests(result) == digests(fold("--json"))
+
+
+def test_the_counts_tell_duplicates_superseded_ignored_and_unknown_fields() -> None:
+    better = {**EVENTS[1], "revision": 5, "resolved": False}
+    late = {**EVENTS[1], "revision": 1, "score": 0.125, "who_knows": 1}
+    gone = {"type": "trial_retracted", "revision": 9} | {
+        name: EVENTS[2][name] for name in ("run_id", "task_id", "agent", "model", "tier", "subtest")
+    }
+    lines = [*LINES, LINES[3], *map(orjson.dumps, (better, late, gone)), LINES[2]]
+    result = fold(lines=b"\n".join(lines))
+    assert result.stderr.strip() == (
+        f"{len(lines)} events: {len(LINES) + 2} counted, 1 duplicate, 1 superseded on arrival, 1 ignored, "
+        "0 rejected, 1 unknown field"
+    )
+
+
+def test_tables_show_runs_agents_and_tiers() -> None:
+    text = fold().stdout
+    assert "Run r1" in text
+    assert "16 of 24 planned trials in, provisional" in text
+    assert "nop:gpt-4o (baseline)" in text
+    assert "Agents within tiers" in text
+    assert "(prov.)" in text
+    assert "composite" in text
+    assert "all trials" in text
+    assert "Run r1 · stalled" in text
+
+
+def test_as_of_a_line_of_a_file_a_run_goes_on_as_no_line_has_a_time() -> None:
+    text = fold("--as-of", len(EVENTS) - 1).stdout
+    assert "Run r1 · running" in text
+    assert "16 of 24 planned trials in, provisional" in text
+    report = CliRunner().invoke(
+        cli,
+        ["report", "r1", "--from", "-", "--as-of", str(len(EVENTS) - 1), "--format", "md"],
+        input=b"\n".join(LINES),
+    )
+    assert "· <code>running</code>" in report.stdout
+
+
+def test_tables_break_tiers_down_by_subtest() -> None:
+    text = fold("--by", "subtest").stdout
+    assert "Subtests" in text
+    assert text.count(" all ") - text.count(" all trials ") == 6
+
+
+def test_json_by_subtest_adds_lines_that_sum_to_the_tiers() -> None:
+    plain, by = objects(fold("--json")), objects(fold("--json", "--by", "subtest"))
+    assert by[: len(plain)] == plain
+    tiers = {(s["run_id"], s["tier"], s["agent_model"]): s for s in plain if s["type"] == "tier_summary"}
+    added = by[len(plain) :]
+    assert {s["type"] for s in added} == {"subtest_summary"}
+    for place, tier in tiers.items():
+        parts = [s for s in added if (s["run_id"], s["tier"], s["agent_model"]) == place]
+        assert sum(part["trials"] for part in parts) == tier["trials"]
+        assert sum(part["resolved"] for part in parts) == tier["resolved"]
+    counts = [(s["subtest"], s["runs_planned"]) for s in added if s["run_id"] == "r1" and s["tier"] == "T1"]
+    assert set(counts) == {("00", 4), ("01", 4)}
+
+
+def test_a_price_table_of_the_user_wins(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('[models."gpt-4o"]\ninput = 1000\noutput = 0\n')
+    dear = objects(fold("--json", "--prices", tmp_path / "prices.toml"))[0]
+    cheap = objects(fold("--json"))[0]
+    assert (dear["mean_cost"], cheap["mean_cost"]) == (1.0, 0.0065)
+
+
+@pytest.mark.parametrize("content", [b"not toml [", b"[models.x]\ninput = -1\noutput = 1\n", b"\xff\xfe"])
+def test_a_wrong_price_table_is_a_usage_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "prices.toml").write_bytes(content)
+    result = fold("--prices", tmp_path / "prices.toml")
+    assert result.exit_code == 2
+    assert "prices.toml" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("cut", [10, 30, -4])
+def test_damaged_gzip_is_one_line(tmp_path: Path, cut: int) -> None:
+    (tmp_path / "events.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:cut])
+    result = fold(tmp_path / "events.gz")
+    assert result.stderr.startswith("streamer: ")
+    assert "damaged gzip" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_utf_16_is_told_apart_from_garbage(tmp_path: Path) -> None:
+    (tmp_path / "events").write_bytes(b"\n".join(LINES).decode().encode("utf-16"))
+    result = fold(tmp_path / "events")
+    assert "UTF-16" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.exit_code == 2
+
+
+def test_nothing_in_is_nothing_out() -> None:
+    assert fold("--json", lines=b"").stdout == ""
+    assert fold(lines=b"").stdout == "No results.\n"
+
+
+def test_a_deleted_run_is_not_shown() -> None:
+    deleted = orjson.dumps({"type": "run_deleted", "run_id": "r1", "revision": 1})
+    result = fold("--json", lines=b"\n".join([*LINES, deleted]))
+    assert {line["run_id"] for line in objects(result)} == {"r2"}
+
+
+def test_hostile_names_are_shown_harmless() -> None:
+    event = EVENTS[1] | {"agent": "a\u202eb[red]\u2028", "run_id": "r\u200b"}
+    text = fold("--by", "subtest", lines=orjson.dumps(event)).stdout
+    assert r"a\u202eb[red]\u2028" in text
+    assert r"Run r\u200b" in text
+    assert not {"\u202e", "\u2028", "\u200b"} & set(text)
+
+
+def test_a_run_that_fails_is_reported_and_the_others_are_summarised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = summaries.run_body
+
+    def poisoned(run: RunState, planned: Denominators) -> Any:
+        if run.run_id == "r2":
+            raise ArithmeticError("cannot be divided")
+        return body(run, planned)
+
+    monkeypatch.setattr(summaries, "run_body", poisoned)
+    (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(map(orjson.dumps, [PLAN, *TRIALS])))
+    for options in ([], ["--json"]):
+        result = CliRunner().invoke(cli, ["fold", str(file), *options])
+        assert result.exit_code == 1
+        assert "run r2 cannot be folded: ArithmeticError: cannot be divided" in result.stderr
+        assert "r1" in result.stdout
+        assert "r2" not in result.stdout

@@ -1,0 +1,168 @@
+"""The shared columns as columns of the screens: heads, colours and ages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.terminal.boards import (
+    BoardColumn,
+    Sort,
+    board_columns,
+    first_sort,
+    fit,
+    gap_of,
+    heading,
+    next_sort,
+    ordered,
+)
+from streamer.views.columns import AGENTS, RUNS
+from streamer.views.models import RunNow
+from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
+
+# -----------------------------------------------------------------------------
+# The shared columns as columns of the screens: heads, colours and ages.
+
+
+NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
+
+
+def an_agent(agent: str = "claude", **fields: Any) -> AgentModelSummary:
+    return AgentModelSummary.model_validate(an_agent_model_change(agent=agent, **fields).summary)
+
+
+def by_key(columns: list[BoardColumn[Any]]) -> dict[str, BoardColumn[Any]]:
+    return {column.key: column for column in columns}
+
+
+def style(column: BoardColumn[Any], row: object) -> str:
+    assert column.style
+    return column.style(row)
+
+
+def test_the_first_head_counts_the_rows_and_the_others_are_the_titles() -> None:
+    heads = [column.head for column in board_columns(AGENTS, NOW, heading(AGENTS, 3))]
+    assert heads[:2] == ["agents (3)", "pass rate"]
+    assert board_columns(AGENTS, NOW)[0].head == "agent:model"
+
+
+def test_marks_stand_beside_a_grade_and_it_has_a_colour() -> None:
+    grade = by_key(board_columns(AGENTS, NOW))["grade"]
+    waiting = an_agent(grade="B", provisional=True, grade_provisional=True)
+    assert (grade.text(waiting), style(grade, waiting)) == ("B*?", "cyan")
+    assert style(grade, an_agent(grade=None)) == ""
+
+
+def test_baselines_are_dim() -> None:
+    agent = by_key(board_columns(AGENTS, NOW))["agent"]
+    assert [style(agent, an_agent(name)) for name in ("nop", "claude")] == ["dim", ""]
+
+
+def test_costs_sort_from_the_least_and_rates_from_the_greatest() -> None:
+    columns = by_key(board_columns(AGENTS, NOW))
+    assert (columns["total_cost"].descending, columns["pass_rate"].descending) == (False, True)
+    assert columns["pass@1"].value is None
+
+
+def test_the_last_event_is_an_age_and_the_state_has_its_colour() -> None:
+    at = "2026-01-02T03:04:05Z"
+    run = RunNow.of(RunSummary.model_validate(a_run_change(last_event_at=at).summary), NOW)
+    columns = by_key(board_columns(RUNS, NOW))
+    assert columns["last"].text(run) == "1 min ago"
+    assert style(columns["state"], run) in ("cyan", "green")
+
+
+def test_a_run_is_sorted_by_the_pass_rate_unless_its_plan_says_otherwise() -> None:
+    measured = [an_agent(formulacode=a_formulacode_summary())]
+    assert first_sort("pass_rate", measured) == Sort("pass_rate", True)
+
+
+def test_a_run_is_sorted_by_the_primary_metric_of_its_plan() -> None:
+    latency = statistics_of(1.5) | {"direction": "lower", "unit": None, "label": None, "planned": True}
+    agents = [an_agent(metrics={"latency": latency})]
+    assert first_sort("metrics/latency", agents) == Sort("metrics/latency", False)
+    assert first_sort("mean_cost", agents) == Sort("mean_cost", False)
+    assert first_sort("metrics/unheard-of", agents) == Sort("pass_rate", True)
+
+
+# -----------------------------------------------------------------------------
+# Columns never take more room than there is, and the important ones stay.
+
+
+columns = st.lists(
+    st.builds(
+        lambda rank, least: (rank, least),
+        st.integers(0, 12),
+        st.sampled_from([0, 0, 4, 16]),
+    ),
+    min_size=1,
+    max_size=12,
+).map(
+    lambda found: [
+        BoardColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)
+    ]
+)
+widths = st.lists(st.integers(1, 60), min_size=12, max_size=12)
+
+
+def table(*wanted: tuple[str, int, int]) -> list[BoardColumn[int]]:
+    """(key, rank, least) as columns."""
+    return [BoardColumn(key, key, str, rank, least=least) for key, rank, least in wanted]
+
+
+@given(columns, widths, st.integers(1, 200))
+def test_what_was_chosen_fits(columns: list[BoardColumn[int]], widths: list[int], width: int) -> None:
+    widest = {column.key: widths[number] for number, column in enumerate(columns)}
+    fitted = fit(columns, widest, width)
+    assert fitted
+    assert sum(one.width for one in fitted) + gap_of(width) * (len(fitted) - 1) <= width
+    assert all(one.width <= widest[one.key] for one in fitted)
+    assert [one.key for one in fitted] == [c.key for c in columns if c.key in {one.key for one in fitted}]
+
+
+def test_the_less_important_column_goes_first_and_the_sorted_one_stays() -> None:
+    columns = table(("name", 0, 8), ("cost", 1, 0), ("extra", 2, 0))
+    widest = {"name": 30, "cost": 8, "extra": 8}
+    assert [one.key for one in fit(columns, widest, 20)] == ["name", "cost"]
+    assert [one.key for one in fit(columns, widest, 20, frozenset(["extra"]))] == ["name", "extra"]
+
+
+def test_a_dispensable_column_gets_only_what_names_leave_and_very_long_names_leave_something() -> None:
+    columns = table(("name", 0, 8), ("cost", 1, 0), ("extra", 12, 0))
+    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 45)] == ["name", "cost"]
+    assert [one.key for one in fit(columns, {"name": 30, "cost": 8, "extra": 8}, 48)] == [
+        "name",
+        "cost",
+        "extra",
+    ]
+    assert [one.width for one in fit(columns, {"name": 512, "cost": 8, "extra": 8}, 90)] == [72, 8, 8]
+
+
+def test_a_name_gets_the_room_that_is_left_and_no_more_than_it_needs() -> None:
+    columns = table(("name", 0, 8), ("cost", 1, 0))
+    assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 30)] == [21, 8]
+    assert [one.width for one in fit(columns, {"name": 30, "cost": 8}, 90)] == [30, 8]
+
+
+def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:
+    column = BoardColumn("value", "value", str, 0, value=lambda row: row[1])
+    rows = [("a", 1.0), ("nop", 9.0), ("b", None), ("c", 3.0)]
+    for descending, order in ((True, "c a b nop"), (False, "a c b nop")):
+        found = ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
+        assert " ".join(name for name, _ in found) == order
+
+
+def test_sorting_goes_round_all_columns_that_can_be_sorted_by() -> None:
+    columns = [
+        BoardColumn("a", "a", str, 0, value=str, descending=False),
+        BoardColumn("b", "b", str, 0),
+        BoardColumn("c", "c", str, 0, value=str),
+    ]
+    assert next_sort(columns, Sort("a", True)) == Sort("c", True)
+    assert next_sort(columns, Sort("c", True)) == Sort("a", False)
+    assert next_sort(columns, Sort("gone", True)) == Sort("a", False)
+    assert next_sort(columns[1:2], Sort("gone", True)) == Sort("gone", True)

@@ -1,0 +1,161 @@
+"""`streamer watch` in a real terminal, on a stack that `streamer up` runs, fed by `simulate` and `tail`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streamer.sources.simulate import simulate_run
+from tests.support.cli import COMMAND, streamer
+from tests.support.worker_process import wait_for
+from tests.terminal.test_tail import up
+from tests.terminal.watch.driving import LARGE, SMALL
+from tests.terminal.watch.terminal import Terminal, tmux
+
+TRIALS = 12
+COLOUR = re.compile(r"\x1b\[[0-9;:]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;:]*m")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Path]:
+    """A directory with a running stack, and a short path."""
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder, up(Path(folder)):
+        yield Path(folder)
+
+
+def places(here: Path) -> dict[str, str]:
+    """STREAMER_* variables that lead to the stack."""
+    return {"STREAMER_DISCOVERY": str(here / "running.json"), "STREAMER_DATA_DIR": str(here / "data")}
+
+
+def benchmark(here: Path, environment: dict[str, str], layout: str, run: str) -> None:
+    """A harness writes a run, and `tail` publishes it."""
+    out = here / run
+    for arguments in (
+        ("simulate", "--layout", layout, "--out", out, "--trials", TRIALS),
+        ("tail", "--once", out),
+    ):
+        done = streamer(*arguments, environment=environment)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> None:
+    environment = places(here)
+    with Terminal(here, "watch", environment=environment, size=SMALL) as terminal:
+        terminal.shows("no runs yet: waiting", "q Quit")
+        benchmark(here, environment, "fc-eval", "nightly")
+        listed = terminal.shows("nightly", "1 run ", "1 worker", "complete")
+        assert max(map(len, listed.splitlines())) <= SMALL[0]
+        terminal.press("Enter")
+        small = terminal.shows(
+            "nightly", "pass rate▼", "speedup", "newest trials", "rejections (0)", "q Quit"
+        )
+        assert len(small.rstrip("\n").splitlines()) == SMALL[1]
+        assert max(map(len, small.splitlines())) <= SMALL[0]
+        for title in ("grade▲", "rests on▲", "trials▼", "speedup▼"):
+            terminal.press("s")
+            terminal.shows(title)
+        terminal.press("r")
+        terminal.shows("speedup▲")
+        terminal.resize(*LARGE)
+        large = terminal.shows("mean cost", "pass@1", "duration", "newest trials", "q Quit")
+        assert len(large.rstrip("\n").splitlines()) == LARGE[1]
+        terminal.press("?")
+        terminal.shows("open the run under the cursor")
+        terminal.press("Escape")
+        terminal.press("Escape")
+        terminal.shows("1 run ")
+        terminal.press("q")
+        wait_for(lambda: terminal.exit_code == 0, "q ends it with exit code 0")
+
+
+@pytest.fixture(scope="module")
+def tiers(here: Path) -> str:
+    """A run with tiers."""
+    benchmark(here, places(here), "scylla", "tiers")
+    return "tiers"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("given", "coloured"), [({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({}, True)]
+)
+def test_no_color_means_no_colour_and_colour_is_there_otherwise(
+    here: Path, tiers: str, given: dict[str, str], coloured: bool
+) -> None:
+    with Terminal(here, "watch", tiers, environment=places(here) | given, size=SMALL) as terminal:
+        terminal.shows("tiers (", "uplift", "passed", "rejections (0)")
+        assert bool(COLOUR.search(terminal.escapes)) is coloured
+        terminal.press("C-c")
+        wait_for(lambda: terminal.exit_code == 0, "Ctrl-C ends it", 60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_live_shows_the_screen_of_the_run_that_it_follows_and_q_ends_it(here: Path, tiers: str) -> None:
+    environment = places(here)
+    with Terminal(here, "live", str(here / "later"), environment=environment, size=SMALL) as terminal:
+        terminal.shows("runs", "q Quit")
+        simulate_run("fc-eval", here / "later", TRIALS, seed=2, start=datetime(2026, 1, 1, tzinfo=UTC))
+        terminal.shows("later", "agents (", "newest trials", "q Quit")
+        terminal.press("Escape")
+        assert tiers not in terminal.shows("1 run ", "q Quit")
+        terminal.press("q")
+        wait_for(lambda: terminal.exit_code == 0, "q ends it with exit code 0", 60)
+        terminal.shows("all acknowledged")
+
+
+def test_without_a_terminal_one_line_names_what_else_there_is() -> None:
+    done = streamer("watch")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"streamer: watch needs a terminal")
+    assert b"streamer subscribe run" in done.stderr
+    assert b"streamer query run RUN" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_redis_url_that_is_none_is_one_line_even_in_a_terminal() -> None:
+    tmux()
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        given = {"STREAMER_REDIS": "https://somebody:s3cr3t@host"}
+        with Terminal(Path(folder), "watch", environment=given, size=SMALL) as terminal:
+            wait_for(lambda: terminal.exit_code is not None, "it ends")
+            screen = " ".join(terminal.screen.split())
+    assert "The Redis URL is not usable" in screen
+    assert "s3cr3t" not in screen
+
+
+def test_a_mistake_of_ours_is_one_line_without_local_variables() -> None:
+    tmux()
+    program = (
+        "from streamer.terminal.watch import RunsScreen\n"
+        "def draw(self):\n"
+        "    secret = 's3' + 'cr3t'\n"
+        "    raise TypeError('of the test')\n"
+        "RunsScreen.draw = draw\n"
+        "from streamer.terminal import main; main()"
+    )
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        given = {"STREAMER_REDIS": "redis://127.0.0.1:1", "STREAMER_DISCOVERY": f"{folder}/none.json"}
+        command = (sys.executable, "-c", program)
+        with Terminal(Path(folder), "watch", environment=given, size=SMALL, program=command) as terminal:
+            wait_for(lambda: terminal.exit_code == 1, "it ends")
+            screen = " ".join(terminal.screen.split())
+    assert screen.startswith("streamer: internal error, TypeError: of the test. Please report it")
+    assert "s3cr3t" not in screen
+
+
+def test_the_help_of_the_command_says_what_it_shows() -> None:
+    done = subprocess.run([*COMMAND, "watch", "--help"], capture_output=True, timeout=120)
+    assert b"Show live boards in this terminal" in done.stdout

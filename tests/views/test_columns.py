@@ -1,0 +1,287 @@
+"""The boards are declared once: every surface can draw each column, and sorts by the same values."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+import pytest
+
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import AgentModelSummary, Grade, RunSummary, State, TierSummary
+from streamer.text import UNSEEN
+from streamer.views.columns import (
+    AGENTS,
+    COMPARED,
+    FAILURES,
+    FORMULACODE,
+    GRADES,
+    LEADERS,
+    MOST_NAMED_COLUMNS,
+    OUTCOMES,
+    RUNS,
+    TIERS,
+    TRIALS,
+    Board,
+    Column,
+    leaders_of,
+    primary_of,
+    with_named,
+    with_values,
+)
+from streamer.views.leaderboard import POOLED, BoardRow
+from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
+from streamer.views.tables import FORMATS, agents_table, known, sort_value, text
+from streamer.web import STATIC
+from streamer.web.models import LeaderboardRow, TrialSort
+from tests.support.builders import a_row, a_run_change, an_agent_model_change
+from tests.support.events import a_plan, a_trial, summarised
+
+# -----------------------------------------------------------------------------
+# The boards are declared once: every surface can draw each column, and sorts by the same values.
+
+
+BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, POOLED, COMPARED, FORMULACODE, FAILURES)
+CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
+"""Columns of the statistic that the visitor of the page chooses; `tiers.js` draws them."""
+
+MODELS = {
+    "Runs": RunNow,
+    "Agents": AgentModelSummary,
+    "Tiers": TierSummary,
+    "Trials": TrialRow,
+    "Leaderboard": LeaderboardRow,
+    "Leaderboard of a benchmark": BoardRow,
+    "Metrics": Side,
+    "FormulaCode": AgentModelSummary,
+}
+"""Title of a board -> the model of its rows."""
+
+
+def drawn_by_the_page() -> set[str]:
+    """The formats that `cells.js` knows."""
+    source = (STATIC / "js" / "cells.js").read_text(encoding="utf-8")
+    [writers] = re.findall(r"WRITERS = \{ (.*) \};", source)
+    [cells] = re.findall(r"^const CELLS = \{\n(.*?)^\};", source, re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"(\w+)(?:: \w+)?(?:, |$)", writers)) | set(
+        re.findall(r"^  (\w+):", cells, re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.title)
+def test_every_surface_draws_the_formats_of_its_columns(board: Board) -> None:
+    for column in board.columns:
+        if column.name in CHOSEN_ON_THE_PAGE:
+            assert column.on == ("page",)
+            continue
+        assert column.format in FORMATS, column
+        assert (
+            "page" not in column.on
+            or board in (FORMULACODE, FAILURES)
+            or column.format in drawn_by_the_page()
+        )
+
+
+@pytest.mark.parametrize(
+    "board", [board for board in BOARDS if board.title in MODELS], ids=lambda board: board.title
+)
+def test_every_column_begins_at_a_field_of_its_rows(board: Board) -> None:
+    fields = set(MODELS[board.title].model_fields)
+    only_in_text = {"verdict_source", "place"}
+    for column in board.columns:
+        assert {path[0] for path in (column.path, column.beside) if path} <= fields | only_in_text, column
+
+
+def test_names_are_unique_within_a_board() -> None:
+    for board in BOARDS:
+        names = [column.name for column in board.columns]
+        assert len(set(names)) == len(names)
+
+
+def test_every_metric_has_a_column_and_a_leaderboard() -> None:
+    assert set(BOARD_METRICS) <= {column.name for column in AGENTS.columns}
+    for name in BOARD_METRICS:
+        [value] = [column for column in leaders_of(name).columns if column.name == name]
+        assert (value.path, value.sort) == (("value",), None)
+
+
+def test_trials_sort_on_the_page_by_what_the_server_sorts_by() -> None:
+    sortable = {column.name for column in TRIALS.shown_on("page") if column.sort}
+    assert sortable == set(get_args(TrialSort)) - {"latest"}
+
+
+def test_words_cover_grades_and_outcomes() -> None:
+    assert tuple(GRADES) == get_args(Grade)
+    assert tuple(OUTCOMES) == get_args(TrialOutcome)
+
+
+# -----------------------------------------------------------------------------
+# Cells as text: each outcome has its word, what is unknown is a dash, and every model sorts as its JSON.
+
+
+def an_agent(agent: str = "claude", **fields: Any) -> AgentModelSummary:
+    return AgentModelSummary.model_validate(an_agent_model_change(agent=agent, **fields).summary)
+
+
+def a_run(state: State = "running", **fields: Any) -> RunNow:
+    run = RunSummary.model_validate(a_run_change(**fields).summary)
+    return RunNow.model_construct(**dict(run), state=state)
+
+
+def cells(board: Board, row: object) -> dict[str, str]:
+    return {column.name: text(column, row) for column in board.shown_on("terminal")}
+
+
+def column_of(board: Board, name: str) -> Column:
+    [column] = [column for column in board.columns if column.name == name]
+    return column
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"), [("passed", "passed"), ("fell_back", "fell back"), ("no_verdict", "no verdict")]
+)
+def test_each_outcome_has_its_word(outcome: Any, word: str) -> None:
+    assert cells(TRIALS, a_row(outcome=outcome))["outcome"] == word
+
+
+def test_the_number_of_the_attempt_is_shown_only_where_there_are_several() -> None:
+    def names(*rows: TrialRow) -> list[str]:
+        return [column.name for column in known(TRIALS.shown_on("text"), rows)]
+
+    assert "attempt" not in names(a_row())
+    assert "attempt" in names(a_row(), a_row(attempt=2))
+    assert [cells(TRIALS, row)["attempt"] for row in (a_row(), a_row(attempt=2))] == ["1", "2"]
+
+
+@pytest.mark.parametrize("mode", [None, "", "none", "unset"])
+def test_a_failure_mode_that_says_none_is_a_dash(mode: str | None) -> None:
+    assert cells(TRIALS, a_row(failure_mode=mode))["failure"] == UNSEEN
+    assert cells(TRIALS, a_row(failure_mode="agent_timeout"))["failure"] == "agent_timeout"
+
+
+def test_tier_and_shard_stand_before_what_lies_in_them() -> None:
+    row = cells(TRIALS, a_row(tier="T1", subtest="02", shard="night", task_id="t"))
+    assert (row["tier"], row["task"]) == ("T1/02", "night: t")
+    assert cells(TRIALS, a_row(subtest="02"))["tier"] == UNSEEN
+
+
+def test_a_baseline_says_that_it_is_one() -> None:
+    assert cells(AGENTS, an_agent("nop"))["agent"] == "nop:opus (baseline)"
+    assert cells(AGENTS, an_agent())["agent"] == "claude:opus"
+
+
+def test_grades_sort_from_the_best_and_no_grade_has_no_place() -> None:
+    grade = column_of(AGENTS, "grade")
+    found = [sort_value(grade, an_agent(grade=letter)) for letter in ("S", "C", None)]
+    assert found[0] < found[1]
+    assert found[2] is None
+
+
+def test_a_number_that_is_none_has_no_place_and_infinity_has_one() -> None:
+    rate, cost = column_of(AGENTS, "pass_rate"), column_of(AGENTS, "cost_of_pass")
+    assert [sort_value(rate, an_agent(means=means)) for means in ({"pass_rate": 0.5}, None)] == [0.5, None]
+    assert sort_value(rate, {"statistics": {"pass_rate": {"mean": "NaN"}}}) is None
+    free = an_agent(cost_of_pass="Infinity")
+    assert (text(cost, free), sort_value(cost, free)) == ("inf", float("inf"))
+
+
+def test_infrastructure_failures_are_told_only_where_there_were_some() -> None:
+    assert cells(AGENTS, an_agent())["infrastructure"] == UNSEEN
+    some = an_agent(infrastructure_failures=3, accuracy_excluding_infrastructure=0.5)
+    assert cells(AGENTS, some)["infrastructure"] == "50.0 % (3)"
+
+
+def test_pass_at_k_of_the_largest_k_names_it() -> None:
+    of_4 = {k: {"value": 1.0, "tasks_covered": 1, "partial": k == "4"} for k in ("1", "4")}
+    row = cells(AGENTS, an_agent(pass_at_k=of_4))
+    assert (row["pass@1"], row["pass@most"]) == ("100.0 %", "4: 100.0 %*")
+
+
+def test_a_run_shows_its_id_only_where_its_name_is_another() -> None:
+    for name, expected in ((None, ("r1", UNSEEN)), ("N", ("N", "r1"))):
+        row = cells(RUNS, a_run(display_name=name))
+        assert (row["run"], row["id"]) == expected
+
+
+def test_a_model_and_its_json_give_the_same_cells_and_the_same_order() -> None:
+    values = an_agent_model_change(means={"pass_rate": 0.25}, cost_of_pass="Infinity").summary
+    model = AgentModelSummary.model_validate(values)
+    for column in AGENTS.shown_on("text"):
+        assert text(column, values) == text(column, model)
+        assert sort_value(column, values) == sort_value(column, model) if column.sort else True
+
+
+def test_a_column_without_any_value_is_left_out_but_never_the_first() -> None:
+    names = [column.name for column in known(TRIALS.shown_on("terminal"), [a_row()])]
+    assert names[0] == "task"
+    assert not {"tier", "composite_score", "grade", "failure"} & set(names)
+    assert [column.name for column in known(TRIALS.shown_on("text"), [])] == ["task"]
+
+
+# -----------------------------------------------------------------------------
+# Columns of metrics that harnesses name themselves (R30).
+
+
+def agents(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [summary for key, summary in summarised(events).items() if key.startswith("agent_model ")]
+
+
+def test_a_named_metric_has_a_column_behind_the_pass_rate() -> None:
+    [summary] = agents(a_trial(metrics={"reward": 0.75}))
+    table = agents_table([summary])
+    at = table.heads.index("pass rate")
+    assert table.heads[at + 1] == "reward"
+    assert table.rows[0][at + 1] == "0.75"
+
+
+def test_the_plan_gives_heading_unit_and_direction() -> None:
+    plan = a_plan(metrics={"latency": {"label": "Latency", "unit": "seconds", "direction": "lower"}})
+    table = agents_table(agents(plan, a_trial(metrics={"latency": 90.0})))
+    at = table.heads.index("Latency")
+    assert (table.rows[0][at], table.columns[at].sort) == ("90 s", "least")
+
+
+def test_a_heading_from_outside_is_made_visible() -> None:
+    plan = a_plan(metrics={"x": {"label": "a\x1b[31mb"}})
+    heads = agents_table(agents(plan, a_trial(metrics={"x": 1.0}))).heads
+    assert not any("\x1b" in head for head in heads)
+
+
+def test_planned_metrics_come_first_and_no_more_than_six_have_columns() -> None:
+    events = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
+    board = with_named(AGENTS, agents(a_plan(metrics={"m8": {}}), *events))
+    names = [column.name for column in board.columns if column.name.startswith("metrics/")]
+    assert names == ["metrics/m8", *(f"metrics/m{k}" for k in range(MOST_NAMED_COLUMNS - 1))]
+
+
+def test_trials_have_columns_of_their_named_metrics_behind_the_duration() -> None:
+    trials = [{"metrics": {"reward": 1.0, "wait": 90.0}}, {"metrics": None}, {"metrics": {"reward": 0.5}}]
+    planned = {"wait": {"label": "Wait", "unit": "seconds", "direction": "lower"}, "never": {}}
+    columns = with_values(TRIALS, trials, planned).columns
+    at = [column.name for column in columns].index("duration_seconds")
+    first, second = columns[at + 1 : at + 3]
+    assert (first.title, first.format, first.path) == ("Wait", "span", ("metrics", "wait"))
+    assert (second.title, second.format, second.sort) == ("reward", "number", None)
+    assert len(columns) == len(TRIALS.columns) + 2
+    assert with_values(TRIALS, [{"metrics": None}, {}]) == TRIALS
+
+
+def test_without_named_metrics_the_board_is_the_same() -> None:
+    assert with_named(AGENTS, agents(a_trial())) == AGENTS
+
+
+def test_agents_stand_in_the_order_of_the_primary_metric() -> None:
+    """R30: pass rate unless the plan says otherwise; baselines and unknown values come last."""
+    events = [
+        a_trial(agent="fast", resolved=False, metrics={"latency": 1.0}),
+        a_trial(agent="slow", resolved=True, metrics={"latency": 9.0}),
+        a_trial(agent="mute", resolved=True),
+        a_trial(agent="nop", resolved=True, metrics={"latency": 0.5}),
+    ]
+    plan = a_plan(metrics={"latency": {"direction": "lower"}}, primary_metric="metrics/latency")
+    found = summarised([plan, *events])
+    run, of_agents = found["run run-1"], [s for key, s in found.items() if key.startswith("agent_model ")]
+    by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, primary_of(run)).rows]
+    by_pass_rate = [row[0].split(":")[0] for row in agents_table(of_agents).rows]
+    assert by_latency == ["fast", "slow", "mute", "nop"]
+    assert by_pass_rate == ["mute", "slow", "fast", "nop"]

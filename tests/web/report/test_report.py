@@ -1,0 +1,332 @@
+"""Markdown becomes tables of the texts, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from markdown_it import MarkdownIt
+
+from streamer.folding.fold import fold_records
+from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.wire import canonical_json
+from streamer.text import visible
+from streamer.views import models
+from streamer.views.gate import Entrant, Terms, judge
+from streamer.views.tables import COLUMNS, EVENT_TIME, EXPLAINED, Document, agents_table, tiers_tables
+from streamer.web import report
+from streamer.web.report import (
+    FORMATS,
+    MAX_TRIALS,
+    OURS,
+    RunData,
+    UnknownAgent,
+    as_html,
+    document_as_markdown,
+    from_events,
+    gate_markdown,
+    rows_of,
+    script,
+)
+from tests.folding.matched import side, the_plan, trial
+from tests.support.events import a_plan, a_start, a_trial, records
+from tests.support.simulated import TIERED_RUN, simulate
+from tests.views.test_gate import BASELINE, PLANS, judged, ours
+from tests.web.report.reporting import (
+    HOSTILE,
+    HOSTILE_HEADS,
+    NOW,
+    RUN,
+    START,
+    Elements,
+    folded,
+    from_csv,
+    hostile_events,
+    mixed_events,
+    tiered,
+)
+
+# -----------------------------------------------------------------------------
+# Markdown becomes tables of the texts, and nothing else.
+
+
+def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
+    data = folded(hostile_events())
+    rendered = MarkdownIt("js-default", {"html": True, "linkify": False}).render(FORMATS["md"](data).decode())
+    page = Elements(rendered.encode())
+    assert page.tags <= {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code"}
+    assert page.attributes <= {"style"}
+    for name in HOSTILE:
+        assert visible(f"{name}") in page.cells
+    heads = [unescape(head) for head in re.findall(r'<th style="text-align:right">(.*?)</th>', rendered)]
+    assert {visible(head) for head in HOSTILE_HEADS} <= set(heads)
+    assert rendered.count("<tr>") == 3 + len(data.agents) + len(data.tiers) + 1 + len(HOSTILE)
+
+
+def test_markdown_has_the_interval_what_it_means_and_the_trials_in_flight() -> None:
+    tasks = [f"t{n}" for n in range(20)]
+    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
+    trials = [a_trial(task_id=task) for task in tasks[:10]]
+    starts = [a_start(task_id=task) for task in tasks[10:13]]
+    rendered = MarkdownIt("js-default").render(FORMATS["md"](folded([plan, *trials, *starts])).decode())
+    page = Elements(rendered.encode())
+    assert any(re.fullmatch(r"[\d.]+ % so far \[\d+, \d+\]", cell) for cell in page.cells), page.cells
+    assert EXPLAINED["interval"] in page.cells
+    assert "10 of 20 planned trials in, 3 in flight, provisional" in rendered
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [({}, "no plan known"), ({"plan_complete": False}, "plan not complete yet, provisional")],
+)
+def test_markdown_says_whether_the_plan_is_incomplete_or_there_is_none(
+    plan: dict[str, Any], words: str
+) -> None:
+    rendered = FORMATS["md"](folded([a_plan(tasks=2, **plan), a_trial()])).decode()
+    assert f"1 trial in, {words}" in unescape(rendered)
+
+
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_a_report_says_that_its_time_is_event_time(form: str) -> None:
+    later = folded([a_trial()])
+    ahead = replace(later, read_at=datetime(2020, 1, 1, tzinfo=UTC))
+    before, after = (unescape(FORMATS[form](data).decode()) for data in (ahead, later))
+    assert f"As of event time {later.run['last_event_at']}" in before
+    # the script of a report has the words alone, too
+    line = f"- {EVENT_TIME}" if form == "md" else f"<p>{EVENT_TIME}</p>"
+    assert line in before
+    assert line not in after
+
+
+def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:
+    text = FORMATS["md"](folded(hostile_events())).decode()
+    for token in ("://", "www.", "](", " @", "<script", "#1"):
+        assert token not in text.replace("&#", "")
+
+
+def test_nothing_in_decoded_markdown_is_a_mention() -> None:
+    name = "x @org/team o/r#1 GH-1"
+    found = Document(name, ["a fact"], [name], [], name)
+    text = unescape(document_as_markdown(found).decode())
+    assert text.count("org/team") == 3
+    assert re.search(r"@\w|#\d|GH-\d", text) is None
+
+
+# -----------------------------------------------------------------------------
+# The page's modules as one script: each once, the imported ones first, all of it understood.
+
+
+def a_module(folder: Path, name: str, source: str) -> Path:
+    file = folder / f"{name}.js"
+    file.write_text(source)
+    return file
+
+
+def test_what_a_module_imports_stands_before_it_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "OURS", tmp_path)
+    a_module(tmp_path, "base", "export const one = 1;\n")
+    a_module(tmp_path, "left-hand", 'import { one } from "./base.js";\nexport function two() {}\n')
+    entry = a_module(
+        tmp_path,
+        "entry",
+        'import { one } from "./base.js";\nimport { two } from "./left-hand.js";\ntwo(one);\n',
+    )
+    made = script(entry)
+    made_of = re.findall(r"^const (module_\w+)", made, re.MULTILINE)
+    assert made_of[-3:] == ["module_base", "module_left_hand", "module_entry"]
+    assert len(made_of) == len(set(made_of))
+    assert "const { two } = module_left_hand;" in made
+    assert "return { two };" in made
+
+
+@pytest.mark.parametrize("source", ['import x from "./base.js";\n', "export default 1;\n", "export { a };\n"])
+def test_a_module_that_does_more_than_is_understood_is_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(ValueError, match=r"entry\.js: .* cannot be put into a report"):
+        script(a_module(tmp_path, "entry", source))
+
+
+def test_the_modules_of_the_report_are_understood() -> None:
+    for entry in OURS.glob("*.js"):
+        made = script(entry)
+        assert not re.search(r"^(?:import|export)\b", made, re.MULTILINE)
+
+
+# -----------------------------------------------------------------------------
+# The same numbers in every format, and no text that does anything.
+
+
+def test_json_holds_the_summaries_and_trials_of_the_fold_as_they_are() -> None:
+    events = simulate(seed=5, start=START)
+    report = json.loads(FORMATS["json"](folded(events, TIERED_RUN)))
+    folding = fold_records(records(events))
+    summaries = [change.summary for change in folding.pipeline.run(TIERED_RUN).summaries()]
+    reported = [report["run"], *report["agents"], *report["tiers"], report["comparison"]]
+    assert sorted(map(canonical_json, reported)) == sorted(map(canonical_json, summaries))
+    scored = [
+        orjson.loads(c.value) for c in folding.pipeline.run(TIERED_RUN).take_changes().scored if c.value
+    ]
+    assert sorted(t["digest"] for t in report["trials"]) == sorted(t["digest"] for t in scored)
+    assert len(report["trials"]) == report["run"]["progress"]["done"]
+
+
+def test_every_object_of_json_is_a_message_of_the_schemas(data: RunData) -> None:
+    report = json.loads(FORMATS["json"](data))
+    for found in (report["run"], *report["agents"], *report["tiers"], *report["trials"]):
+        SUMMARY.validate_json(orjson.dumps(found), extra="forbid")
+
+
+def test_a_matrix_that_is_too_large_is_named_in_the_html_report_and_left_out(
+    data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "MAX_CELLS", 1)
+    found = as_html(data).decode()
+    assert "has over 1 cells, too many to show" in found
+    assert '"matrix":' not in found
+
+
+def test_an_infinite_cost_of_pass_is_infinite_everywhere() -> None:
+    data = folded([a_trial(resolved=False, cost_usd=0.5)])
+    at = [column.name for column in COLUMNS].index("cost_of_pass")
+    [row] = from_csv(FORMATS["csv"](data))
+    assert row[at] == float("inf")
+    assert pq.read_table(io.BytesIO(FORMATS["parquet"](data))).to_pylist()[0]["cost_of_pass"] == float("inf")
+    assert json.loads(FORMATS["json"](data))["trials"][0]["cost_of_pass"] == "Infinity"
+
+
+def test_a_run_without_trials_has_a_report_in_every_format() -> None:
+    data = folded([{"type": "run_started", "run_id": "r", "tasks": 3}])
+    assert data.trials == []
+    for write in FORMATS.values():
+        assert write(data)
+
+
+def test_html_has_no_element_or_attribute_that_a_name_brought() -> None:
+    page, plain = (Elements(as_html(folded(events))) for events in (hostile_events(), mixed_events()))
+    assert page.tags - plain.tags <= {"bdi"}
+    assert "img" not in page.tags
+    assert page.attributes <= plain.attributes
+    for name in (*HOSTILE, RUN):
+        assert visible(name) in page.text
+    assert {agent["agent"] for agent in json.loads(page.data)["agents"]} == set(HOSTILE)
+
+
+def test_html_says_the_numbers_of_the_summaries_with_and_without_scripts(data: RunData) -> None:
+    page = Elements(as_html(data))
+    drawn = json.loads(page.data)
+    assert (drawn["run"], drawn["agents"], drawn["tiers"]) == (data.run, data.agents, data.tiers)
+    for table in (agents_table(data.agents), *tiers_tables(data.tiers)):
+        for cells in table.rows:
+            assert any(page.cells[at : at + len(cells)] == cells for at in range(len(page.cells))), cells
+
+
+def test_html_allows_its_own_scripts_alone_and_names_no_other_host() -> None:
+    page = as_html(tiered()).decode()
+    policy = page.split('Content-Security-Policy" content="')[1].split('"')[0]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    for loads in (" src=", "url(", "@import", "<link"):
+        assert loads not in page.split("<body>")[0].split("<script>")[0]
+        assert f"<script{loads}" not in page
+
+
+def test_html_lists_so_many_trials_and_says_how_many_there_are() -> None:
+    data = folded([a_trial(task_id=f"t{n}") for n in range(MAX_TRIALS + 5)])
+    page = as_html(data).decode()
+    assert f"The first 1,000 of {MAX_TRIALS + 5:,}; CSV has all." in page
+    assert len(re.findall(r'class="name">t\d', page)) == MAX_TRIALS
+
+
+# -----------------------------------------------------------------------------
+# The comment for a pull request: hostile names stay text.
+
+
+HOSTILE_OF_GATE_MARKDOWN = "x|<img src=x onerror=alert(1)>](https://evil.example) @team #1"
+MENTION = re.compile(r"@\w|#\d|GH-\d", re.IGNORECASE)
+"""What GitHub takes for a person, a team, an issue or a pull request, in decoded text outside of code."""
+
+
+def test_a_comment_has_the_verdict_both_sides_and_both_answers() -> None:
+    lines = gate_markdown(judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])).decode().splitlines()
+    assert lines[0] == "### ❌ Gate: fail"
+    assert lines[4:8] == [
+        "| | run | agent:model | trials | passed |",
+        "| :-- | :-- | :-- | --: | --: |",
+        "| candidate | <code>r</code> | <code>a:m</code> | 9 of 20 | 0 |",
+        "| baseline | <code>s</code> | <code>b:m</code> | 20 of 20 | 20 |",
+    ]
+    said = "\n".join(lines[8:])
+    assert all(f"- {word}: fail" in said for word in ("final", "ability"))
+    assert "- estimate: stopping now saves up to 11 trials" in said
+
+
+def test_names_of_agents_and_tasks_are_no_markup() -> None:
+    plan = the_plan(
+        "r", tasks=[HOSTILE_OF_GATE_MARKDOWN], order=None, agent_models=[f"{HOSTILE_OF_GATE_MARKDOWN}:m"]
+    )
+    events = [
+        plan,
+        trial("r", HOSTILE_OF_GATE_MARKDOWN, HOSTILE_OF_GATE_MARKDOWN, True),
+        the_plan("s"),
+        *BASELINE,
+    ]
+    found = judge(
+        Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "r", HOSTILE_OF_GATE_MARKDOWN, fixed=True)),
+        Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "s", "b", fixed=True)),
+        Terms(),
+    )
+    text = gate_markdown(found).decode()
+    assert "only in the candidate" in text
+    assert not any(part in text for part in ("<img", "](", "https://", "@team", " #1"))
+    row = next(line for line in text.splitlines() if line.startswith("| candidate"))
+    assert row.count("|") == 6
+    alone = gate_markdown(judge(Entrant("mine", None), None, Terms())).decode()
+    assert "| candidate | – | – | 0 | 0 |" in alone
+
+
+@pytest.mark.parametrize(
+    "name", ["@org/team", "a@org", "fixes #12", "o/r#12", "GH-12", "gh-12 www.x.example"]
+)
+def test_a_name_mentions_nobody_once_github_has_decoded_it(name: str) -> None:
+    plan = the_plan("r", tasks=[name], order=None)
+    events = [plan, trial("r", name, name, True), the_plan("s"), *BASELINE]
+    sides = [side(events, run, agent, fixed=True) for run, agent in (("r", name), ("s", "b"))]
+    found = judge(Entrant(name, sides[1]), Entrant(name, sides[0]), Terms())
+    text = unescape(re.sub("<code>.*?</code>", "", gate_markdown(found).decode()))
+    assert MENTION.search(name)
+    assert "only in the baseline" in text
+    assert "points worse than" in text
+    assert MENTION.findall(text) == []
+
+
+# -----------------------------------------------------------------------------
+# The two sides of a comparison: an agent's trials, or those of all but baselines.
+
+
+def a_run() -> RunData:
+    agents = ("alpha", "beta", "nop")
+    events = [a_trial(task_id=f"t{n}", agent=agent, model="m") for n in range(2) for agent in agents]
+    data, _ = from_events(records(events), None, now=NOW)
+    return data
+
+
+def test_a_side_is_one_agent_or_all_but_baselines() -> None:
+    assert {row.agent_model for row in rows_of(a_run(), "beta:m")} == {"beta:m"}
+    assert {row.agent_model for row in rows_of(a_run(), None)} == {"alpha:m", "beta:m"}
+    assert len(rows_of(a_run(), None)) == 4
+
+
+def test_an_agent_that_the_run_does_not_have_is_answered_with_those_like_it() -> None:
+    with pytest.raises(UnknownAgent, match=r"has no agent:model 'alhpa:m'\. Did you mean alpha:m"):
+        rows_of(a_run(), "alhpa:m")
+    assert "It has no results yet." in str(UnknownAgent("r", "a:m", []))

@@ -1,0 +1,512 @@
+"""The API: what its OpenAPI document says, the same numbers as Redis has, problems that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import gzip
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pytest
+import redis
+from jsonschema import Draft202012Validator
+from pyarrow import parquet
+
+from streamer.client.readers import StateReader
+from streamer.folding.breakdowns import by_label
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.summaries import with_state
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.storage.entries import Keys
+from streamer.web.api import (
+    DOWNLOADS,
+    MAX_HISTORIES,
+    OPERATIONS,
+    Web,
+    comparison_as_of,
+    curves_of,
+    download,
+    labels,
+    moves_of,
+    outlook,
+    snapshot_as_of,
+)
+from streamer.web.app import STREAMS, openapi
+from streamer.web.connections import EVENTS_PATH
+from streamer.web.log import LogTruncated
+from streamer.web.models import AsOfQuery, OutlookQuery, WhyQuery
+from tests.support.events import a_plan, a_start, a_trial
+from tests.support.eventually import eventually
+from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+
+# -----------------------------------------------------------------------------
+# The API: what its OpenAPI document says, the same numbers as Redis has, problems that say what to do.
+
+
+DOCUMENT = openapi()
+LABELLED_RUN = "labelled"
+LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
+START = datetime(2026, 1, 1, tzinfo=UTC)
+QUERIES = {
+    "/api/runs/{run}/tiers": "?within=true",
+    "/api/runs/{run}/history": "?points=5",
+    "/api/runs/{run}/trials": "?limit=7&sort=cost_usd&descending=true",
+    "/api/leaderboard": "?metric=cost_of_pass",
+    "/api/compare": f"?a={TIERED_RUN}&b={TIERED_RUN}&a_agent=codex:openai/gpt-4o&limit=3",
+}
+
+
+@pytest.fixture
+async def simulated(logged: Settings) -> AsyncIterator[Feed]:
+    """Both runs of the simulated benchmark, in Redis and in the log."""
+    async with Feed(logged, log=True) as feed:
+        lines = simulate(seed=3, start=START)
+        for start in range(0, len(lines), 60):
+            await feed.take(lines[start : start + 60])
+        yield feed
+
+
+@pytest.fixture
+def serving_of_answers(logged: Settings) -> Iterator[Serving]:
+    with Serving(logged) as serving:
+        yield serving
+
+
+def schema_of(path: str) -> dict[str, Any]:
+    """Schema of the answer of a path, with the components that it refers to."""
+    content = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]
+    return {**content["application/json"]["schema"], "components": DOCUMENT["components"]}
+
+
+async def test_every_answer_fits_its_schema(simulated: Feed, serving_of_answers: Serving) -> None:
+    await simulated.take([LABELLED])
+    trial = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
+    for operation in OPERATIONS:
+        run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
+        of = {"run": run, "trial": trial, "label": "a%2Fb"}
+        if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
+            continue
+        path = operation.path.format(**of) + QUERIES.get(operation.path, "")
+        answer = serving_of_answers.get(path)
+        if operation.file_name is not None:
+            assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, operation.media)
+            assert answer.headers["content-disposition"] == f'attachment; filename="{operation.file_name}"'
+            continue
+        assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), path
+        problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
+        assert [problem.message for problem in problems] == [], path
+        assert answer.json(), path
+
+
+async def test_a_run_is_what_redis_holds(
+    simulated: Feed, serving_of_answers: Serving, settings: Settings
+) -> None:
+    with redis.Redis.from_url(settings.redis) as client:
+        held = client.get(Keys(settings.namespace).run(TIERED_RUN))
+    published = json.loads(str(held, "utf-8"))
+    assert published["progress"]["done"] == published["progress"]["planned"]
+    assert serving_of_answers.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
+
+
+async def test_summaries_are_the_readers(
+    simulated: Feed, serving_of_answers: Serving, logged: Settings
+) -> None:
+    with StateReader(logged) as reader:
+        wanted = {
+            f"/api/runs/{PLAIN_RUN}/agents": reader.agents(PLAIN_RUN),
+            f"/api/runs/{TIERED_RUN}/tiers": reader.tiers(TIERED_RUN),
+            f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
+        }
+        runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
+    assert serving_of_answers.get("/api/runs").json() == runs
+    for path, summaries in wanted.items():
+        assert serving_of_answers.get(path).json() == [
+            summary.model_dump(mode="json") for summary in summaries
+        ]
+
+
+async def test_boards_are_those_of_the_command_line(
+    simulated: Feed, serving_of_answers: Serving, logged: Settings
+) -> None:
+    states = {TIERED_RUN: "complete", PLAIN_RUN: "finished"}
+    for metric in BOARD_METRICS:
+        with StateReader(logged) as reader:
+            rows = [(row.rank, row.run, row.agent_model) for row in reader.leaderboard(metric)]
+        found = serving_of_answers.get(f"/api/leaderboard?metric={metric}").json()
+        assert [(row["rank"], row["run"], row["agent_model"]) for row in found] == rows, metric
+        assert all(row["state"] == states[row["run"]] for row in found), metric
+        labelled = serving_of_answers.get(
+            f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2"
+        ).json()
+        assert {row["run"] for row in labelled} <= {PLAIN_RUN}, metric
+        assert len(labelled) <= 2, metric
+
+
+async def test_a_named_metric_has_a_board_and_stands_in_the_history(
+    feed: Feed, serving_of_answers: Serving
+) -> None:
+    plan = a_plan(metrics={"latency": {"direction": "lower"}})
+    await feed.take([plan, a_trial(metrics={"latency": 0.5, "style": 2.0})])
+    await feed.take(
+        [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
+    )
+    rows = serving_of_answers.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
+    assert [(row["agent_model"], row["metric"], row["value"]) for row in rows] == [
+        ("terminus:gpt-5", "metrics/latency", 0.375),
+        ("b:gpt-5", "metrics/latency", 3.0),
+    ]
+    points = serving_of_answers.get("/api/runs/run-1/history").json()
+    mine = [point["metrics"] for point in points if point["agent_model"] == "terminus:gpt-5"]
+    assert mine == [{"latency": 0.5}, {"latency": 0.375}]
+    assert [point["metrics"] for point in points if point["kind"] == "run"] == [{}, {}]
+    for path, found in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
+        assert list(Draft202012Validator(schema_of(path)).iter_errors(found)) == []
+    assert serving_of_answers.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
+
+
+async def test_a_metric_that_cannot_have_a_board_is_a_problem(serving_of_answers: Serving) -> None:
+    [parameter] = [
+        one for one in DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"] if one["name"] == "metric"
+    ]
+    assert Draft202012Validator(parameter["schema"]).is_valid("metrics/latency")
+    for metric in ("latency", "metrics/", "metrics/a%20b", "metrics/%3Cb%3E", "metrics/" + "x" * 65):
+        answer = serving_of_answers.get(f"/api/leaderboard?metric={metric}")
+        assert answer.status == 400, metric
+        assert "and metrics/NAME" in answer.json()["detail"], metric
+        assert not Draft202012Validator(parameter["schema"]).is_valid(unquote(metric)), metric
+
+
+async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
+    simulated: Feed, serving_of_answers: Serving
+) -> None:
+    points = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/history?kind=agent_model&points=3").json()
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        groups.setdefault(point["agent_model"], []).append(point)
+    agents = {
+        agent["agent_model"]: agent
+        for agent in serving_of_answers.get(f"/api/runs/{TIERED_RUN}/agents").json()
+    }
+    assert set(groups) == set(agents)
+    for label, found in groups.items():
+        assert len(found) == 3
+        assert found[-1]["trials"] == agents[label]["trials"]
+        assert found[-1]["pass_rate"] == agents[label]["statistics"]["pass_rate"]["mean"]
+        assert [point["last_event_at"] for point in found] == sorted(p["last_event_at"] for p in found)
+
+
+async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
+    feed: Feed, serving_of_answers: Serving
+) -> None:
+    tasks = [f"t{n}" for n in range(9)]
+    await feed.take([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")])
+    await feed.take(a_trial(task_id=task) for task in tasks[:5])
+    await feed.take(a_start(task_id=task, started_at="2026-01-01T00:00:00Z") for task in tasks[5:7])
+    found = serving_of_answers.get("/api/runs/run-1/snapshot").json()
+    [agent] = found["agents"]
+    assert (agent["in_flight"], found["run"]["in_flight"]) == (2, 2)
+    assert agent["uncertainty"]["final"]["order_kind"] == "shuffled"
+    assert agent["uncertainty"]["reachable"]["pass_rate"]["high"] == 1.0
+    assert [(trial["task_id"], trial["started_at"]) for trial in found["in_flight"]] == [
+        ("t5", "2026-01-01T00:00:00Z"),
+        ("t6", "2026-01-01T00:00:00Z"),
+    ]
+
+
+async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving_of_answers: Serving) -> None:
+    hostile = ["a/b", "a/agents", "%2F", "<script>alert(1)</script>", "‮abc", "x" * 128, "ä|{}:?#&=+ "]
+    await feed.take(a_trial(run_id=run, agent=run, model=run, tier=run, task_id=run) for run in hostile)
+    for run in hostile:
+        path = f"/api/runs/{quote(run, safe='')}"
+        answer = serving_of_answers.get(path)
+        assert (answer.status, answer.json()["run_id"]) == (200, run)
+        assert answer.headers["content-type"] == "application/json"
+        assert serving_of_answers.get(f"{path}/agents").json()[0]["agent"] == run
+        assert serving_of_answers.get(f"{path}/tiers").json()[0]["tier"] == run
+        assert {point["tier"] for point in serving_of_answers.get(f"{path}/history?kind=tier").json()} == {
+            run
+        }
+
+
+async def test_a_run_is_broken_down_by_a_label(simulated: Feed, serving_of_answers: Serving) -> None:
+    await simulated.take([LABELLED])
+    groups = serving_of_answers.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
+    expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
+    assert groups == json.loads(canonical_json(expected))
+    assert groups[0]["value"] == "<i>"
+    unknown = serving_of_answers.get(f"/api/runs/{LABELLED_RUN}/labels/colour")
+    assert (unknown.status, unknown.json()["detail"]) == (
+        404,
+        f"no trial of run '{LABELLED_RUN}' has a label 'colour'. Labels: 'a/b'.",
+    )
+
+
+async def test_large_answers_are_compressed_and_streams_are_not(
+    simulated: Feed, serving_of_answers: Serving
+) -> None:
+    answer = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/tiers?within=true", accept_encoding="gzip")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert len(json.loads(gzip.decompress(answer.body))) > 20
+
+
+# -----------------------------------------------------------------------------
+# Answers as of an earlier position, and what moved a number: the same as published, folded one at a time.
+
+
+RED = {"team": "red"}
+PORTIONS = [
+    [a_plan(tasks=4), a_trial(resolved=False, labels=RED), a_trial(agent="b", tier="T0", cost_usd=0.5)],
+    [a_start(task_id="task-2"), a_trial(task_id="task-3")],
+    [a_trial(revision=1, labels=RED), a_trial(task_id="task-2")],
+]
+ENDS = (2, 4, 6)
+"""Offset of the last event of each portion."""
+
+
+def lately() -> datetime:
+    """When runs begin that are heard of lately both now and then, so that their states are the same."""
+    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
+
+
+@pytest.fixture
+def serving_of_folded(logged: Settings) -> Iterator[Serving]:
+    with Serving(logged) as serving:
+        yield serving
+
+
+async def test_as_of_each_version_the_answers_are_those_of_then(
+    logged: Settings, serving_of_folded: Serving
+) -> None:
+    paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison", "/labels/team"]
+    paths += ["/outlook", "/curves", "/matrix", "/matrix?metric=cost_usd&sort=task"]
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
+        then, files = {}, {}
+        for end, portion in zip(ENDS, PORTIONS, strict=True):
+            await feed.take(portion)
+            serving_of_folded.web.trials._log.read_again("run-1")
+            serving_of_folded.web.curves._held.clear()
+            for path in paths:
+                then[end, path] = serving_of_folded.get(f"/api/runs/run-1{path}").json()
+            for path in ("/trials.csv", "/trials.parquet"):
+                files[end, path] = serving_of_folded.get(f"/api/runs/run-1{path}").body
+        for (end, path), answer in then.items():
+            again = serving_of_folded.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
+            assert again.status == 200
+            now, before = without_way(again.json()), without_way(answer)
+            if path == "/outlook":  # at the time of the last record, not of asking
+                moment = start + timedelta(minutes=ENDS.index(end))
+                assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
+            assert now == before, (end, path)
+        for (end, path), body in files.items():
+            again = serving_of_folded.get(f"/api/runs/run-1{path}?as_of={end}")
+            assert rows_in(again.body) == rows_in(body) != [], (end, path)
+
+
+def rows_in(file: bytes) -> list[Any]:
+    """The trials of a CSV or Parquet file."""
+    if file.startswith(b"PAR1"):
+        return without_way(parquet.read_table(BytesIO(file)).to_pylist())  # type: ignore[no-any-return]
+    return without_way(list(csv.DictReader(StringIO(file.decode()))))  # type: ignore[no-any-return]
+
+
+def without_way(answer: Any) -> Any:
+    """The answer without what depends on when a summary was built last."""
+    if isinstance(answer, list):
+        return [without_way(one) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    left_out = ("last_event_at", "state_version")
+    return {name: without_way(value) for name, value in answer.items() if name not in left_out}
+
+
+async def test_what_moved_a_number_ends_with_the_published_one(
+    logged: Settings, serving_of_folded: Serving
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take([event for portion in PORTIONS for event in portion])
+        found = serving_of_folded.get("/api/runs/run-1/why").json()
+        published = serving_of_folded.get("/api/runs/run-1/agents").json()
+        cost = serving_of_folded.get(
+            "/api/runs/run-1/why?metric=total_cost&agent=b&since=1&as_of=3&limit=1"
+        ).json()
+    rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in published}
+    assert {total["agent_model"]: total["after"] for total in found["totals"]} == rates
+    assert [(move["offset"], move["cause"]) for move in found["moves"]] == [
+        *((5, "correction"), (4, "result"), (2, "result"), (1, "result"))
+    ]
+    assert [(move["before"], move["after"]) for move in cost["moves"]] == [(None, 0.5)]
+    assert (cost["state_version"], cost["unit"]) == (3, "USD")
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "said"),
+    [
+        ("?as_of=yesterday", 400, "neither an offset, as 41, nor a time with a zone"),
+        ("?as_of=99", 400, "the last record is at offset 2"),
+        ("?as_of=2999-01-01T00:00:00Z", 400, "in the future"),
+        ("?as_of=2001-01-01T00:00:00%2B01:00", 404, "its first event is at offset 0"),
+        ("?as_of=" + "1" * 65, 400, "at most 64 characters"),
+        ("/why?since=yesterday", 400, "neither an offset"),
+        ("/why?metric=reward", 400, "There is no board of 'reward'"),
+        ("/why?agent=who", 404, "no agent 'who'; it has b:gpt-5, terminus:gpt-5"),
+        ("/why?limit=0", 400, "limit"),
+    ],
+)
+async def test_what_cannot_be_answered_is_a_problem(
+    logged: Settings, serving_of_folded: Serving, question: str, status: int, said: str
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take(PORTIONS[0])
+        answer = serving_of_folded.get(f"/api/runs/run-1{question}")
+        unknown = serving_of_folded.get(f"/api/runs/{quote('run/9', safe='')}{question}")
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert said.lower() in answer.json()["detail"].lower()
+    assert unknown.status in (400, 404)
+
+
+async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
+    web = Web(logged)
+    async with Feed(logged, log=True) as feed:
+        await feed.take([*PORTIONS[0], a_trial(task_id="task-2", labels={"team": "red"})])
+        gate = Event()
+        first = asyncio.create_task(web.folds.answer("another question", lambda: gate.wait(30)))
+        asked: list[asyncio.Task[Any]] = [
+            asyncio.create_task(question)
+            for question in (
+                moves_of(web, "run-1", WhyQuery()),
+                snapshot_as_of(web, "run-1", "2"),
+                comparison_as_of(web, "run-1", "2"),
+                labels(web, AsOfQuery(), "run-1", "team"),
+                download(web, AsOfQuery(), "run-1", "csv"),
+            )
+        ]
+        await eventually(lambda: len(web.folds._under_way) == 1 + len(asked), "all of them wait")
+        gate.set()
+        moves, (snapshot, _), compared, groups, file = await asyncio.gather(*asked)
+        assert await first
+    await web.reader.close()
+    assert moves.state_version == 3
+    assert snapshot.run.state_version == compared.run.state_version == 2
+    assert {group.value for group in groups} == {"red", None}
+    assert file.body.count(b"\n") == 4
+
+
+async def test_a_log_that_lost_its_beginning_is_not_read(
+    feed: Feed, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
+    await feed.take([a_trial()])
+    web = Web(settings)
+    with pytest.raises(LogTruncated, match="begins at offset 7"):
+        await snapshot_as_of(web, "run-1", "9")
+    await web.reader.close()
+
+
+@pytest.mark.parametrize("events", [True, False])
+async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_events(
+    logged: Settings, serving_of_folded: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
+) -> None:
+    async def begins_later(*_: object) -> int:
+        return 7
+
+    path = "/api/compare?a=run-1&b=run-2"
+    plan = {"tasks": ["task-1", "task-2"], "order": ["task-1", "task-2"], "order_kind": "shuffled"}
+    async with Feed(logged, log=True, events=events) as feed:
+        for run in ("run-1", "run-2"):
+            await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
+        told = serving_of_folded.get(path).json()["words"]
+        assert any("in the end" in words for words in told) is events
+        monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
+        assert serving_of_folded.get(f"{path}&offset=1").json()["words"] == told, (
+            "the same runs are folded once"
+        )
+        await feed.take([a_trial(run_id="run-1", task_id="task-2")])
+        left = serving_of_folded.get(path).json()["words"]
+        assert left
+        assert not any("in the end" in words for words in left)
+
+
+# -----------------------------------------------------------------------------
+# The OpenAPI document is served, and hangs together.
+
+
+async def test_the_document_is_served_and_hangs_together(serving: Serving) -> None:
+    assert serving.get("/api/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+    references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(DOCUMENT))
+    assert set(references) <= set(DOCUMENT["components"]["schemas"])
+    paths = {operation.path for operation in OPERATIONS} | set(STREAMS) | set(DOWNLOADS) | {EVENTS_PATH}
+    assert set(DOCUMENT["paths"]) == paths
+    ids = [done["operationId"] for path in DOCUMENT["paths"].values() for done in path.values()]
+    assert len(set(ids)) == len(ids)
+    for schema in DOCUMENT["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+# -----------------------------------------------------------------------------
+# What the answers share: a history is read once for all who ask together, and prices come from a file.
+
+
+PRICES = '[models."gpt-5"]\ninput = 100\noutput = 200\n'
+
+
+async def test_a_history_is_read_once_for_all_who_ask_together(feed: Feed, settings: Settings) -> None:
+    await feed.take([a_trial()])
+    web = Web(settings)
+    first, second = await asyncio.gather(web.history("run-1"), web.history("run-1"))
+    assert first is second
+    assert {entry.kind for entry in first} == {"run", "agent_model"}
+    await web.reader.close()
+
+
+async def test_a_limited_number_of_histories_is_kept_the_latest(feed: Feed, settings: Settings) -> None:
+    names = [f"r{number}" for number in range(MAX_HISTORIES + 1)]
+    await feed.take([a_trial(run_id=name) for name in names])
+    web = Web(settings)
+    for name in names:
+        await web.history(name)
+    assert list(web._histories) == names[1:]
+    await web.reader.close()
+
+
+async def test_prices_are_those_of_the_file(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(PRICES)
+    with_file = Web(settings.model_copy(update={"prices_file": file}))
+    assert with_file.prices.digest() == PriceTable.from_toml(PRICES).digest()
+    await with_file.reader.close()
+
+
+# -----------------------------------------------------------------------------
+# Curves, outlook and labels as of a position: of the events up to it, at the time of the last of them.
+
+
+async def test_the_answers_are_of_the_events_up_to_the_position(logged: Settings) -> None:
+    web, start = Web(logged), lately()
+    async with Feed(logged, log=True, start=start) as feed:
+        for portion in PORTIONS:
+            await feed.take(portion)
+        for minute, (end, trials) in enumerate(zip(ENDS, (2, 3, 4), strict=True)):
+            query = OutlookQuery(as_of=str(end))
+            assert (await outlook(web, query, "run-1")).at == start + timedelta(minutes=minute)
+            curves = await curves_of(web, query, "run-1")
+            lines = [curve.points[-1].trials for curve in curves.curves if curve.agent_model is not None]
+            assert (curves.state_version, sum(lines)) == (end, trials)
+            pooled = [one for one in await labels(web, query, "run-1", "team") if one.agent_model is None]
+            assert sum(one.trials for one in pooled) == trials
+    await web.reader.close()

@@ -1,0 +1,542 @@
+"""Questions that need a whole run in memory: one at a time, equal ones once, and few wait."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from streamer.client.folded import PastRuns
+from streamer.client.queries import UnknownMetric, UnknownRun
+from streamer.client.readers import AsyncStateReader
+from streamer.folding.fold import CannotBeFolded
+from streamer.folding.score.prices import PriceTable
+from streamer.schemas.wire import Failure
+from streamer.settings import Settings
+from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing, partition_of
+from streamer.web import log as run_log
+from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.app import STREAMS
+from streamer.web.log import (
+    FRESH_BOARDS_SECONDS,
+    MAX_BOARDS,
+    MAX_KEPT,
+    MAX_WAITING,
+    REST,
+    CurveCache,
+    EventsClosed,
+    Folds,
+    Leaderboards,
+    LogTruncated,
+    RunCurves,
+    RunsAsOf,
+    TooManyFolds,
+    TooManyTrials,
+    TrialEvents,
+    TrialLog,
+    TrialMoved,
+    page_of,
+)
+from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, TrialsQuery, problem, status_of
+from tests.support.board_runs import a_night
+from tests.support.builders import a_row
+from tests.support.events import a_plan, a_trial, folded
+from tests.web.feeding import PARTITIONS, Feed
+from tests.web.serving import Serving
+from tests.web.test_api import lately, without_way
+
+# -----------------------------------------------------------------------------
+# Questions that need a whole run in memory: one at a time, equal ones once, and few wait.
+
+
+PATIENCE = 30.0
+
+
+class Work:
+    """Work that lasts until the test ends it."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.gate = Event()
+
+    def on(self, name: str) -> Callable[[], str]:
+        def work() -> str:
+            self.begun.append(name)
+            assert self.gate.wait(PATIENCE)
+            return name
+
+        return work
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    work = Work()
+    yield work
+    work.gate.set()
+
+
+async def begun(work: Work) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not work.begun:
+            await asyncio.sleep(0.001)
+
+
+async def test_one_is_worked_out_at_a_time_in_the_order_of_asking(work: Work) -> None:
+    folds = Folds()
+    asked = [asyncio.create_task(folds.answer(name, work.on(name))) for name in "abc"]
+    await begun(work)
+    assert work.begun == ["a"]
+    work.gate.set()
+    assert await asyncio.gather(*asked) == ["a", "b", "c"]
+    assert work.begun == ["a", "b", "c"]
+
+
+async def test_an_equal_question_under_way_is_worked_out_once_and_later_again(work: Work) -> None:
+    folds = Folds()
+    asked = [asyncio.create_task(folds.answer("a", work.on("a"))) for _ in range(20)]
+    await begun(work)
+    work.gate.set()
+    assert await asyncio.gather(*asked) == ["a"] * 20
+    assert work.begun == ["a"]
+    assert await folds.answer("a", work.on("a")) == "a"
+    assert work.begun == ["a", "a"]
+
+
+async def test_an_answer_that_is_kept_is_worked_out_once_until_newer_ones_replace_it(work: Work) -> None:
+    folds = Folds()
+    work.gate.set()
+    for name in [*map(str, range(MAX_KEPT)), "0", "0", "new"]:
+        assert await folds.answer(name, work.on(name), keep=True) == name
+    assert work.begun == [*map(str, range(MAX_KEPT)), "new"]
+    for name in ("0", "new", "1"):
+        assert await folds.answer(name, work.on(name), keep=True) == name
+    assert work.begun[MAX_KEPT + 1 :] == ["1"]
+
+
+async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is_not(work: Work) -> None:
+    folds = Folds()
+    names = [str(number) for number in range(1 + MAX_WAITING)]
+    asked = [asyncio.create_task(folds.answer(name, work.on(name))) for name in names]
+    await begun(work)
+    with pytest.raises(TooManyFolds, match=f"{MAX_WAITING} other questions wait") as refused:
+        await folds.answer("one more", work.on("one more"))
+    answer = problem(status_of(refused.value) or 0, str(refused.value), again=refused.value.again)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_SECONDS))
+    asked.append(asyncio.create_task(folds.answer(names[-1], work.on(names[-1]))))
+    await asyncio.sleep(0)
+    work.gate.set()
+    assert await asyncio.gather(*asked) == [*names, names[-1]]
+    assert await folds.answer("one more", work.on("one more")) == "one more"
+
+
+async def test_who_leaves_takes_no_answer_from_the_others(work: Work) -> None:
+    folds = Folds()
+    first, second = (asyncio.create_task(folds.answer("a", work.on("a"))) for _ in range(2))
+    await begun(work)
+    first.cancel()
+    work.gate.set()
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_out() -> None:
+    folds = Folds()
+
+    def fails() -> None:
+        raise ArithmeticError("broken")
+
+    found = await asyncio.gather(*(folds.answer("a", fails) for _ in range(2)), return_exceptions=True)
+    assert [str(error) for error in found] == ["broken", "broken"]
+    assert await folds.answer("a", lambda: 1) == 1
+
+
+def test_a_log_that_lost_its_beginning_says_where_it_begins_and_what_to_do() -> None:
+    text = str(LogTruncated("run 'r'", 7))
+    assert "log of run 'r' begins at offset 7" in text
+    assert "leave as_of out" in text
+
+
+# -----------------------------------------------------------------------------
+# The page's leaderboards are read once for all who ask within some seconds.
+
+
+@pytest.fixture
+def times() -> list[float]:
+    return [0.0]
+
+
+def leaderboards(settings: Settings, reader: AsyncStateReader, times: list[float]) -> Leaderboards:
+    return Leaderboards(reader, RunsAsOf(settings, PriceTable.default(), Folds()), lambda: times[0])
+
+
+async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
+    feed: Feed, settings: Settings, times: list[float]
+) -> None:
+    await feed.take(a_night("n1", 1, {"a": "+" * 6}))
+    async with AsyncStateReader(settings) as reader:
+        boards = leaderboards(settings, reader, times)
+        query = LeaderboardsQuery()
+        first, same = await asyncio.gather(boards.boards(query, {}), boards.boards(query, {}))
+        assert first is same
+        assert [board.title for board in first] == ["tb: pass rate, highest first"]
+        assert first[0].notes[0].startswith("The value is of all finished runs together")
+        await feed.take(a_night("n2", 2, {"a": "-" * 6}))
+        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n1"]
+        times[0] += FRESH_BOARDS_SECONDS
+        assert (await boards.boards(query, {}))[0].rows[0].runs == ["n2", "n1"]
+
+
+async def test_an_error_is_told_and_does_not_stay(feed: Feed, settings: Settings, times: list[float]) -> None:
+    async with AsyncStateReader(settings) as reader:
+        boards = leaderboards(settings, reader, times)
+        with pytest.raises(UnknownMetric):
+            await boards.boards(LeaderboardsQuery(metric="luck"), {})
+        with pytest.raises(UnknownRun):
+            await boards.boards(LeaderboardsQuery(run="n1"), {})
+        await feed.take(a_night("n1", 1, {"a": "+" * 6}))
+        times[0] += FRESH_BOARDS_SECONDS
+        assert len(await boards.boards(LeaderboardsQuery(run="n1"), {})) == 1
+
+
+async def test_only_some_questions_are_kept(settings: Settings, times: list[float]) -> None:
+    async with AsyncStateReader(settings) as reader:
+        boards = leaderboards(settings, reader, times)
+        for number in range(2 * MAX_BOARDS):
+            await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
+        assert len(boards._held) == MAX_BOARDS
+
+
+# -----------------------------------------------------------------------------
+# Curves of a run that changes: worked out again when it has changed, and not at once.
+
+
+class Clock:
+    """Seconds that pass when the test says so, and one for each look."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
+
+
+def trials(first: int, last: int) -> list[dict[str, object]]:
+    return [a_trial(task_id=f"t{n}", finished_at=f"2026-01-31T09:{n:02}:00Z") for n in range(first, last)]
+
+
+def counted(found: RunCurves) -> int:
+    [curve] = found.curves
+    return curve.points[-1].trials
+
+
+async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> None:
+    clock = Clock()
+    cache = CurveCache(logged, PriceTable.default(), Folds(), clock)
+    async with Feed(logged, log=True) as feed:
+        await feed.take(trials(0, 3))
+        assert counted(await cache.curves("run-1", (1, 2))) == 3
+        await feed.take(trials(3, 5))
+        assert counted(await cache.curves("run-1", (1, 2))) == 3, "the same version is the same answer"
+        assert counted(await cache.curves("run-1", (1, 4))) == 3, "it rests"
+        clock.seconds += 3 * REST
+        found = await cache.curves("run-1", (1, 4))
+        assert (counted(found), found.state_version) == (5, 4)
+
+
+async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[str] = []
+
+    def fold(_: object, run_id: str, __: object) -> SimpleNamespace:
+        begun.append(run_id)
+        return SimpleNamespace(run=folded(trials(0, 3))[0].run("run-1"))
+
+    monkeypatch.setattr("streamer.web.log.fold_run", fold)
+    folds, gate = Folds(), Event()
+    cache = CurveCache(Settings(), PriceTable.default(), folds)
+    together = await asyncio.gather(*(cache.curves("run-1", (1, version)) for version in (2, 2, 3)))
+    assert [(counted(found), found.state_version) for found in together] == [(3, 2)] * 3
+    assert begun == ["run-1"]
+    other = asyncio.create_task(folds.answer("another question", lambda: gate.wait(30)))
+    try:
+        async with asyncio.timeout(10):
+            assert counted(await cache.curves("run-1", (1, 2))) == 3
+    finally:
+        gate.set()
+    assert await other
+
+
+# -----------------------------------------------------------------------------
+# Logs of runs are read once, then on; memory is bounded; the run asked for last stays.
+
+
+class ClockOfRunLog:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
+    async with Feed(logged, log=True) as feed:
+        yield feed
+
+
+@pytest.fixture
+def clock() -> ClockOfRunLog:
+    return ClockOfRunLog()
+
+
+@pytest.fixture
+def log(logged: Settings, clock: ClockOfRunLog) -> TrialLog:
+    return TrialLog(logged, clock)
+
+
+async def test_only_what_is_new_is_read_again_and_not_all_the_time(
+    logging_feed: Feed, log: TrialLog, clock: ClockOfRunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+    read = run_log.read_batches
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        starts.append(kwargs["start"])
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(run_log, "read_batches", counted)
+    await logging_feed.take([a_trial(task_id="task-1"), a_trial(task_id="task-2")])
+    assert len(await log.trials("run-1")) == 2
+    await logging_feed.take([a_trial(task_id="task-3", resolved=False)])
+    assert len(await log.trials("run-1")) == 2
+    clock.now += run_log.FRESH_LOG_SECONDS
+    found = list((await log.trials("run-1")).values())
+    assert [trial.row.task_id for trial in found] == ["task-1", "task-2", "task-3"]
+    assert starts == [0, 2]
+
+
+async def test_memory_is_bounded_the_run_asked_for_last_stays(
+    logging_feed: Feed, log: TrialLog, clock: ClockOfRunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
+    for run in ("a", "b", "c"):
+        await logging_feed.take(a_trial(run_id=run, task_id=f"t{number}") for number in range(4))
+    for run in ("a", "b", "c"):
+        assert len(await log.trials(run)) == 4
+    assert set(log._log.runs) == {"b", "c"}
+    await logging_feed.take(a_trial(run_id="c", task_id=f"u{number}") for number in range(7))
+    clock.now += run_log.FRESH_LOG_SECONDS
+    with pytest.raises(TooManyTrials, match="query trials"):
+        await log.trials("c")
+    assert set(log._log.runs) == {"b"}
+
+
+# -----------------------------------------------------------------------------
+# Lists of runs and leaderboards as of an earlier time, and who takes `as_of` at all.
+
+
+PORTIONS = [
+    [*a_night("n1", 1, {"best": "+" * 10, "mid": "++" + "-" * 8}, attempts=1)],
+    [*a_night("n2", 2, {"mid": "+" * 9}, ended=False, tasks=10, attempts=1)],
+    [
+        *a_night("n4", 3, {"best": "-" * 10}, attempts=1),
+        {"type": "run_deleted", "run_id": "n1", "revision": 0},
+    ],
+]
+BOARDS = ("", "?metric=metrics/reward", "?benchmark=tb", "?all_benchmarks=true")
+PATHS = ["/api/runs", "/api/leaderboard", "/api/leaderboard?metric=metrics/reward&limit=1"]
+PATHS += [f"/api/leaderboards{query}" for query in BOARDS]
+
+
+@pytest.fixture
+def serving(logged: Settings) -> Iterator[Serving]:
+    with Serving(logged) as serving:
+        yield serving
+
+
+async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, serving: Serving) -> None:
+    assert len({partition_of(run, PARTITIONS) for run in ("n1", "n2", "n4")}) > 1
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
+        then = {}
+        for minute, portion in enumerate(PORTIONS):
+            await feed.take(portion)
+            moment = (start + timedelta(minutes=minute)).isoformat()
+            for path in PATHS:
+                then[moment, path] = serving.get(path).json()
+            serving.web.leaderboards._held.clear()
+        for (moment, path), answer in then.items():
+            again = serving.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
+            assert again.status == 200, again.body
+            assert without_way(again.json()) == without_way(answer), (moment, path)
+        assert len({str(without_way(answer)) for (_, path), answer in then.items() if path == PATHS[0]}) == 3
+        assert serving.get(f"/api/leaderboards.html?as_of={quote(moment)}").body.count(b"as of 2026-") == 1
+
+
+async def test_of_one_run_an_offset_will_do(logged: Settings, serving: Serving) -> None:
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
+        await feed.take(PORTIONS[0])
+        end = len(PORTIONS[0]) - 1
+        for board in ("leaderboard", "leaderboards"):
+            now = serving.get(f"/api/{board}?run=n1").json()
+            assert now
+            assert serving.get(f"/api/{board}?run=n1&as_of={end}").json() == now
+            early = serving.get(f"/api/{board}?run=n1&as_of={end - 12}").json()
+            assert early != now
+            refused = serving.get(f"/api/{board}?as_of={end}")
+            assert (refused.status, "Give a time" in refused.json()["detail"]) == (400, True)
+        assert serving.get("/api/runs?as_of=3").status == 400
+
+
+def test_every_path_takes_as_of_or_says_that_it_does_not(serving: Serving) -> None:
+    told = "as_of: this path says how things stand now"
+    taking = {one.path for one in OPERATIONS if "as_of" in one.query.model_fields} | DOWNLOADS.keys()
+    for path in [*(one.path for one in OPERATIONS), *STREAMS, *DOWNLOADS]:
+        answer = serving.get(re.sub(r"{\w+}", "0", path) + "?as_of=yesterday&a=0&b=0")
+        assert answer.status in (400, 404), path
+        assert (told in answer.json()["detail"]) == (path not in taking), path
+    assert {"/api/runs", "/api/runs/{run}", "/api/leaderboards", "/api/runs/{run}/matrix"} <= taking
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        ({"truncated": {"partition 1": 7}}, LogTruncated),
+        ({"failed": [Failure("r", "broken")]}, CannotBeFolded),
+    ],
+)
+async def test_an_answer_that_would_lack_something_is_not_given(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, broken: dict[str, object], error: type[Exception]
+) -> None:
+    found = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
+    monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: found)
+    with pytest.raises(error):
+        await RunsAsOf(settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
+
+
+# -----------------------------------------------------------------------------
+# The events of trials: told apart by slot and content, read once, whatever else lies in the partition.
+
+
+@pytest.fixture
+def events(logged: Settings) -> TrialEvents:
+    return TrialEvents(logged, lambda: 0.0)
+
+
+async def test_the_winners_of_the_run_are_kept_with_what_lists_show(
+    logging_feed: Feed, events: TrialEvents
+) -> None:
+    await logging_feed.take(
+        [
+            a_plan(),
+            a_trial(message="Timeout after 3 s", trial_name="n", finished_at="2026-01-02T03:04:05Z"),
+            a_trial(task_id="other", resolved=False),
+            *(a_trial(run_id=f"other-{number}") for number in range(9)),
+        ]
+    )
+    facts = await events.facts("run-1")
+    assert [fact.reason for fact in facts.values()] == ["Timeout after 3 s", None]
+    first = next(iter(facts.values()))
+    assert (first.kind, first.trial_name) == ("Timeout after N s", "n")
+    assert first.finished_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+async def test_the_whole_event_is_read_where_it_stands(
+    logging_feed: Feed, events: TrialEvents, logged: Settings
+) -> None:
+    log = TrialLog(logged, lambda: 0.0)
+    await logging_feed.take([a_trial(task_id=f"t{number}", message=f"m{number}") for number in range(5)])
+    trials = await log.trials("run-1")
+    assert len(trials) == 5
+    for trial in trials.values():
+        event = await events.event("run-1", trial)
+        assert event is not None
+        assert event.message == f"m{trial.row.task_id[1:]}"
+        assert await events.event("other", trial) is None
+        with pytest.raises(TrialMoved):
+            await events.event("run-1", replace(trial, fingerprint="of an older result"))
+
+
+async def test_however_often_a_slot_is_written_its_winner_alone_is_kept(
+    logging_feed: Feed, events: TrialEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "MAX_TRIALS", 3)
+    revisions = (3, 9, *range(4, 9))
+    await logging_feed.take([a_trial(revision=number, message=f"m{number}") for number in revisions])
+    assert [fact.reason for fact in (await events.facts("run-1")).values()] == ["m9"]
+
+
+async def test_a_run_whose_id_is_written_with_escapes_is_found(
+    logging_feed: Feed, events: TrialEvents
+) -> None:
+    run = 'a "run" \u05e9/\\'
+    await logging_feed.take([a_trial(run_id=run)])
+    assert len(await events.facts(run)) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal", [TopicMissing("trial-events", "127.0.0.1:1"), TopicAuthorizationFailedError("trial-events")]
+)
+async def test_a_topic_that_may_not_be_seen_or_read_is_said_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    """The edge is the broker, which says the one or the other by the permission that lacks."""
+
+    async def refused(*_: object, **__: object) -> AsyncIterator[list[object]]:
+        raise refusal
+        yield []
+
+    monkeypatch.setattr(run_log, "read_batches", refused)
+    with pytest.raises(EventsClosed, match=r"trial-events.*docs/security\.md"):
+        await TrialEvents(Settings(), lambda: 0.0).facts("run-1")
+
+
+# -----------------------------------------------------------------------------
+# Lists of trials: filters, order and pages.
+
+
+ROWS = [
+    a_row(id="a" * 24, task_id="build", cost_usd=2.0, tier="T0"),
+    a_row(id="b" * 24, task_id="test", agent_model="b:m", success=False, outcome="failed", tier="T1"),
+    a_row(
+        id="c" * 24, task_id="<b>", cost_usd=1.0, failure_mode="Timeout", outcome="fell_back", success=False
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, "cba"),
+        ({"descending": True}, "abc"),
+        ({"sort": "cost_usd"}, "cab"),
+        ({"sort": "cost_usd", "descending": True}, "acb"),
+        ({"sort": "task"}, "cab"),
+        ({"outcome": "failed"}, "b"),
+        ({"agent": "a"}, "ca"),
+        ({"agent": "b:m"}, "b"),
+        ({"tier": "T0"}, "a"),
+        ({"task": "build"}, "a"),
+        ({"search": "TIMEOUT"}, "c"),
+        ({"search": "<B>"}, "c"),
+        ({"search": ""}, "cba"),
+        ({"offset": 1, "limit": 1}, "b"),
+        ({"offset": 9}, ""),
+    ],
+)
+def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], found: str) -> None:
+    page = page_of(ROWS, TrialsQuery(**query))
+    assert "".join(row.id[0] for row in page.trials) == found
+    assert page.total == 3

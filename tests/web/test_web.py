@@ -1,0 +1,620 @@
+"""Steps of OpenHands, and of the agent logs of fc-eval from real runs."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from streamer import web as module
+from streamer.schemas.wire import canonical_json
+from streamer.settings import Settings
+from streamer.web import (
+    EVERYWHERE,
+    AddressInUse,
+    addresses,
+    announcement,
+    artifacts,
+    available_port,
+    connections,
+    listening,
+    own_addresses,
+    qr_code,
+)
+from streamer.web import log as run_log
+from streamer.web import log as trial_log
+from streamer.web.artifacts import MAX_CALLS, NotThisFormat
+from streamer.web.connections import Connections
+from streamer.web.log import TrialLog, TrialMoved
+from tests.support.data import REPOSITORY, shared_data
+from tests.support.events import a_retraction, a_trial
+from tests.support.servers import RedisServer
+from tests.support.worker_process import wait_for
+from tests.web.feeding import Feed
+from tests.web.serving import Serving
+from tests.web.viewer import Viewer
+
+# -----------------------------------------------------------------------------
+# Steps of OpenHands, and of the agent logs of fc-eval from real runs.
+
+
+JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
+
+
+def test_every_agent_log_of_fc_eval_that_is_a_list_of_actions_becomes_steps() -> None:
+    read = 0
+    for file in sorted((shared_data() / "formulacode" / "logs").glob("*/agent-logs/*.json")):
+        try:
+            content = json.loads(file.read_bytes())
+            steps, _ = artifacts.openhands_steps(content)
+        except (ValueError, NotThisFormat):
+            continue
+        read += 1
+        actions = [event for event in content if isinstance(event, dict)]
+        assert [step.calls[0].name for step in steps] == [event["action"] for event in actions]
+        assert {call.arguments for step in steps for call in step.calls} == {"ls"}
+    assert read >= 20
+
+
+def test_an_observation_of_openhands_stands_at_the_action_that_caused_it() -> None:
+    events: list[Any] = [
+        {"id": 0, "source": "user", "action": "message", "args": {"content": "fix it"}},
+        {"id": 1, "source": "agent", "action": "run", "args": {"command": "make", "thought": "try"}},
+        {"id": 2, "cause": 1, "source": "agent", "observation": "run", "content": "no rule"}
+        | {"extras": {"metadata": {"exit_code": 2}}},
+        {"id": 3, "source": "environment", "observation": "error", "content": "lost"},
+        {"id": 4, "source": "agent", "action": "finish", "args": {"final_thought": "done"}},
+        "not an event",
+    ]
+    steps, _ = artifacts.openhands_steps(events)
+    assert [(step.source, step.text) for step in steps] == [
+        ("user", "fix it"),
+        ("agent", "try"),
+        ("environment", ""),
+        ("agent", "done"),
+    ]
+    [call] = steps[1].calls
+    assert (call.arguments, call.output, call.error) == ("make", "no rule", True)
+    assert [step.error for step in steps] == [False, True, True, False]
+
+
+# -----------------------------------------------------------------------------
+# Steps of the answers that Terminus gets from its model.
+
+
+def test_an_answer_of_terminus_is_what_it_thinks_and_types() -> None:
+    first = {"state_analysis": "new", "explanation": "look", "is_task_complete": False}
+    second = {"analysis": "seen", "plan": "end", "task_complete": True}
+    keys = [{"keystrokes": "ls\n", "is_blocking": True}]
+    steps, _ = artifacts.terminus_steps([first | {"commands": keys}, second | {"commands": []}])
+    assert [step.text for step in steps] == ["new\nlook", "seen\nend\nIt says that the task is complete."]
+    assert [call.arguments for call in steps[0].calls] == ["ls\n"]
+
+
+def test_of_very_many_keystrokes_the_first_are_shown_and_the_others_counted() -> None:
+    [step], _ = artifacts.terminus_steps({"commands": [{"keystrokes": "ls"}] * (MAX_CALLS + 3)})
+    assert (len(step.calls), step.text) == (MAX_CALLS, "[3 more calls not shown]")
+
+
+# -----------------------------------------------------------------------------
+# Where the page says it is: addresses that can be opened, and a QR code that other machines can use.
+
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.mark.parametrize("host", [name for name in EVERYWHERE if name])
+def test_a_host_that_stands_for_all_is_never_printed(host: str) -> None:
+    found = addresses(host, 8720, own_addresses(host))
+    assert found
+    assert not any(f"//{host}:" in address or f"//[{host}]:" in address for address in found)
+
+
+def test_the_address_for_others_comes_first_and_they_get_a_code() -> None:
+    first, words, *code = announcement("10.1.2.3", 8720, None, on_terminal=True)
+    assert (first, words) == ("http://10.1.2.3:8720/", "with a phone in the same network")
+    assert code == qr_code("http://10.1.2.3:8720/").splitlines()
+
+
+def test_the_code_holds_the_token_and_the_printed_lines_do_not() -> None:
+    lines = announcement("10.1.2.3", 8720, TOKEN, on_terminal=True)
+    assert TOKEN not in "\n".join(lines)
+    assert lines[2:] == qr_code(f"http://10.1.2.3:8720/?token={TOKEN}").splitlines()
+
+
+@pytest.mark.parametrize(("host", "on_terminal"), [("10.1.2.3", False), ("127.0.0.1", True), ("::1", True)])
+def test_there_is_no_code_in_a_file_and_none_for_this_machine_alone(host: str, on_terminal: bool) -> None:
+    assert len(announcement(host, 8720, TOKEN, on_terminal=on_terminal)) == 1
+
+
+def test_the_first_printed_address_of_a_server_open_to_all_answers(serving: Serving) -> None:
+    [address] = addresses("127.0.0.1", serving.port)
+    with closing(socket.create_connection(("127.0.0.1", serving.port), 10)) as connection:
+        host = address.split("/")[2]
+        connection.sendall(f"GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+        assert connection.recv(64).startswith(b"HTTP/1.1 200")
+
+
+def test_looking_for_own_addresses_needs_no_network() -> None:
+    assert all(":" in one or one.count(".") == 3 for one in own_addresses("::"))
+
+
+# -----------------------------------------------------------------------------
+# Requests that never end and connections without number: closed in time, and nobody else is kept out.
+
+
+HALF = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "
+HALF_BODY = b"POST /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\nabc"
+HALF_EVENTS = HALF_BODY.replace(b"runs", b"events").replace(
+    b"Host", b"Content-Type: application/json\r\nHost"
+)
+WHOLE = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+OTHER_ADDRESS = "127.0.0.2"
+SECONDS = 1.0
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits of time, shorter."""
+    monkeypatch.setattr(connections, "HEADER_SECONDS", SECONDS)
+    monkeypatch.setattr(connections, "BODY_SECONDS", SECONDS)
+
+
+@pytest.fixture
+def sockets() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def connected(stack: ExitStack, port: int, data: bytes, source: str = "127.0.0.1") -> socket.socket:
+    found = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
+    stack.enter_context(found)
+    found.sendall(data)
+    return found
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the server has closed it; what it sent before is passed over."""
+    connection.settimeout(0.01)
+    try:
+        while connection.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"G", HALF, HALF_BODY, HALF_EVENTS],
+    ids=["nothing", "a byte", "headers", "body", "events"],
+)
+def test_a_request_that_does_not_arrive_is_closed_in_time(
+    settings: Settings, hasty: None, sockets: ExitStack, sent: bytes
+) -> None:
+    with Serving(settings) as serving:
+        start = time.monotonic()
+        slow = connected(sockets, serving.port, sent)
+        wait_for(lambda: is_closed(slow), "the half request is closed", 15)
+        assert time.monotonic() - start >= SECONDS / 2
+
+
+def test_a_byte_now_and_then_does_not_keep_a_half_request_open(
+    settings: Settings, hasty: None, sockets: ExitStack
+) -> None:
+    with Serving(settings) as serving:
+        slow = connected(sockets, serving.port, HALF)
+
+        def is_refused() -> bool:
+            try:
+                slow.sendall(b"x")
+            except ConnectionError:
+                return True
+            return False
+
+        wait_for(is_refused, "the half request is closed though bytes come", 15)
+
+
+def test_the_next_request_on_a_connection_has_the_same_limit(
+    settings: Settings, hasty: None, sockets: ExitStack
+) -> None:
+    with Serving(settings) as serving:
+        slow = connected(sockets, serving.port, WHOLE)
+        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        slow.sendall(HALF)
+        wait_for(lambda: is_closed(slow), "the half request is closed", 4)  # uvicorn's own limit is 5 s
+
+
+def test_a_stream_goes_on_beyond_the_limits(settings: Settings, hasty: None, sockets: ExitStack) -> None:
+    stream = WHOLE.replace(b"/api/health", b"/api/updates")
+    with Serving(settings) as serving:
+        following = connected(sockets, serving.port, stream)
+        slow = connected(sockets, serving.port, HALF)
+        wait_for(lambda: is_closed(slow), "the time of half requests is over", 15)
+        assert not is_closed(following)
+
+
+@pytest.mark.parametrize("address", [OTHER_ADDRESS, "127.0.0.1"])
+def test_half_requests_without_number_keep_nobody_out(
+    settings: Settings, sockets: ExitStack, address: str
+) -> None:
+    with Serving(settings, connections=Connections(most_per_address=20)) as serving:
+        halves = [connected(sockets, serving.port, HALF, address) for _ in range(300)]
+        start = time.monotonic()
+        for _ in range(5):
+            assert serving.get("/api/health").status == 200
+        assert time.monotonic() - start < 5
+        wait_for(lambda: sum(is_closed(half) for half in halves) >= 280, "only 20 may stay", 15)
+
+
+def test_connections_of_one_address_at_work_are_limited_and_others_served(
+    settings: Settings, sockets: ExitStack
+) -> None:
+    stream = WHOLE.replace(b"/api/health", b"/api/updates")
+    with Serving(settings, connections=Connections(most_per_address=5)) as serving:
+        streams = [connected(sockets, serving.port, stream, OTHER_ADDRESS) for _ in range(5)]
+        for following in streams:
+            assert following.recv(10) == b"HTTP/1.1 2"
+        late = connected(sockets, serving.port, stream, OTHER_ADDRESS)
+        wait_for(lambda: is_closed(late), "one too many is closed", 15)
+        assert serving.get("/api/health").status == 200
+        assert not any(is_closed(following) for following in streams)
+
+
+def test_all_connections_together_are_limited_too(settings: Settings, sockets: ExitStack) -> None:
+    with Serving(settings, connections=Connections(most=10)) as serving:
+        addresses = [f"127.0.0.{number}" for number in range(2, 32)]
+        halves = [connected(sockets, serving.port, HALF, address) for address in addresses]
+        assert serving.get("/api/health").status == 200
+        wait_for(lambda: sum(is_closed(half) for half in halves) >= 20, "only 10 may stay", 15)
+
+
+# -----------------------------------------------------------------------------
+# The port of the page: the usual one, another one if that is taken, and only the one that was named.
+
+
+def test_a_port_that_was_named_and_is_taken_is_an_error_that_says_so() -> None:
+    with listening("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(AddressInUse, match=rf"127\.0\.0\.1 port {port}: .*--port"):
+            listening("127.0.0.1", port)
+    assert available_port(port) == port
+
+
+def test_the_usual_port_gives_way_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening("127.0.0.1", 0) as first:
+        monkeypatch.setattr(module, "DEFAULT_PORT", first.getsockname()[1])
+        with listening("127.0.0.1", None) as second:
+            assert second.getsockname()[1] != first.getsockname()[1]
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(AddressInUse, match=r"192\.0\.2\.1"):
+        listening("192.0.2.1", None)
+
+
+# -----------------------------------------------------------------------------
+# Who may ask, under which name, and what every answer forbids the browser.
+
+
+TOKEN_OF_REQUEST_CHECKS = "correct-horse-battery"
+PUBLISH_TOKEN = "staple-correct-horse"
+UPDATES = "/api/updates"
+
+
+@pytest.fixture(scope="module")
+def settings_of_request_checks(session_redis: RedisServer) -> Settings:
+    """An empty Redis and no broker: these tests write nothing, so they share their servers."""
+    session_redis.start_empty()
+    return Settings(redis=session_redis.url, namespace="checks", bootstrap="127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def serving_of_request_checks(settings_of_request_checks: Settings) -> Iterator[Serving]:
+    with Serving(settings_of_request_checks) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def closed(settings_of_request_checks: Settings) -> Iterator[Serving]:
+    with Serving(
+        settings_of_request_checks, token=TOKEN_OF_REQUEST_CHECKS, host_names=["boards.example"]
+    ) as serving:
+        yield serving
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8720", "LOCALHOST", "[::1]:1", "10.1.2.3:80"])
+def test_addresses_and_localhost_are_good_names(serving_of_request_checks: Serving, host: str) -> None:
+    assert serving_of_request_checks.get("/api/runs", host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "["]
+)
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/static/js/main.js"])
+def test_a_foreign_name_is_refused_so_that_no_page_can_rebind_it(
+    serving_of_request_checks: Serving, host: str, path: str
+) -> None:
+    answer = serving_of_request_checks.get(path, host=host)
+    assert answer.status == 421
+    assert "--host-name" in answer.json()["detail"]
+
+
+def test_a_name_that_was_given_is_good(closed: Serving) -> None:
+    assert closed.get("/", host="Boards.Example.:443").status == 200
+
+
+def test_without_the_token_there_is_no_data_but_the_page_loads(closed: Serving) -> None:
+    for path in ("/api/runs", "/api/openapi.json", UPDATES, "/api/session", "/api/nothing"):
+        answer = closed.get(path)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert closed.get("/").status == 200
+    assert closed.get("/static/js/main.js").status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/%61pi/runs", "//api/runs", "/api%2Fruns", "/static/../api/runs", "/API/runs", "/api/../api/runs"],
+)
+def test_no_spelling_of_a_path_goes_round_the_token(closed: Serving, path: str) -> None:
+    assert closed.get(path).status in (401, 404)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "Bearer wrong",
+        f"Basic {TOKEN_OF_REQUEST_CHECKS}",
+        f"Bearer {TOKEN_OF_REQUEST_CHECKS}x",
+        "Bearer",
+        TOKEN_OF_REQUEST_CHECKS,
+    ],
+)
+def test_a_wrong_token_does_not_fit(closed: Serving, given: str) -> None:
+    assert closed.get("/api/runs", authorization=given).status == 401
+
+
+def test_the_token_fits_as_a_bearer(closed: Serving) -> None:
+    assert closed.get("/api/runs", authorization=f"Bearer {TOKEN_OF_REQUEST_CHECKS}").status == 200
+
+
+async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too(closed: Serving) -> None:
+    answer = closed.get(f"/?token={TOKEN_OF_REQUEST_CHECKS}&a=b%26")
+    assert (answer.status, answer.headers["location"]) == (303, "/?a=b%26")
+    cookie, *attributes = answer.headers["set-cookie"].split("; ")
+    assert {"httponly", "samesite=strict", "path=/"} == {attribute.lower() for attribute in attributes}
+    assert TOKEN_OF_REQUEST_CHECKS not in cookie
+    assert closed.get("/api/runs", cookie=cookie).status == 200
+    viewer = await Viewer(closed.port, UPDATES, headers={"Cookie": cookie}).open()
+    assert viewer.status == 200
+    await viewer.close()
+
+
+def test_a_wrong_token_in_the_address_gives_no_cookie_and_leaves_the_address(closed: Serving) -> None:
+    answer = closed.get("/?token=wrong")
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_page_exchanges_a_bearer_for_the_cookie(closed: Serving) -> None:
+    answer = closed.get("/api/session", authorization=f"Bearer {TOKEN_OF_REQUEST_CHECKS}")
+    assert answer.status == 204
+    cookie = answer.headers["set-cookie"].split(";")[0]
+    assert closed.get("/api/session", cookie=cookie).status == 204
+    for wrong in (
+        "streamer_session=",
+        "streamer_session=0",
+        f"streamer_session={TOKEN_OF_REQUEST_CHECKS}",
+        "=;;=",
+    ):
+        assert closed.get("/api/runs", cookie=wrong).status == 401
+
+
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/api/nothing", "/static/js/main.js", "/nothing"])
+def test_every_answer_forbids_inline_code_frames_sniffing_and_other_origins(
+    serving_of_request_checks: Serving, path: str
+) -> None:
+    headers = serving_of_request_checks.get(path).headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["require-trusted-types-for"] == "'script'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_but_events_can_be_written(serving_of_request_checks: Serving, method: str) -> None:
+    for path in ("/api/runs", "/api/runs/x", UPDATES, "/"):
+        assert serving_of_request_checks.get(path, method=method).status == 405
+
+
+@pytest.fixture(scope="module")
+def for_both(settings_of_request_checks: Settings) -> Iterator[Serving]:
+    with Serving(
+        settings_of_request_checks,
+        token=TOKEN_OF_REQUEST_CHECKS,
+        publish_token=PUBLISH_TOKEN,
+        host_names=["boards.example"],
+    ) as serving:
+        yield serving
+
+
+PASSED = 415
+"""The answer to a post without a media type: the checks have let it pass."""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8720", "localhost", "[::1]:1"])
+def test_without_any_token_this_machine_may_publish(serving_of_request_checks: Serving, host: str) -> None:
+    assert serving_of_request_checks.post(b"", kind="", host=host).status == PASSED
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3:80", "boards.example"])
+def test_without_a_token_for_publishing_no_other_machine_may(
+    settings_of_request_checks: Settings, host: str
+) -> None:
+    with Serving(settings_of_request_checks, host_names=["boards.example"]) as serving:
+        assert serving.get("/api/runs", host=host).status == 200
+        answer = serving.post(b"", kind="", host=host)
+        assert answer.status == 403
+        assert "--publish-token" in answer.json()["detail"]
+
+
+def test_a_foreign_name_is_refused_for_events_too(serving_of_request_checks: Serving) -> None:
+    assert serving_of_request_checks.post(b"", kind="", host="evil.example").status == 421
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://localhost",
+        "http://127.0.0.1:1",
+        "https://127.0.0.1.evil.example",
+        "",
+    ],
+)
+def test_a_page_of_another_origin_may_not_publish(serving_of_request_checks: Serving, origin: str) -> None:
+    answer = serving_of_request_checks.post(b"", kind="", host="127.0.0.1:8720", origin=origin)
+    assert answer.status == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_our_own_origin_may_publish(serving_of_request_checks: Serving, scheme: str) -> None:
+    answer = serving_of_request_checks.post(
+        b"", kind="", host="localhost:8720", origin=f"{scheme}://LocalHost:8720"
+    )
+    assert answer.status == PASSED
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_types_that_any_page_may_post_are_refused(serving_of_request_checks: Serving, kind: str) -> None:
+    """Others a browser sends only after it has asked with OPTIONS, and that is refused."""
+    assert serving_of_request_checks.post(b"{}", kind=kind).status == 415
+    asked = serving_of_request_checks.get(
+        "/api/events",
+        method="OPTIONS",
+        origin="http://evil.example",
+        access_control_request_method="POST",
+        access_control_request_headers="content-type",
+    )
+    assert asked.status == 405
+    assert not [name for name in asked.headers if name.startswith("access-control")]
+
+
+def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
+    viewing, publishing = f"Bearer {TOKEN_OF_REQUEST_CHECKS}", f"Bearer {PUBLISH_TOKEN}"
+    assert for_both.post(b"", kind="", authorization=publishing).status == PASSED
+    assert for_both.get("/api/runs", authorization=viewing).status == 200
+    assert for_both.get("/api/runs", authorization=publishing).status == 401
+    assert for_both.get(f"/?token={PUBLISH_TOKEN}").headers.get("set-cookie") is None
+    refused = for_both.post(b"", kind="", authorization=viewing)
+    assert refused.status == 403
+    assert "for viewing" in refused.json()["detail"]
+    for wrong in ("", "Bearer x", f"Basic {PUBLISH_TOKEN}"):
+        answer = for_both.post(b"", kind="", authorization=wrong)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_the_cookie_of_a_viewer_does_not_publish(for_both: Serving) -> None:
+    cookie = for_both.get(f"/?token={TOKEN_OF_REQUEST_CHECKS}").headers["set-cookie"].split(";")[0]
+    assert for_both.get("/api/runs", cookie=cookie).status == 200
+    assert for_both.post(b"", kind="", cookie=cookie).status == 401
+
+
+def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
+    for authorization in (f"Bearer {TOKEN_OF_REQUEST_CHECKS}", "", "Bearer x"):
+        assert closed.post(b"", kind="", authorization=authorization).status == 403
+
+
+def test_with_a_token_for_publishing_alone_everybody_may_look(settings_of_request_checks: Settings) -> None:
+    with Serving(settings_of_request_checks, publish_token=PUBLISH_TOKEN) as serving:
+        assert serving.get("/api/runs").status == 200
+        assert serving.post(b"", kind="").status == 401
+        assert serving.post(b"", kind="", authorization=f"Bearer {PUBLISH_TOKEN}").status == PASSED
+
+
+def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for() -> None:
+    with listening("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressInUse, match=str(port)):
+            listening("127.0.0.1", port)
+
+
+def test_files_outside_the_static_folder_are_not_served(serving_of_request_checks: Serving) -> None:
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
+        assert serving_of_request_checks.get(path).status == 404
+
+
+# -----------------------------------------------------------------------------
+# Trials: read from the log once, then on; pages, filters, payloads, comparisons; bounded.
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
+    async with Feed(logged, log=True) as feed:
+        yield feed
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def log(logged: Settings, clock: Clock) -> TrialLog:
+    return TrialLog(logged, clock)
+
+
+async def test_a_correction_replaces_and_a_retraction_removes(
+    logging_feed: Feed, log: TrialLog, clock: Clock
+) -> None:
+    await logging_feed.take([a_trial(resolved=False), a_trial(task_id="task-2")])
+    await log.trials("run-1")
+    await logging_feed.take([a_trial(revision=1), a_retraction(task_id="task-2", revision=5)])
+    clock.now += run_log.FRESH_LOG_SECONDS
+    [trial] = (await log.trials("run-1")).values()
+    assert (trial.row.task_id, trial.row.outcome) == ("task-1", "passed")
+
+
+async def test_the_payload_is_what_was_published(logging_feed: Feed, log: TrialLog) -> None:
+    await logging_feed.take([a_trial(task_id=f"task-{number}", cost_usd=number) for number in range(9)])
+    held = await log.trials("run-1")
+    for trial_id, trial in held.items():
+        payload = await log.payload("run-1", trial_id)
+        assert payload is not None
+        assert canonical_json({"task_id": trial.row.task_id})[1:-1] in payload
+    assert await log.payload("run-1", "nothing") is None
+
+
+async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
+    logging_feed: Feed, log: TrialLog
+) -> None:
+    await logging_feed.take([a_trial(), a_trial(task_id="task-2")])
+    held = await log.trials("run-1")
+    (first, stale), (_, other) = held.items()
+    held[first] = trial_log.HeldTrial(stale.row, stale.key, other.offset, "")
+    with pytest.raises(TrialMoved):
+        await log.payload("run-1", first)
