@@ -121,8 +121,7 @@ def test_the_examples_show_what_they_are_named_for() -> None:
 # - A field or a type of event was added: likewise record anew, beside the old ones.
 # - A type of message was added: older recordings lack it, and what they hold is compared. Record again.
 # - A field of a summary was added: give it a default, since older messages lack it. What was recorded must
-#   keep
-#   its values; the digest changes, and nothing has to be recorded.
+#   keep its values; the digest changes, and nothing has to be recorded.
 
 
 RECORDINGS = sorted(path for path in RECORDED.iterdir() if path.is_dir())
