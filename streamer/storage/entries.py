@@ -388,7 +388,7 @@ class Writes:
     """
 
     def __init__(self, owner: RunOwner | None) -> None:
-        self._owner = owner
+        self.owner = owner
         self._name = uuid.uuid4().hex[:12]
         self._numbers = count(1)
         self._marks: dict[str, str] = {}
@@ -398,7 +398,7 @@ class Writes:
 
         None: the owner does not have the run any more; its new owner sends it.
         """
-        if self._owner is None:
+        if self.owner is None:
             return Write(run_id, unsent, unsent, "", "", whole=False)
         follows = self._marks.get(run_id)
         if follows is None:
@@ -407,7 +407,7 @@ class Writes:
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
         """The write of a whole run as it stands, without history and news except the waiting ones."""
-        standing = self._owner.standing(run_id) if self._owner else None
+        standing = self.owner.standing(run_id) if self.owner else None
         if standing is None or not standing.summaries:
             return None
         entries = {entry.suffix: entry for entry in entries_of(standing, news=False)}

@@ -674,7 +674,7 @@ class RedisSink:
 
     @classmethod
     def from_settings(cls, settings: Settings, owner: RunOwner | None = None) -> Self:
-        """The sink that the settings describe."""
+        """The sink that the settings describe; a worker's `serve` names the owner once there is one."""
         return cls(
             settings.redis,
             keys=Keys(settings.namespace),
@@ -682,6 +682,10 @@ class RedisSink:
             options=settings.redis_options(),
             expire_seconds=settings.redis_expire_seconds,
         )
+
+    def serve(self, owner: RunOwner) -> None:
+        """Ask this owner for runs from now on; call it before the first write."""
+        self._owner = self._writes.owner = owner
 
     @property
     def unsent(self) -> int:

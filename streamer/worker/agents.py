@@ -1,16 +1,32 @@
-"""The only place where the worker is put together."""
+"""The worker as a Faust app: the topic that it reads, its tables with their changelogs, the agent that folds.
+
+The worker uses these promises of Faust:
+
+- the life cycle of the app, and its sensors;
+- the consumer group, whose assignor keeps a partition of the events beside the same one of every table;
+- standby replicas, and the recovery of tables from their changelogs.
+
+It does without these:
+
+- One event at a time. Here an event is what one fetch brought of one partition.
+- Table writes and sends. They cannot be awaited, and Faust only logs a failure. Here `save` returns after the
+  acknowledgement.
+- Acknowledgement by the stream. Faust acknowledges after an exception, too. Here an offset may be committed
+  once `finish` was called.
+
+docs/engines.md has the reasons. docs/upstream has the faults behind them, each with a script.
+"""
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from streamer.folding.score import made_with
 from streamer.folding.score.prices import price_table
-from streamer.folding.slots import RunUpdate
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.redis import RedisSink
@@ -22,33 +38,73 @@ from streamer.worker.processor import Processor
 from streamer.worker.producer import Producer
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
 from streamer.worker.recovery import Fencing, PartitionRecovery, Repairs
-from streamer.worker.tables import Tables, in_directory
-from streamer.worker.transport import StreamerApp, TopicPartition, batch_transport, faust_app, process_batches
+from streamer.worker.tables import StateTable, Tables, in_directory
+from streamer.worker.transport import (
+    AsFetched,
+    BatchStream,
+    StreamerApp,
+    TopicPartition,
+    app_options,
+    batch_transport,
+)
 
 log = logging.getLogger(__name__)
+
+BYTES: dict[str, Any] = {"key_type": bytes, "value_type": bytes}
+CHANGELOG: dict[str, Any] = {
+    "key_serializer": "raw",
+    "value_serializer": "raw",
+    "allow_empty": True,
+    "acks": False,
+    "internal": True,
+}
+"""Options of a changelog: bytes as they are, tombstones included."""
 
 
 def run_worker(settings: Settings) -> int:
     """Run a worker; blocks. The exit code: 0 after a signal, 1 after a crash, 2 for wrong settings."""
-    return process.run(settings, build)
+    return process.run(settings, worker)
 
 
-def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
-    """Put a worker together; its tables lie in memory unless there is a directory for their `state`."""
+def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> Worker:
+    """Put a worker together; nothing is started.
+
+    Args:
+        watchdog: ends the process if it stood still for longer than its session.
+        state: a directory for the tables; None: they lie in memory.
+    """
     prices = price_table(settings.prices_file)
-    names, writer = Names(settings.namespace), uuid.uuid4().hex[:12]
-    app = faust_app(settings, names, state)
+    names, worker_id = Names(settings.namespace), uuid.uuid4().hex[:12]
+
+    # The app, and the topic of the events.
+    app = StreamerApp(names.group, **app_options(settings, state))
+    app.finalize()
     app.transport = batch_transport(app, settings, names.trial_events)
-    tables = Tables(app, names, settings.partitions, in_directory(state))
-    producer = Producer(settings, watchdog.check, tables.written)
-    owner = _RunOwner()
-    sink = RedisSink.from_settings(settings, owner)
-    encoder, metrics = RecordEncoder(names, tables), Metrics(settings.partitions)
+    events = app.topic(names.trial_events, schema=AsFetched(), partitions=settings.partitions)
+
+    # The tables. The changelogs of the summaries are the topics that users subscribe to.
+    producer = Producer(settings, watchdog.check, lambda *rows: tables.written(*rows))
+
+    def table(name: str, topic: str) -> StateTable:
+        changelog = app.topic(topic, partitions=settings.partitions, **BYTES, **CHANGELOG)
+        rows = app.Table(name, partitions=settings.partitions, changelog_topic=changelog, **BYTES)
+        return StateTable(rows, in_directory(state), producer.write)
+
+    trials = table("trials", names.trials_changelog)
+    agent_models = table("agent_model_summaries", names.agent_model_summaries)
+    tiers = table("tier_summaries", names.tier_summaries)
+    runs = table("run_summaries", names.run_summaries)
+    comparisons = table("run_comparisons", names.run_comparisons)
+    tables = Tables(
+        trials, {"agent_model": agent_models, "tier": tiers, "run": runs, "comparison": comparisons}
+    )
+
+    # What folds, and what it writes with.
+    sink, metrics = RedisSink.from_settings(settings), Metrics(settings.partitions)
     if settings.metrics_address is not None:
         app.report_to(metrics.registry)
-    checkpoints = CheckpointWriter(
-        tables, producer, names.scored_trials, lambda number: _log_start(app, settings, number)
-    )
+    encoder = RecordEncoder(names, tables)
+    checkpoints = CheckpointWriter(tables, producer, names.scored_trials, partial(_log_start, app, settings))
     processor = Processor(
         app.crash,
         settings.partitions,
@@ -57,16 +113,29 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         producer=producer,
         sink=sink,
         check_alive=watchdog.check,
-        waiting=lambda number, offset: _waiting(app, TopicPartition(names.trial_events, number), offset),
+        waiting=lambda number, offset: app.waiting(TopicPartition(names.trial_events, number), offset),
         idle=IdleRuns(settings, tables, encoder),
         measures=metrics,
         checkpoints=checkpoints,
     )
-    owner.processor = processor
+    sink.serve(processor)
+
+    @app.agent(events, name="streamer.fold")
+    async def fold(stream: Any) -> None:
+        """Fold each batch, save it, publish what changed, and call done what is published."""
+        batches = processor.together(BatchStream(stream))
+        async for batch in batches:
+            async with processor.whole():
+                changes = await processor.fold(batch)
+                await trials.save(changes.pages, processor.quarantine)
+                async for done in processor.publish(changes):
+                    await processor.finish(done)
+
+    # What comes before the first event of a partition, and beside all events.
     configuration = Configuration(settings, made_with(prices), producer)
 
     def on_ready(mine: list[int]) -> None:
-        log.info("ready: worker %s owns partitions %s", writer, mine)
+        log.info("ready: worker %s owns partitions %s", worker_id, mine)
         housekeeping.hurry()
 
     recovery = PartitionRecovery(
@@ -78,11 +147,10 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         prices=prices,
         check_topics=partial(check_topics, settings),
         check_configuration=configuration.check,
-        writer=writer,
+        writer=worker_id,
         on_ready=on_ready,
     )
     tables.on_recovered(recovery.recover)
-    process_batches(app, names.trial_events, settings.partitions, processor.run)
     housekeeping = Housekeeping(
         app,
         names.trial_events,
@@ -91,31 +159,12 @@ def build(settings: Settings, watchdog: Watchdog, state: Path | None = None) -> 
         fencing=Fencing(app, settings, tables, processor, producer),
         repairs=Repairs(settings, processor, tables),
         configuration=configuration,
-        worker_id=writer,
+        worker_id=worker_id,
         metrics=metrics,
         topics=TopicWatch(settings),
         checkpoints=checkpoints,
     )
     return Worker(app, producer, sink, processor, housekeeping, metrics, configuration)
-
-
-class _RunOwner:
-    """The processor as the sink's owner of runs: it is made after the sink."""
-
-    processor: Processor
-
-    def run_ids(self) -> Iterator[str]:
-        """As the processor says."""
-        return self.processor.run_ids()
-
-    def standing(self, run_id: str) -> RunUpdate:
-        """As the processor says."""
-        return self.processor.standing(run_id)
-
-
-def _waiting(app: StreamerApp, place: TopicPartition, next_offset: int) -> int:
-    """How many records of a partition, from this offset on, the log is known to hold."""
-    return max(0, app.known_end(place) - next_offset)
 
 
 async def _log_start(app: StreamerApp, settings: Settings, number: int) -> int:

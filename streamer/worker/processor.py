@@ -1,12 +1,12 @@
 """The processor: batches of events in, everything that follows from them out, then done.
 
-The batches that are there at once are processed together, whatever their partitions: they share their
-writes. State pages are acknowledged first. Rejections and forwarded records follow. Then come summaries,
-scored trials and news, and Redis beside them. That is done at once or, with a backlog, for several turns
-together (`publish_rate`) and some runs at a time (`publish_queue`). Batches are done when all runs that they
-touched are published and the pages that others replaced are removed. Whatever fails or is cancelled, nothing
-more is
-acknowledged: the worker ends, and the next owner folds the batches again.
+The loop that calls it stands in `agents`: fold, save, publish, finish. Batches that were fetched by then are
+processed together, whatever their partitions: they share their writes. State pages are acknowledged first.
+Rejections and forwarded records follow. Then come summaries, scored trials and news, and Redis beside them.
+That is done at once or, with a backlog, for several turns together (`PublishRate`) and some runs at a time
+(`PublishQueue`). Batches are done when all runs that they touched are published and the pages that others
+replaced are removed. Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the
+next owner folds the batches again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamer.folding.fold import Folded
@@ -23,8 +24,8 @@ from streamer.folding.slots import RunUpdate
 from streamer.schemas.wire import LogRecord
 from streamer.storage.kafka import partition_of
 from streamer.storage.redis import RedisSink
-from streamer.worker.partition import Measures, Partition, PublishRate, RecordEncoder
-from streamer.worker.producer import Producer, ProducerRecord, fitting
+from streamer.worker.partition import Measures, Partition, Pending, PublishRate, RecordEncoder
+from streamer.worker.producer import Producer, ProducerRecord, RecordsRefused, fitting
 from streamer.worker.publisher import (
     CheckpointWriter,
     IdleRuns,
@@ -133,8 +134,44 @@ OVERDUE_SECONDS = 60.0
 """After so long in the queue, runs are published faster: a crash would fold their batches again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Fetched batches, of whatever partitions, that are processed together.
+
+    Attributes:
+        batches: in the order of their arrival; at least one.
+        ownership: the one under which they came.
+    """
+
+    batches: list[FetchedBatch]
+    ownership: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """What folding batches brought about, until it is published.
+
+    Attributes:
+        batches: that were folded; [] if another worker owns their partitions now.
+        pages: changed state pages, to be saved first.
+        replaced: by partition, tombstones of the pages that those replace; sent when all is published.
+        touched: by partition, runs that changed.
+        more_than_starts: runs of which more changed than the list of trials in flight.
+        asides: rejections, and events for other partitions.
+        next_offsets: by partition, the offset after the last event.
+    """
+
+    batches: list[FetchedBatch] = field(default_factory=list)
+    pages: list[ProducerRecord] = field(default_factory=list)
+    replaced: dict[int, list[ProducerRecord]] = field(default_factory=dict)
+    touched: dict[int, set[str]] = field(default_factory=dict)
+    more_than_starts: set[str] = field(default_factory=set)
+    asides: list[ProducerRecord] = field(default_factory=list)
+    next_offsets: dict[int, int] = field(default_factory=dict)
+
+
 class Processor:
-    """Folds batches into the partitions this worker owns and publishes what changed.
+    """Folds batches into the partitions this worker owns, and publishes what changed.
 
     Attributes:
         partitions: by number; replaced by a rebuild after every rebalance (`own`).
@@ -183,6 +220,7 @@ class Processor:
         self._checkpoints = checkpoints
         self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
         self.summary_publisher = SummaryPublisher(
+            tables=tables,
             encoder=encoder,
             producer=producer,
             sink=sink,
@@ -193,28 +231,32 @@ class Processor:
             quarantine_writer=self.quarantine_writer,
         )
 
-    async def run(self, stream: BatchStream) -> None:
-        """Process batches for as long as the stream gives any, together what is there at once."""
-        held: list[FetchedBatch] = []
-        ownership = self.ownership
-        async for batch in stream:
-            if ownership != self.ownership:
-                ownership, held = self.ownership, []
-            held.append(batch)
-            if stream.drained or sum(len(one.records) for one in held) >= RECORDS_TOGETHER:
-                batches, held = held, []
-                await self.handle(*batches, ownership=ownership)
-
-    async def handle(self, *batches: FetchedBatch, ownership: int | None = None) -> None:
-        """Process batches together; never returns if that failed.
+    async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
+        """Batches as the stream brings them, those together that are there at once.
 
         Args:
-            ownership: the one under which they came: under another they are left, and will be read again.
+            stream: has `drained`, true if its next batch has not arrived yet.
+        """
+        waiting: list[FetchedBatch] = []
+        ownership = self.ownership
+        async for one in stream:
+            if ownership != self.ownership:
+                ownership, waiting = self.ownership, []
+            waiting.append(one)
+            if stream.drained or sum(len(batch.records) for batch in waiting) >= RECORDS_TOGETHER:
+                batches, waiting = waiting, []
+                yield Together(batches, ownership)
+
+    @asynccontextmanager
+    async def whole(self) -> AsyncIterator[None]:
+        """Everything that is done here, or nothing: an error ends the worker, and this never returns.
+
+        Holds the lock, so that no rebuild, repair or end of a catch-up comes between two steps.
         """
         try:
             async with self.lock:
-                if ownership in (None, self.ownership):
-                    await self._process(batches)
+                with self.all_or_nothing():
+                    yield
         except Exception as error:
             await self.give_up(error)
 
@@ -266,14 +308,21 @@ class Processor:
         if seconds is not None:
             for partition in self._held():
                 partition.publish_queue.end_rest()
-        start = self.publish_rate.now()
         with self.all_or_nothing():
-            while publishable(self._held()):
-                began = self.publish_rate.now()
-                if await self.summary_publisher.flush(self._held()):
-                    self.publish_rate.published(self.publish_rate.now() - began)
-                if self.publish_rate.now() - start > seconds if seconds is not None else not self.is_due():
-                    return
+            async for done in self._publish_queued(seconds):
+                await self.finish(done)
+
+    async def _publish_queued(self, seconds: float | None = None) -> AsyncIterator[list[Pending]]:
+        """Publish some runs at a time; what is done after each write."""
+        start = self.publish_rate.now()
+        while publishable(self._held()):
+            began = self.publish_rate.now()
+            published, done = await self.summary_publisher.flush(self._held())
+            if published:
+                self.publish_rate.published(self.publish_rate.now() - began)
+            yield done
+            if self.publish_rate.now() - start > seconds if seconds is not None else not self.is_due():
+                return
 
     def _held(self) -> list[Partition]:
         return list(self.partitions.values())
@@ -293,50 +342,92 @@ class Processor:
                 partition.abandoned = True
             raise
 
-    async def _process(self, batches: Sequence[FetchedBatch]) -> None:
-        if not any(partition.abandoned for partition in self._held()):
-            with self.all_or_nothing():
-                await self._process_whole(batches)
+    async def fold(self, batch: Together) -> Changes:
+        """Fold the batch into the partitions, and take from the runs what is to be saved.
 
-    async def _process_whole(self, batches: Sequence[FetchedBatch]) -> None:
+        Nothing comes of a batch that was fetched before a rebalance: its records will be read again.
+        """
+        changes = Changes()
+        if batch.ownership != self.ownership or any(partition.abandoned for partition in self._held()):
+            return changes
         self._check_alive()
-        touched: dict[int, set[str]] = {}
-        more: set[str] = set()
-        asides: list[ProducerRecord] = []
-        following: dict[int, int] = {}
         began = time.perf_counter()
-        for batch in batches:
-            partition = self.partitions[batch.partition]
-            expected = following.get(batch.partition, partition.position)
-            following[batch.partition] = batch.last_offset + 1
-            await self._checkpoints.note_deleted(partition, expected, batch.records[0].offset)
-            folded = await self._folding.fold(partition, batch.records)
-            touched.setdefault(partition.number, set()).update(folded.touched)
-            more |= folded.more_than_starts
-            asides += self._aside(partition, folded)
+        for one in batch.batches:
+            partition = self.partitions[one.partition]
+            expected = changes.next_offsets.get(one.partition, partition.position)
+            changes.next_offsets[one.partition] = one.last_offset + 1
+            await self._checkpoints.note_deleted(partition, expected, one.records[0].offset)
+            folded = await self._folding.fold(partition, one.records)
+            changes.batches.append(one)
+            changes.touched.setdefault(partition.number, set()).update(folded.touched)
+            changes.more_than_starts |= folded.more_than_starts
+            changes.asides += self._aside(partition, folded)
         self._measures.fold_took(time.perf_counter() - began)
-        replaced = await self.save(touched)
-        await self.quarantine_writer.write_aside(asides)
-        for batch in batches:
+        for number, runs in changes.touched.items():
+            writes = self._pages(number, runs)
+            changes.pages += [row for row in writes if row.value is not None]
+            changes.replaced[number] = [row for row in writes if row.value is None]
+        return changes
+
+    def _pages(self, number: int, runs: Iterable[str]) -> list[ProducerRecord]:
+        """The changed state pages of runs, and the tombstones of those that they replace."""
+        partition = self.partitions[number]
+        writes: list[ProducerRecord] = []
+        for run_id in filter(partition.pipeline.knows, runs):
+            with partition.guard(run_id):
+                pages = partition.pipeline.run(run_id).take_pages()
+                writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
+        return writes
+
+    async def save(self, number: int, run_id: str) -> list[ProducerRecord]:
+        """Save the pages of a run outside of a batch; the tombstones of those that they replace."""
+        writes = self._pages(number, [run_id])
+        await self._tables.trials.save([row for row in writes if row.value is not None], self.quarantine)
+        known = self.partitions[number].pipeline.knows(run_id)
+        return [row for row in writes if row.value is None and known]
+
+    def quarantine(self, refusal: RecordsRefused) -> None:
+        """Set the runs apart of which the broker refuses a page for its size."""
+        self.quarantine_writer.refused(self.partitions, refusal, {})
+
+    async def publish(self, changes: Changes) -> AsyncIterator[list[Pending]]:
+        """Publish what follows from a batch whose pages are saved, if it is time; yields what is done by then.
+
+        A batch is done when every run that it touched is published. That may be this batch, and earlier ones.
+        """
+        if not changes.batches:
+            return
+        await self.quarantine_writer.write_aside(changes.asides)
+        for batch in changes.batches:
             partition = self.partitions[batch.partition]
             partition.position = batch.last_offset + 1
             partition.publish_queue.add_batch(batch)
             batch.release()
-        for number, found in touched.items():
-            partition = self.partitions[number]
-            await self.quarantine_writer.admit(partition)
-            runs = set(filter(partition.pipeline.knows, found))
-            partition.publish_queue.add_replaced(replaced[number])
-            self.idle.touch(partition, runs)
-            if partition.caught_up:
-                partition.publish_queue.add_runs(runs & more)
-                partition.publish_queue.add_started(runs - more)
-            else:  # nothing is published, and no batch is done
-                partition.touched_in_catch_up |= runs
+        for number, touched in changes.touched.items():
+            await self._queue(self.partitions[number], touched, changes)
         await self.publish_passed()
         if self.is_due():
-            await self.flush()
-        await self._work_off_what_piled_up(touched)
+            async for done in self._publish_queued():
+                yield done
+        await self._work_off_what_piled_up(changes.touched)
+
+    async def _queue(self, partition: Partition, touched: set[str], changes: Changes) -> None:
+        """Let runs wait for their publication, and with them the tombstones of replaced pages."""
+        known = partition.pipeline.knows
+        replaced = [row for row in changes.replaced[partition.number] if known(run_of(row))]
+        await self.quarantine_writer.admit(partition)
+        runs = set(filter(known, touched))
+        partition.publish_queue.add_replaced(replaced)
+        self.idle.touch(partition, runs)
+        if partition.caught_up:
+            partition.publish_queue.add_runs(runs & changes.more_than_starts)
+            partition.publish_queue.add_started(runs - changes.more_than_starts)
+        else:  # nothing is published, and no batch is done
+            partition.touched_in_catch_up |= runs
+
+    async def finish(self, done: Sequence[Pending]) -> None:
+        """Remove the pages that others replaced, and let the offsets of these batches be committed."""
+        await self.summary_publisher.finish(done)
 
     async def _work_off_what_piled_up(self, numbers: Iterable[int]) -> None:
         """Runs that wait for their summaries shall not take more memory the longer they wait."""
@@ -352,25 +443,6 @@ class Processor:
                     with partition.guard(run.run_id):
                         run.count()
                     await asyncio.sleep(0)
-
-    async def save(self, touched: Mapping[int, set[str]]) -> dict[int, list[ProducerRecord]]:
-        """Write the pages and wait; the tombstones of pages that they replace, to be sent later."""
-        outs: list[ProducerRecord] = []
-        replaced: dict[int, list[ProducerRecord]] = {}
-        for number, runs in touched.items():
-            partition = self.partitions[number]
-            writes: list[ProducerRecord] = []
-            for run_id in filter(partition.pipeline.knows, runs):
-                with partition.guard(run_id):
-                    pages = partition.pipeline.run(run_id).take_pages()
-                    writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
-            replaced[number] = [out for out in writes if out.value is None]
-            outs += [out for out in writes if out.value is not None]
-        await self.quarantine_writer.write(self.partitions, outs)
-        return {
-            number: [out for out in outs if self.partitions[number].pipeline.knows(run_of(out))]
-            for number, outs in replaced.items()
-        }
 
     def _aside(self, partition: Partition, folded: Folded) -> list[ProducerRecord]:
         """Rejections, and records that go to another partition."""

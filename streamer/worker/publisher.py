@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import islice, takewhile
@@ -115,7 +115,7 @@ class CheckpointWriter:
 
     async def _write(self, partition: Partition, value: bytes) -> None:
         key = checkpoint_key(partition.number)
-        await self._producer.write([self._tables.trials.put(partition.number, key, value)])
+        await self._tables.trials.save([self._tables.trials.put(partition.number, key, value)])
 
 
 # -----------------------------------------------------------------------------
@@ -330,10 +330,19 @@ class QuarantineWriter:
         try:
             await self._producer.write(records)
         except RecordsRefused as refusal:
-            for record in refusal.records:
-                self._before[run_of(record)] = before
-                with partitions[record.partition].guard(run_of(record)):
-                    raise RecordTooLarge(record, "more than the broker takes") from refusal
+            self.refused(partitions, refusal, before)
+
+    def refused(
+        self,
+        partitions: Mapping[int, Partition],
+        refusal: RecordsRefused,
+        before: dict[tuple[SummaryKind, str], bytes | None],
+    ) -> None:
+        """Set the runs apart of which the broker refuses records; `before`: their rows before that write."""
+        for record in refusal.records:
+            self._before[run_of(record)] = before
+            with partitions[record.partition].guard(run_of(record)):
+                raise RecordTooLarge(record, "more than the broker takes") from refusal
 
     async def write_aside(self, records: Iterable[ProducerRecord]) -> None:
         """Write rejections and forwarded records; a rejection too large for the broker goes without bytes."""
@@ -360,7 +369,7 @@ class QuarantineWriter:
             run = partition.quarantined[run_id]
             partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
             partition.repairs[run_id] = BY_DELETION
-        await self._producer.write(self._record(partition, run_id) for run_id in {*failed, *deletions})
+        await self._tables.trials.save(self._record(partition, run_id) for run_id in {*failed, *deletions})
         await self._publish(partition, updates, failed.values())
 
     def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
@@ -415,7 +424,8 @@ class QuarantineWriter:
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
         """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""
         keys = [repair_key(run_id), quarantine_key(run_id)] if well else [repair_key(run_id)]
-        await self._producer.write(self._tables.trials.put(partition.number, key, None) for key in keys)
+        trials = self._tables.trials
+        await trials.save(trials.put(partition.number, key, None) for key in keys)
 
     def _record(self, partition: Partition, run_id: str) -> ProducerRecord:
         quarantine = partition.quarantined[run_id].quarantine
@@ -503,6 +513,7 @@ class SummaryPublisher:
     def __init__(
         self,
         *,
+        tables: Tables,
         encoder: RecordEncoder,
         producer: Producer,
         sink: RedisSink,
@@ -512,6 +523,7 @@ class SummaryPublisher:
         checkpoints: CheckpointWriter,
         quarantine_writer: QuarantineWriter,
     ) -> None:
+        self._tables = tables
         self._encoder = encoder
         self._producer = producer
         self._quarantine_writer = quarantine_writer
@@ -521,10 +533,11 @@ class SummaryPublisher:
         self._measures = measures
         self._checkpoints = checkpoints
 
-    async def flush(self, partitions: Iterable[Partition]) -> bool:
-        """Publish the next runs of these queues, as many as are published together; true if there were any.
+    async def flush(self, partitions: Iterable[Partition]) -> tuple[bool, list[Pending]]:
+        """Publish the next runs of these queues, as many as are published together.
 
-        A batch is done when all its runs are published.
+        Returns:
+            Whether there were any, and what is done by now: a batch is when all its runs are published.
         """
         ready = publishable(partitions)
         shares = _shares(ready)
@@ -536,8 +549,7 @@ class SummaryPublisher:
             partition.publish_queue.add_started(_waiting_for_comparison(partition, run_ids))
             await self._quarantine_writer.admit(partition)
         finished = [partition.publish_queue.take_finished() for partition in ready]
-        await self._finish([pending for pending in finished if pending is not None])
-        return bool(runs)
+        return bool(runs), [pending for pending in finished if pending is not None]
 
     async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
         updates: list[RunUpdate] = []
@@ -632,7 +644,7 @@ class SummaryPublisher:
         await self.publish_scored(partition, later)
         await self._quarantine_writer.admit(partition)
         await self._checkpoints.write_pending(partition)
-        await self._finish([partition.publish_queue.drain()])
+        await self.finish([partition.publish_queue.drain()])
         partition.touched_in_catch_up.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
@@ -646,12 +658,12 @@ class SummaryPublisher:
                 partition.pipeline.run(run_id).forget_scored()
         return fitting(self._encoder.of_update(partition.number, update))
 
-    async def _finish(self, published: list[Pending]) -> None:
+    async def finish(self, published: Sequence[Pending]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.
 
         Until all is published, the replaced pages tell a successor what has to be withdrawn.
         """
-        await self._producer.write(out for pending in published for out in pending.replaced)
+        await self._tables.trials.save(row for pending in published for row in pending.replaced)
         for batch in (batch for pending in published for batch in pending.batches):
             batch.finish()
 

@@ -469,13 +469,13 @@ class Repairs:
         partition.pipeline.adopt_run(run_id, found)
         with partition.guard(run_id):
             self._take_pages_along(partition, run_id)
-        replaced = await self._processor.save({partition.number: {run_id}})
+        replaced = await self._processor.save(partition.number, run_id)
         await self._processor.summary_publisher.publish_again(partition, run_id)
         if (failed := partition.pipeline.failed.get(run_id)) is not None:
             if before is not None:
                 partition.quarantined[run_id] = before
             return await self._leave(partition, run_id, failed)
-        await self._processor.quarantine_writer.write(self._processor.partitions, replaced[partition.number])
+        await self._processor.quarantine_writer.write(self._processor.partitions, replaced)
         await self._processor.quarantine_writer.answered(partition, run_id, well=True)
         partition.repairs.pop(run_id, None)
         self._processor.idle.touch(partition, [run_id])

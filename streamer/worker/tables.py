@@ -32,7 +32,7 @@ from streamer.folding.slots import SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, producing
 from streamer.storage.log import LOG_KEY, meta_records
-from streamer.worker.producer import ProducerRecord
+from streamer.worker.producer import ProducerRecord, RecordsRefused
 
 # -----------------------------------------------------------------------------
 # Where the tables keep their rows: in memory, or in RocksDB on local disk. Both keep partitions apart.
@@ -306,32 +306,52 @@ def in_directory(directory: Path | None) -> StoreOf:
 # Faust's tables, written per partition: the source of truth `trials` and the four published aggregates.
 
 
-class StateTable:
-    """One table of bytes by bytes, its partitions apart."""
+Write = Callable[[Iterable[ProducerRecord]], Awaitable[None]]
 
-    def __init__(self, app: faust.App, name: str, topic: str, partitions: int, store: StoreOf) -> None:
-        self.topic = topic
-        changelog = app.topic(
-            topic,
-            key_type=bytes,
-            value_type=bytes,
-            partitions=partitions,
-            key_serializer="raw",
-            value_serializer="raw",
-            allow_empty=True,
-            acks=False,
-            internal=True,
-        )
-        table: Any = app.Table(
-            name, key_type=bytes, value_type=bytes, partitions=partitions, changelog_topic=changelog
-        )
+
+class StateTable:
+    """One table of bytes by bytes, its partitions apart. `save` is the only way to write it.
+
+    Args:
+        table: Faust's table, which has a changelog topic; Faust recovers it from there.
+        store: makes the store that holds the rows.
+        write: writes records to the broker and returns once all of them are acknowledged.
+    """
+
+    def __init__(self, table: Any, store: StoreOf, write: Write) -> None:
+        self.topic: str = table.changelog_topic.get_topic_name()
         self.faust = table
-        self.rows = store(app, self.faust)
-        self.faust._data = self.rows
+        self.rows = store(table.app, table)
+        table._data = self.rows
+        self._write = write
         self._unacknowledged: dict[bytes, bytes | None] = {}
 
+    async def save(
+        self,
+        records: Iterable[ProducerRecord],
+        refused: Callable[[RecordsRefused], None] | None = None,
+    ) -> None:
+        """Write rows to the changelog; when this returns, the broker has them, and so has the table.
+
+        Args:
+            records: as `put` makes them.
+            refused: gets the records that are too large for the broker; all others are saved.
+
+        Raises:
+            RecordsRefused: some are too large for the broker, and `refused` is None.
+            aiokafka.errors.KafkaError: the broker did not acknowledge them.
+        """
+        rows = list(records)
+        try:
+            if rows:
+                await self._write(rows)
+        except RecordsRefused as refusal:
+            if refused is None:
+                raise
+            refused(refusal)
+
     def put(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
-        """The changelog record of a write; the table has it as soon as the record is acknowledged."""
+        """The changelog record of a row, for `save`."""
         return ProducerRecord(self.topic, partition, key.encode("utf-8"), value)
 
     def publish(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
@@ -367,19 +387,16 @@ class StateTable:
 
 
 class Tables:
-    """The five tables."""
+    """The five tables.
 
-    def __init__(self, app: faust.App, names: Names, partitions: int, store: StoreOf = memory) -> None:
-        def table(name: str, topic: str) -> StateTable:
-            return StateTable(app, name, topic, partitions, store)
+    Args:
+        trials: the state pages, the source of truth.
+        summaries: what is published, by kind; their changelogs are the topics that users subscribe to.
+    """
 
-        self.trials = table("trials", names.trials_changelog)
-        self.summaries: dict[SummaryKind, StateTable] = {
-            "agent_model": table("agent_model_summaries", names.agent_model_summaries),
-            "tier": table("tier_summaries", names.tier_summaries),
-            "run": table("run_summaries", names.run_summaries),
-            "comparison": table("run_comparisons", names.run_comparisons),
-        }
+    def __init__(self, trials: StateTable, summaries: dict[SummaryKind, StateTable]) -> None:
+        self.trials = trials
+        self.summaries = summaries
         self._by_topic = {table.topic: table for table in self.all()}
 
     def all(self) -> list[StateTable]:

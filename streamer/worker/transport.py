@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from streamer.settings import READ_COMMITTED, Settings
-from streamer.storage.kafka import FETCH_WAIT_MS, MAX_MESSAGE_BYTES, Names
+from streamer.storage.kafka import FETCH_WAIT_MS, MAX_MESSAGE_BYTES
 from streamer.storage.log import AIOKafkaConsumer, ends_of, stable_end
 from streamer.worker.producer import (
     BROKER_PATIENCE_SECONDS,
@@ -287,6 +287,10 @@ class StreamerApp(faust.App):
         consumer = self.event_consumer
         return (consumer.highwater(place) if place in consumer.assignment() else None) or 0
 
+    def waiting(self, place: TopicPartition, next_offset: int) -> int:
+        """How many records of a partition, from this offset on, the log is known to hold."""
+        return max(0, self.known_end(place) - next_offset)
+
     def report_to(self, registry: CollectorRegistry) -> None:
         """Let Faust's own sensor report: consumer, tables, sends, assignments, rebalances."""
         self.monitor = PrometheusMonitor(metrics=FaustMetrics.create(registry, "faust"))
@@ -313,38 +317,35 @@ def session_seconds(settings: Settings) -> float:
     return min(seconds, EMBEDDED_SESSION_TIMEOUT_SECONDS) if settings.embedded else seconds
 
 
-def faust_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
-    """The Faust app that the settings describe, without topics, tables and processors."""
+def app_options(settings: Settings, state: Path | None = None) -> dict[str, Any]:
+    """What the settings make of Faust's options; `state` is the directory of the tables, None: in memory."""
     session = session_seconds(settings)
-    app = StreamerApp(
-        names.group,
-        env_prefix="STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
-        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
-        store="memory://",  # each table brings its own
-        datadir=state or Path(os.devnull),
-        web_enabled=False,
-        topic_disable_leader=True,
-        topic_partitions=settings.partitions,
-        topic_replication_factor=settings.replication,
-        table_standby_replicas=settings.standby_replicas,
-        broker_session_timeout=session,
-        broker_heartbeat_interval=session / HEARTBEATS_PER_SESSION,
-        broker_request_timeout=BROKER_PATIENCE_SECONDS,
-        broker_rebalance_timeout=BROKER_PATIENCE_SECONDS,
-        broker_commit_interval=COMMIT_SECONDS,
-        broker_max_poll_records=MAX_POLL_RECORDS,
-        consumer_group_instance_id=None if state is None or settings.embedded else _instance_of(state),
-        consumer_max_fetch_size=MAX_MESSAGE_BYTES,
-        producer_compression_type=settings.codec,
-        producer_max_request_size=MAX_MESSAGE_BYTES,
-        stream_wait_empty=True,
-        stream_recovery_delay=0.0,
-        TableManager=PatientTableManager,
-        ssl_context=settings.ssl_context(),
+    return {
+        "env_prefix": "STREAMER_FAUST",  # otherwise variables such as BROKER_URL would beat what stands here
+        "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        "store": "memory://",  # each table brings its own
+        "datadir": state or Path(os.devnull),
+        "web_enabled": False,
+        "topic_disable_leader": True,
+        "topic_partitions": settings.partitions,
+        "topic_replication_factor": settings.replication,
+        "table_standby_replicas": settings.standby_replicas,
+        "broker_session_timeout": session,
+        "broker_heartbeat_interval": session / HEARTBEATS_PER_SESSION,
+        "broker_request_timeout": BROKER_PATIENCE_SECONDS,
+        "broker_rebalance_timeout": BROKER_PATIENCE_SECONDS,
+        "broker_commit_interval": COMMIT_SECONDS,
+        "broker_max_poll_records": MAX_POLL_RECORDS,
+        "consumer_group_instance_id": None if state is None or settings.embedded else _instance_of(state),
+        "consumer_max_fetch_size": MAX_MESSAGE_BYTES,
+        "producer_compression_type": settings.codec,
+        "producer_max_request_size": MAX_MESSAGE_BYTES,
+        "stream_wait_empty": True,
+        "stream_recovery_delay": 0.0,
+        "TableManager": PatientTableManager,
+        "ssl_context": settings.ssl_context(),
         **_credentials(settings),
-    )
-    app.finalize()
-    return app
+    }
 
 
 def _instance_of(directory: Path) -> str:
@@ -630,15 +631,3 @@ class AsFetched(faust.Schema[Any, Any]):
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
         """The batch itself."""
         return message.value
-
-
-def process_batches(
-    app: faust.App, topic: str, partitions: int, process: Callable[[BatchStream], Awaitable[None]]
-) -> None:
-    """Let `process` take the batches of a topic for as long as the app runs."""
-
-    async def fold(stream: Any) -> None:
-        await process(BatchStream(stream))
-
-    events = app.topic(topic, schema=AsFetched(), partitions=partitions)
-    app.agent(events, name="streamer.fold")(fold)

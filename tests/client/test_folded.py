@@ -48,7 +48,7 @@ EVENTS = [
 
 
 @pytest.fixture
-def log_of_folded_run(embedded_broker: str, namespace: str) -> Settings:
+def log(embedded_broker: str, namespace: str) -> Settings:
     """A log whose records are a minute apart; all runs lie in one partition."""
     settings = make_topics(settings_of(embedded_broker, namespace))
     publish(settings, EVENTS)
@@ -66,8 +66,8 @@ def publish(settings: Settings, events: list[Event], start: int = 0) -> None:
     asyncio.run(send())
 
 
-def test_it_answers_what_the_summaries_say(log_of_folded_run: Settings) -> None:
-    found = fold_run(log_of_folded_run, "run-1", PRICES)
+def test_it_answers_what_the_summaries_say(log: Settings) -> None:
+    found = fold_run(log, "run-1", PRICES)
     expected = folded(EVENTS)[0].run("run-1").summaries()
     digests = {change.kind: change.digest for change in expected}
     snapshot, compared = found.snapshot(), found.comparison()
@@ -82,51 +82,51 @@ def test_it_answers_what_the_summaries_say(log_of_folded_run: Settings) -> None:
 
 
 def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(
-    log_of_folded_run: Settings,
+    log: Settings,
 ) -> None:
-    by_offset = fold_run(log_of_folded_run, "run-1", PRICES, Position(offset=3))
+    by_offset = fold_run(log, "run-1", PRICES, Position(offset=3))
     assert (by_offset.snapshot().run.trials, by_offset.log.moment) == (1, START + timedelta(minutes=3))
     assert by_offset.comparison().comparison is None
     at = START + timedelta(minutes=2, seconds=30)
-    by_time = fold_run(log_of_folded_run, "run-1", PRICES, Position(at=at))
+    by_time = fold_run(log, "run-1", PRICES, Position(at=at))
     assert (by_time.snapshot().run.trials, by_time.log.moment) == (0, at)
 
 
-def test_before_its_first_event_nothing_stands_and_the_first_is_named(log_of_folded_run: Settings) -> None:
+def test_before_its_first_event_nothing_stands_and_the_first_is_named(log: Settings) -> None:
     for position in (Position(offset=0), Position(at=START + timedelta(seconds=59))):
         with pytest.raises(NothingYet, match=r"first event is at offset 1 \(2026-01-01T00:01:00Z\)"):
-            fold_run(log_of_folded_run, "run-1", PRICES, position)
+            fold_run(log, "run-1", PRICES, position)
 
 
-def test_of_a_run_that_is_nowhere_the_log_holds_nothing(log_of_folded_run: Settings) -> None:
+def test_of_a_run_that_is_nowhere_the_log_holds_nothing(log: Settings) -> None:
     for position in (None, Position(offset=3)):
         with pytest.raises(NotInLog, match="holds nothing of run 'run-2'"):
-            fold_run(log_of_folded_run, "run-2", PRICES, position)
+            fold_run(log, "run-2", PRICES, position)
 
 
-def test_after_its_deletion_nothing_stands_and_before_it_everything(log_of_folded_run: Settings) -> None:
-    publish(log_of_folded_run, [a_deletion()], len(EVENTS))
+def test_after_its_deletion_nothing_stands_and_before_it_everything(log: Settings) -> None:
+    publish(log, [a_deletion()], len(EVENTS))
     with pytest.raises(NothingYet, match="nothing stands of run 'run-1' as of 5"):
-        fold_run(log_of_folded_run, "run-1", PRICES, Position(offset=5))
-    assert fold_run(log_of_folded_run, "run-1", PRICES, Position(offset=4)).snapshot().run.trials == 2
+        fold_run(log, "run-1", PRICES, Position(offset=5))
+    assert fold_run(log, "run-1", PRICES, Position(offset=4)).snapshot().run.trials == 2
 
 
-def test_nothing_is_known_beyond_the_end_or_in_the_future(log_of_folded_run: Settings) -> None:
+def test_nothing_is_known_beyond_the_end_or_in_the_future(log: Settings) -> None:
     with pytest.raises(BadPosition, match="the last record is at offset 4"):
-        fold_run(log_of_folded_run, "run-1", PRICES, Position(offset=5))
+        fold_run(log, "run-1", PRICES, Position(offset=5))
     with pytest.raises(BadPosition, match="in the future"):
-        fold_run(log_of_folded_run, "run-1", PRICES, Position(at=datetime.now(UTC) + timedelta(days=1)))
+        fold_run(log, "run-1", PRICES, Position(at=datetime.now(UTC) + timedelta(days=1)))
 
 
 def test_a_run_that_an_exception_sets_apart_is_said_so(
-    log_of_folded_run: Settings, monkeypatch: pytest.MonkeyPatch
+    log: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise ArithmeticError("broken")
 
     monkeypatch.setattr("streamer.folding.run.Run.join", broken)
     with pytest.raises(CannotBeFolded, match="broken"):
-        fold_run(log_of_folded_run, "run-1", PRICES)
+        fold_run(log, "run-1", PRICES)
 
 
 def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
@@ -165,7 +165,7 @@ RUNS = ["run-1", "run-2", "run-3", "run-4"]
 
 
 @pytest.fixture
-def log_of_folded_runs(embedded_broker: str, namespace: str) -> Settings:
+def logs(embedded_broker: str, namespace: str) -> Settings:
     """A log whose records are a minute apart, in the partitions of their runs."""
     settings = make_topics(settings_of(embedded_broker, namespace))
     assert len({partition_of(run, PARTITIONS) for run in RUNS}) > 1
@@ -195,45 +195,45 @@ def ids(found: PastRuns) -> list[str]:
     return sorted(run.run_id for run in found.runs())
 
 
-def test_the_runs_of_all_partitions_stand_as_of_the_time(log_of_folded_runs: Settings) -> None:
+def test_the_runs_of_all_partitions_stand_as_of_the_time(logs: Settings) -> None:
     for number in range(len(RUNS)):
-        found = fold_runs(log_of_folded_runs, PRICES, minute(number + 0.5))
+        found = fold_runs(logs, PRICES, minute(number + 0.5))
         assert ids(found) == RUNS[: number + 1]
         assert found.moment == START + timedelta(minutes=number + 0.5)
         assert (found.truncated, list(found.failed)) == ({}, [])
-    assert ids(fold_runs(log_of_folded_runs, PRICES, minute(-1))) == []
+    assert ids(fold_runs(logs, PRICES, minute(-1))) == []
 
 
-def test_a_run_that_was_deleted_later_still_stands(log_of_folded_runs: Settings) -> None:
-    publish_of_folded_runs(log_of_folded_runs, [a_deletion(run_id="run-2")], 10)
-    assert ids(fold_runs(log_of_folded_runs, PRICES, minute(9))) == RUNS
-    assert ids(fold_runs(log_of_folded_runs, PRICES, minute(10))) == ["run-1", "run-3", "run-4"]
+def test_a_run_that_was_deleted_later_still_stands(logs: Settings) -> None:
+    publish_of_folded_runs(logs, [a_deletion(run_id="run-2")], 10)
+    assert ids(fold_runs(logs, PRICES, minute(9))) == RUNS
+    assert ids(fold_runs(logs, PRICES, minute(10))) == ["run-1", "run-3", "run-4"]
 
 
-def test_an_event_in_a_wrong_partition_does_not_count(log_of_folded_runs: Settings) -> None:
+def test_an_event_in_a_wrong_partition_does_not_count(logs: Settings) -> None:
     elsewhere = (partition_of("run-1", PARTITIONS) + 1) % PARTITIONS
-    publish_of_folded_runs(log_of_folded_runs, [a_trial(run_id="run-1", task_id="other")], 10, elsewhere)
-    found = fold_runs(log_of_folded_runs, PRICES, minute(11))
+    publish_of_folded_runs(logs, [a_trial(run_id="run-1", task_id="other")], 10, elsewhere)
+    found = fold_runs(logs, PRICES, minute(11))
     assert ids(found) == RUNS
     assert found.run("run-1").trials == 1
 
 
-def test_an_offset_is_of_one_run(log_of_folded_runs: Settings) -> None:
+def test_an_offset_is_of_one_run(logs: Settings) -> None:
     with pytest.raises(BadPosition, match="offset 0 is a place in one partition"):
-        fold_runs(log_of_folded_runs, PRICES, Position(offset=0))
-    one = fold_runs(log_of_folded_runs, PRICES, Position(offset=0), "run-1")
+        fold_runs(logs, PRICES, Position(offset=0))
+    one = fold_runs(logs, PRICES, Position(offset=0), "run-1")
     assert (ids(one), one.moment) == (["run-1"], START)
     with pytest.raises(NothingYet):
-        fold_runs(log_of_folded_runs, PRICES, minute(0.5), "run-2")
+        fold_runs(logs, PRICES, minute(0.5), "run-2")
 
 
-def test_the_future_is_refused(log_of_folded_runs: Settings) -> None:
+def test_the_future_is_refused(logs: Settings) -> None:
     with pytest.raises(BadPosition, match="in the future"):
-        fold_runs(log_of_folded_runs, PRICES, Position(at=datetime.now(UTC) + timedelta(hours=1)))
+        fold_runs(logs, PRICES, Position(at=datetime.now(UTC) + timedelta(hours=1)))
 
 
 def test_what_loses_its_beginning_while_it_is_read_is_named(
-    log_of_folded_runs: Settings, monkeypatch: pytest.MonkeyPatch
+    logs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Folding many partitions takes a while, and what is deleted meanwhile is missing."""
     read: list[int] = []
@@ -247,12 +247,12 @@ def test_what_loses_its_beginning_while_it_is_read_is_named(
 
     monkeypatch.setattr("streamer.client.folded.read_topic", reading)
     monkeypatch.setattr("streamer.client.folded.beginnings_of", begins)
-    found = fold_runs(log_of_folded_runs, PRICES, minute(9))
+    found = fold_runs(logs, PRICES, minute(9))
     assert (ids(found), found.truncated) == (RUNS, {f"partition {number}": 7 for number in range(PARTITIONS)})
 
 
 def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
-    log_of_folded_runs: Settings, monkeypatch: pytest.MonkeyPatch
+    logs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: object) -> None:
         raise ArithmeticError("broken")
@@ -261,9 +261,9 @@ def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
         return dict.fromkeys(range(PARTITIONS), 0) | {0: 7}
 
     monkeypatch.setattr("streamer.client.folded.beginnings_of", begins_later)
-    assert fold_runs(log_of_folded_runs, PRICES, minute(9)).truncated == {"partition 0": 7}
+    assert fold_runs(logs, PRICES, minute(9)).truncated == {"partition 0": 7}
     monkeypatch.setattr("streamer.folding.run.Run.summaries", broken)
-    found = fold_runs(log_of_folded_runs, PRICES, minute(9))
+    found = fold_runs(logs, PRICES, minute(9))
     assert (ids(found), sorted(failure.run_id for failure in found.failed)) == ([], RUNS)
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
+from tests.web.report.conftest import environment, feed, settings
+
+__all__ = ["environment", "feed", "settings", "stack"]
 
 # -----------------------------------------------------------------------------
 # Deployments with Kafka and Redis: with a worker, or with one that is still to be started.

@@ -8,6 +8,9 @@ import pytest
 
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
+from tests.web.report.conftest import environment, feed, settings
+
+__all__ = ["environment", "feed", "settings", "stack"]
 
 
 @pytest.fixture(params=ENGINES, scope="package")

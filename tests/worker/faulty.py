@@ -13,13 +13,14 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.agents import run_worker
 from streamer.worker.partition import is_page
 from streamer.worker.process import Watchdog
-from streamer.worker.processor import Processor
+from streamer.worker.processor import Changes, Processor
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
 
@@ -29,17 +30,20 @@ WAIT_SECONDS = 2.0
 def main() -> int:
     """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    save = Processor.save
+    publish = Processor.publish
 
-    async def save_and_die(self: Processor, *args: Any) -> Any:
-        await save(self, *args)
-        os.kill(os.getpid(), signal.SIGKILL)
+    async def die_after_pages(self: Processor, changes: Changes) -> AsyncIterator[Any]:
+        if changes.batches:
+            os.kill(os.getpid(), signal.SIGKILL)
+        async for done in publish(self, changes):
+            yield done
 
-    async def save_and_wait(self: Processor, *args: Any) -> Any:
-        tombstones = await save(self, *args)
-        sys.stderr.write("pages written\n")
-        await asyncio.sleep(WAIT_SECONDS)
-        return tombstones
+    async def wait_after_pages(self: Processor, changes: Changes) -> AsyncIterator[Any]:
+        if changes.batches:
+            sys.stderr.write("pages written\n")
+            await asyncio.sleep(WAIT_SECONDS)
+        async for done in publish(self, changes):
+            yield done
 
     async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
@@ -53,9 +57,9 @@ def main() -> int:
     if fault == "loses_pages":
         StateTable.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
-        Processor.save = save_and_die  # type: ignore[method-assign]
+        Processor.publish = die_after_pages  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
-        Processor.save = save_and_wait  # type: ignore[method-assign]
+        Processor.publish = wait_after_pages  # type: ignore[method-assign]
     if fault == "zombie":
         Watchdog.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from streamer.folding.fold import Pipeline
-from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.folding.slots import RunUpdate, SummaryChange, SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
+from streamer.worker.agents import BYTES, CHANGELOG
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue, RecordEncoder
 from streamer.worker.process import Watchdog
-from streamer.worker.processor import Processor
+from streamer.worker.processor import Processor, Together
 from streamer.worker.producer import ProducerRecord
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
-from streamer.worker.tables import Tables
-from streamer.worker.transport import FetchedBatch, faust_app
+from streamer.worker.tables import StateTable, StoreOf, Tables, memory
+from streamer.worker.transport import FetchedBatch, StreamerApp, app_options
 from tests.worker.deployment import trial_events
 
 
@@ -67,12 +69,40 @@ class App:
         self.crashes.append(error)
 
 
+def an_app(settings: Settings, names: Names, state: Path | None = None) -> StreamerApp:
+    """The app of `streamer.worker.agents`, without topics, tables and agent."""
+    app = StreamerApp(names.group, **app_options(settings, state))
+    app.finalize()
+    return app
+
+
+def a_table(
+    app: StreamerApp, name: str, topic: str, partitions: int, store: StoreOf = memory, write: Any = None
+) -> StateTable:
+    """One table with its changelog, as `streamer.worker.agents` declares it."""
+    changelog = app.topic(topic, partitions=partitions, **BYTES, **CHANGELOG)
+    rows = app.Table(name, partitions=partitions, changelog_topic=changelog, **BYTES)
+    return StateTable(rows, store, write)
+
+
+def tables_of(app: StreamerApp, names: Names, write: Any) -> Tables:
+    """The five tables of one partition."""
+    kinds: dict[SummaryKind, tuple[str, str]] = {
+        "agent_model": ("agent_model_summaries", names.agent_model_summaries),
+        "tier": ("tier_summaries", names.tier_summaries),
+        "run": ("run_summaries", names.run_summaries),
+        "comparison": ("run_comparisons", names.run_comparisons),
+    }
+    trials = a_table(app, "trials", names.trials_changelog, 1, write=write)
+    return Tables(trials, {kind: a_table(app, *named, 1, write=write) for kind, named in kinds.items()})
+
+
 class Bench:
     """A processor with one partition and nothing real around it."""
 
     def __init__(self, *, position: int = 0, catch_up_to: int = 0, caught_up: bool = True) -> None:
         names = Names()
-        tables = Tables(faust_app(Settings(), names), names, 1)
+        tables = tables_of(an_app(Settings(), names), names, self._write)
         for table in tables.all():
             table.rows.apply(0, [], None)
         self.app, self.broker, self.sink = App(), Broker(tables), Sink()
@@ -100,6 +130,23 @@ class Bench:
             0, 1, pipeline, position, catch_up_to, caught_up=caught_up, publish_queue=queue
         )
         self.processor.partitions[0] = self.partition
+
+    async def _write(self, records: Iterable[ProducerRecord]) -> None:
+        await self.broker.write(records)
+
+    async def handle(self, *batches: FetchedBatch, ownership: int | None = None) -> None:
+        """One turn of the loop in `streamer.worker.agents`, with these batches."""
+        owned = self.processor.ownership if ownership is None else ownership
+        async with self.processor.whole():
+            changes = await self.processor.fold(Together(list(batches), owned))
+            await self.tables.trials.save(changes.pages, self.processor.quarantine)
+            async for done in self.processor.publish(changes):
+                await self.processor.finish(done)
+
+    async def run(self, stream: Any) -> None:
+        """The loop, until the stream ends."""
+        async for batch in self.processor.together(stream):
+            await self.handle(*batch.batches, ownership=batch.ownership)
 
     async def settle(self) -> None:
         """So long later, everything that rested is published."""

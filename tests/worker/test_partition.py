@@ -52,6 +52,7 @@ class Given:
 
     def __init__(self) -> None:
         self.bench, self.producer, self.asked = Bench(), Producing(), 0
+        self.bench.broker = self.producer  # type: ignore[assignment]
         self.partition: Partition = self.bench.partition
         self.partition.checkpoint = Checkpoint(complete_from=0)
         self.writer = CheckpointWriter(
@@ -123,7 +124,7 @@ def bench() -> Bench:
 
 async def test_pages_are_acknowledged_before_anything_else_is_written(bench: Bench) -> None:
     batch = bench.batch(0, 40)
-    await bench.processor.handle(batch)
+    await bench.handle(batch)
     assert bench.broker.topics[0] == {"trials-changelog"}
     assert {
         "run-summaries",
@@ -139,7 +140,7 @@ async def test_pages_are_acknowledged_before_anything_else_is_written(bench: Ben
 async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) -> None:
     bench.broker.refuses = topic
     batch = bench.batch(0, 40)
-    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    handling = asyncio.ensure_future(bench.handle(batch))
     while not bench.app.crashes:
         await asyncio.sleep(0)
     assert not batch.done
@@ -150,18 +151,18 @@ async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) 
 
 async def test_nothing_is_published_before_the_position_passes_what_was_recovered() -> None:
     bench = Bench(catch_up_to=80, caught_up=False)
-    await bench.processor.handle(bench.batch(0, 40))
+    await bench.handle(bench.batch(0, 40))
     assert bench.broker.topics == [{"trials-changelog"}]
     assert not bench.sink.updates
     assert not bench.sink.reconciled
-    await bench.processor.handle(bench.batch(40, 40))
+    await bench.handle(bench.batch(40, 40))
     assert any("run-summaries" in topics for topics in bench.broker.topics)
     assert bench.sink.reconciled
     assert bench.partition.caught_up
 
 
 async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_again(bench: Bench) -> None:
-    await bench.processor.handle(bench.batch(0, 40))
+    await bench.handle(bench.batch(0, 40))
     bench.partition.caught_up = False
     bench.broker.writes.clear()
     rebuilt = Pipeline(writer="v")
@@ -174,10 +175,10 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
 
 
 async def test_the_start_of_the_log_is_asked_for_at_a_gap_only(bench: Bench) -> None:
-    await bench.processor.handle(*(bench.batch(first, 10) for first in (0, 10, 20)))
+    await bench.handle(*(bench.batch(first, 10) for first in (0, 10, 20)))
     assert bench.partition.position == 30
     assert bench.log_start_asked == 0
-    await bench.processor.handle(bench.batch(35, 5))
+    await bench.handle(bench.batch(35, 5))
     assert bench.log_start_asked == 1
 
 
@@ -185,7 +186,7 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
     other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
     first, second, third = bench.batch(0, 40), bench.batch(40, 40), bench.batch(0, 40)
     third.partition = 1
-    await bench.processor.handle(first, second, third)
+    await bench.handle(first, second, third)
     assert [batch.done for batch in (first, second, third)] == [True] * 3
     assert (bench.partition.position, other.position) == (80, 40)
     pages, published = (outs for outs in bench.broker.writes if outs)
@@ -194,7 +195,7 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
     assert {out.partition for out in published} == {0, 1}
     apart = Bench()
     for batch in (apart.batch(0, 40), apart.batch(40, 40)):
-        await apart.processor.handle(batch)
+        await apart.handle(batch)
     for one in (bench, apart):
         await one.settle()
     assert last_values(bench.broker) == last_values(apart.broker)
@@ -228,8 +229,8 @@ async def test_nothing_waits_for_a_batch_that_is_not_there(
     async def note(*batches: FetchedBatch, ownership: int) -> None:
         handled.append([batch.last_offset for batch in batches])
 
-    monkeypatch.setattr(bench.processor, "handle", note)
-    await bench.processor.run(Stream(*(bench.batch(at, 40) for at in range(0, 200, 40))))
+    monkeypatch.setattr(bench, "handle", note)
+    await bench.run(Stream(*(bench.batch(at, 40) for at in range(0, 200, 40))))
     assert handled == [[39, 79, 119], [159], [199]]
 
 
@@ -250,12 +251,12 @@ async def test_batches_from_before_a_rebalance_are_left_to_be_read_again(bench: 
     stream.queue.put_nowait(new)
     monkey = pytest.MonkeyPatch()
     monkey.setattr(stream.queue, "empty", rebalanced)
-    await bench.processor.run(stream)
+    await bench.run(stream)
     monkey.undo()
     assert not bench.app.crashes
     assert (old.folded, new.done) == (False, True)
     before = bench.partition.position
-    await bench.processor.handle(bench.batch(80, 40), ownership=0)
+    await bench.handle(bench.batch(80, 40), ownership=0)
     assert bench.partition.position == before
 
 
@@ -276,16 +277,16 @@ async def test_partitions_with_a_backlog_share_one_publish_rate(bench: Bench) ->
     bench.behind = True
     first, second, third = bench.batch(0, 40), bench.batch(0, 40), bench.batch(40, 40)
     second.partition = third.partition = 1
-    await bench.processor.handle(first)
+    await bench.handle(first)
     assert first.done
-    await bench.processor.handle(second)
+    await bench.handle(second)
     assert (second.done, bool(other.publish_queue.runs)) == (False, True)
     assert not bench.processor.is_due()
     bench.behind = False
     fourth = bench.batch(40, 40)
-    await bench.processor.handle(fourth)
+    await bench.handle(fourth)
     assert (second.done, fourth.done, bool(other.publish_queue.runs)) == (True, True, False)
-    await bench.processor.handle(third)
+    await bench.handle(third)
     assert third.done
 
 
@@ -293,14 +294,14 @@ async def test_with_a_backlog_the_latest_summaries_are_published_for_several_bat
     bench.processor.publish_rate = PublishRate(now=lambda: 10.0)
     first, second, last = bench.batch(0, 40), bench.batch(40, 40), bench.batch(80, 40)
     bench.behind = True
-    await bench.processor.handle(first)
+    await bench.handle(first)
     assert first.done  # nothing had been published before: the publish rate allowed it
     bench.broker.writes.clear()
-    await bench.processor.handle(second)
+    await bench.handle(second)
     assert bench.broker.topics == [{"trials-changelog"}]
     assert (second.folded, second.done) == (True, False)
     bench.behind = False
-    await bench.processor.handle(last)
+    await bench.handle(last)
     assert second.done
     assert last.done
     published = [out.key for outs in bench.broker.writes for out in outs if out.topic == "run-summaries"]
@@ -309,9 +310,9 @@ async def test_with_a_backlog_the_latest_summaries_are_published_for_several_bat
 
 async def test_what_a_backlog_left_in_the_queue_is_published_without_another_batch(bench: Bench) -> None:
     bench.behind = True
-    await bench.processor.handle(bench.batch(0, 40))
+    await bench.handle(bench.batch(0, 40))
     queued = bench.batch(40, 40)
-    await bench.processor.handle(queued)
+    await bench.handle(queued)
     assert not queued.done
     await bench.processor.flush()
     assert queued.done
@@ -325,11 +326,11 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.behind = True
-    await bench.processor.handle(bench.batch(0, 40))
+    await bench.handle(bench.batch(0, 40))
     bench.broker.writes.clear()
     queued = [bench.batch(at, 40) for at in range(40, 200, 40)]
     for batch in queued:
-        await bench.processor.handle(batch)
+        await bench.handle(batch)
         runs = bench.partition.publish_queue.runs
         waiting = sum(bench.partition.pipeline.run(run_id).scored_waiting for run_id in runs)
         assert waiting <= 50
@@ -341,7 +342,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
         out.key: out.value for outs in bench.broker.writes for out in outs if out.topic == "scored-trials"
     }
     at_once = Bench()
-    await at_once.processor.handle(at_once.batch(0, 200))
+    await at_once.handle(at_once.batch(0, 200))
     wanted = {
         out.key: out.value for outs in at_once.broker.writes for out in outs if out.topic == "scored-trials"
     }
@@ -386,13 +387,13 @@ async def test_the_runs_that_waited_for_the_longest_time_are_published_first(
     bench_of_publish_queue: Bench,
 ) -> None:
     first, second = bench_of_publish_queue.batch(0, 4), bench_of_publish_queue.batch(4, 40)
-    await bench_of_publish_queue.processor.handle(first)  # of runs 0 to 3
+    await bench_of_publish_queue.handle(first)  # of runs 0 to 3
     at_once, left = (
         set(published(bench_of_publish_queue)),
         bench_of_publish_queue.partition.publish_queue.runs,
     )
     assert (len(at_once), at_once | left) == (2, {*names(0, 1, 2, 3)})
-    await bench_of_publish_queue.processor.handle(second)  # of all of them
+    await bench_of_publish_queue.handle(second)  # of all of them
     assert published(bench_of_publish_queue) == []  # not due yet
     bench_of_publish_queue.seconds += 10.0
     await bench_of_publish_queue.processor.flush()
@@ -414,7 +415,7 @@ async def test_batches_are_done_though_each_touches_runs_that_wait_already(
     batches = [bench_of_publish_queue.batch(at, 12) for at in range(0, 240, 12)]  # each of all six runs
     done = []
     for batch in batches:
-        await bench_of_publish_queue.processor.handle(batch)
+        await bench_of_publish_queue.handle(batch)
         bench_of_publish_queue.seconds += 10.0
         done.append(sum(one.done for one in batches))
     assert done[-1] >= len(batches) - 2 * (RUNS // 2)
@@ -424,7 +425,7 @@ async def test_batches_are_done_though_each_touches_runs_that_wait_already(
 async def test_without_a_backlog_everything_is_published_at_once(bench_of_publish_queue: Bench) -> None:
     bench_of_publish_queue.behind = False
     batch = bench_of_publish_queue.batch(0, 40)
-    await bench_of_publish_queue.processor.handle(batch)
+    await bench_of_publish_queue.handle(batch)
     assert sorted(published(bench_of_publish_queue)) == names(*range(RUNS))
     assert batch.done
 
@@ -438,7 +439,7 @@ async def test_a_backlog_that_forms_meanwhile_ends_a_publication(bench_of_publis
 
     bench_of_publish_queue.behind, bench_of_publish_queue.broker.write = False, write_slowly  # type: ignore[method-assign]
     batch = bench_of_publish_queue.batch(0, 40)
-    await bench_of_publish_queue.processor.handle(batch)
+    await bench_of_publish_queue.handle(batch)
     assert len(published(bench_of_publish_queue)) == 2
     assert not batch.done
     await bench_of_publish_queue.processor.flush(seconds=60.0)
@@ -455,7 +456,7 @@ async def test_partitions_take_turns(bench_of_publish_queue: Bench) -> None:
     theirs.partition = 1
     bench_of_publish_queue.behind = True
     bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    await bench_of_publish_queue.processor.handle(bench_of_publish_queue.batch(0, 40), theirs)
+    await bench_of_publish_queue.handle(bench_of_publish_queue.batch(0, 40), theirs)
     assert (len(other.publish_queue.runs), len(bench_of_publish_queue.partition.publish_queue.runs)) == (
         RUNS,
         RUNS,
@@ -470,7 +471,7 @@ async def test_partitions_take_turns(bench_of_publish_queue: Bench) -> None:
 
 async def test_what_is_published_in_parts_is_what_is_published_at_once(bench_of_publish_queue: Bench) -> None:
     for at in range(0, 400, 40):
-        await bench_of_publish_queue.processor.handle(bench_of_publish_queue.batch(at, 40))
+        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 40))
         bench_of_publish_queue.seconds += 3.0
     await bench_of_publish_queue.processor.flush(seconds=60.0)
     told = {
@@ -488,7 +489,7 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(bench_of_
 async def test_runs_that_wait_for_long_are_published_in_half_of_the_time(
     bench_of_publish_queue: Bench,
 ) -> None:
-    await bench_of_publish_queue.processor.handle(bench_of_publish_queue.batch(0, 40))
+    await bench_of_publish_queue.handle(bench_of_publish_queue.batch(0, 40))
     bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
     bench_of_publish_queue.seconds += 2.0
     assert not bench_of_publish_queue.processor.is_due()
@@ -504,7 +505,7 @@ async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs
     monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 20)
     monkeypatch.setattr("streamer.worker.processor.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
-        await bench_of_publish_queue.processor.handle(bench_of_publish_queue.batch(at, 40))
+        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 40))
         bench_of_publish_queue.seconds += 10.0
         waiting, pipeline = (
             bench_of_publish_queue.partition.publish_queue.runs,
@@ -527,11 +528,11 @@ async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(
     starts = [a_start(task_id=f"t{number}") for number in range(30)]
     batches = [batch_of(bench_of_publish_queue, at, starts[at]) for at in range(30)]
     for batch in batches:
-        await bench_of_publish_queue.processor.handle(batch)
+        await bench_of_publish_queue.handle(batch)
         bench_of_publish_queue.seconds += 0.1
     assert len(published(bench_of_publish_queue)) == 3
     assert all(batch.done for batch in batches)
-    await bench_of_publish_queue.processor.handle(batch_of(bench_of_publish_queue, 30, a_trial(task_id="t0")))
+    await bench_of_publish_queue.handle(batch_of(bench_of_publish_queue, 30, a_trial(task_id="t0")))
     assert published(bench_of_publish_queue) == [
         "run-1"
     ]  # a result is published at once, and the last starts with it
@@ -544,7 +545,7 @@ async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(
 async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench_of_publish_queue: Bench) -> None:
     bench_of_publish_queue.behind = False
     for at in (0, 120):
-        await bench_of_publish_queue.processor.handle(bench_of_publish_queue.batch(at, 120))
+        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 120))
     assert bench_of_publish_queue.partition.publish_queue.runs, "comparisons rest"
     await bench_of_publish_queue.processor.flush(seconds=60.0)
     assert bench_of_publish_queue.partition.publish_queue.empty
@@ -563,11 +564,11 @@ async def test_after_the_last_publication_a_batch_is_not_done_before_all_that_fo
     await bench_of_publish_queue.processor.flush(seconds=60.0)
     starts = [batch_of(bench_of_publish_queue, at, a_start(task_id=f"t{at}")) for at in range(240, 243)]
     for batch in (bench_of_publish_queue.batch(0, 120), bench_of_publish_queue.batch(120, 120), *starts[:2]):
-        await bench_of_publish_queue.processor.handle(batch)
+        await bench_of_publish_queue.handle(batch)
         assert (batch.done, bench_of_publish_queue.partition.publish_queue.empty) == (True, True)
     bench_of_publish_queue.behind = True
     bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    await bench_of_publish_queue.processor.handle(starts[2])
+    await bench_of_publish_queue.handle(starts[2])
     assert (starts[2].done, bench_of_publish_queue.partition.publish_queue.runs) == (False, {"run-1"})
     standing = {
         change.key: change.digest

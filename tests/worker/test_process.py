@@ -206,7 +206,7 @@ def quarantined(*runs: str) -> Any:
 
 async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
     given = Given()
-    await given.bench.processor.handle(given.bench.batch(0, 40))
+    await given.bench.handle(given.bench.batch(0, 40))
     status = given.housekeeping.status()
     assert (status["partitions"], status["catching_up"], status["waits"]) == ([0], [], None)
     assert (status["folded_to"], status["lag"]) == ({"0": 40}, {"0": 0})
@@ -216,7 +216,7 @@ async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
 
 async def test_a_partition_counts_as_published_once_no_run_waits_or_rests_and_redis_has_everything() -> None:
     given = Given()
-    await given.bench.processor.handle(given.bench.batch(0, 40))
+    await given.bench.handle(given.bench.batch(0, 40))
     partition = given.bench.partition
     await given.bench.processor.flush(seconds=1)
     assert given.housekeeping.status()["published_to"] == {"0": 40}

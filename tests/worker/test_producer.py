@@ -60,8 +60,8 @@ async def owing_bench() -> Bench:
     """Owes for a batch that is folded and saved."""
     bench = Bench()
     bench.behind = True
-    await bench.processor.handle(bench.batch(0, 40))
-    await bench.processor.handle(bench.batch(40, 40))
+    await bench.handle(bench.batch(0, 40))
+    await bench.handle(bench.batch(40, 40))
     assert bench.partition.publish_queue
     bench.broker.writes.clear()
     return bench
@@ -77,7 +77,7 @@ async def test_a_publication_that_was_cancelled_leaves_its_batches_undone() -> N
     bench.broker.write = write  # type: ignore[method-assign]
     await pay(bench)
     later = bench.batch(80, 40)
-    await bench.processor.handle(later)
+    await bench.handle(later)
     assert bench.partition.publish_queue.runs
     assert bench.broker.writes == []
     assert (later.done, later.folded) == (False, False)
@@ -88,7 +88,7 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
     bench = Bench()
     bench.broker.refuses = topic
     batch = bench.batch(0, 40)
-    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    handling = asyncio.ensure_future(bench.handle(batch))
     paying = asyncio.ensure_future(pay(bench))
     while not bench.app.crashes:
         await asyncio.sleep(0)
@@ -102,13 +102,13 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
 
 async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() -> None:
     before = Bench()
-    await before.processor.handle(before.batch(0, 40))
+    await before.handle(before.batch(0, 40))
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.tables = before.tables
     for kind, table in before.tables.summaries.items():
         bench.processor._encoder._tables.summaries[kind].rows = table.rows
     hangs = hang_on(bench, "run-summaries")
-    handling = asyncio.ensure_future(bench.processor.handle(bench.batch(0, 40)))
+    handling = asyncio.ensure_future(bench.handle(bench.batch(0, 40)))
     await hangs.wait()
     handling.cancel()
     await asyncio.gather(handling, return_exceptions=True)
@@ -216,7 +216,7 @@ async def test_after_a_recovery_scored_trials_come_last_unless_they_follow_from_
         reconciled.append(len(bench.broker.topics))
 
     bench.sink.reconcile = reconcile  # type: ignore[method-assign]
-    await bench.processor.handle(batch)
+    await bench.handle(batch)
     scored = [n for n, topics in enumerate(bench.broker.topics) if "scored-trials" in topics]
     summaries = [n for n, topics in enumerate(bench.broker.topics) if "run-summaries" in topics]
     assert scored
@@ -233,7 +233,7 @@ async def test_no_batch_is_done_when_what_was_recovered_cannot_be_published(topi
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.broker.refuses = topic
     batch = bench.batch(0, 40)
-    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    handling = asyncio.ensure_future(bench.handle(batch))
     while not bench.app.crashes:
         await asyncio.sleep(0)
     handling.cancel()
@@ -254,7 +254,7 @@ async def test_who_waits_for_the_lock_counts_nothing_as_done_that_was_not_publis
         await write(outs)
 
     bench.broker.write = refusing  # type: ignore[method-assign]
-    handling = asyncio.ensure_future(bench.processor.handle(batch))
+    handling = asyncio.ensure_future(bench.handle(batch))
     await waits.wait()
 
     async def pays() -> None:

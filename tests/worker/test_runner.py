@@ -12,7 +12,7 @@ import pytest
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaConnectionError
 from streamer.worker import process
-from streamer.worker.agents import build
+from streamer.worker.agents import worker
 from streamer.worker.metrics import Metrics
 
 
@@ -35,7 +35,7 @@ def test_a_price_table_that_cannot_be_used_is_named(
     file = tmp_path / "prices.toml"
     if content is not None:
         file.write_bytes(content)
-    assert process.run(Settings(prices_file=file), build) == process.USED_WRONGLY
+    assert process.run(Settings(prices_file=file), worker) == process.USED_WRONGLY
     assert str(file) in caplog.text
     assert said in caplog.text
     assert "Kafka" not in caplog.text
@@ -66,7 +66,7 @@ def test_without_a_broker_each_try_says_what_to_do(
     monkeypatch.setattr(process, "ensure_topics", is_away)
     monkeypatch.setattr(process, "CONNECT_SECONDS", 0.2)
     monkeypatch.setattr(process, "CONNECT_RETRY_SECONDS", 0.1)
-    assert process.run(Settings(bootstrap="b:1"), build) == process.FOUND_WRONG
+    assert process.run(Settings(bootstrap="b:1"), worker) == process.FOUND_WRONG
     *tries, last = [record.getMessage() for record in caplog.records]
     away = "no Kafka broker answers at b:1. Start one (streamer up, or docker compose up)"
     assert set(tries) == {f"waiting for Kafka: {away}"}

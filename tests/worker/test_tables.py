@@ -29,10 +29,9 @@ from streamer.worker.tables import (
     memory,
     rocks,
 )
-from streamer.worker.transport import faust_app
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
-from tests.worker.processor_bench import Bench
+from tests.worker.processor_bench import Bench, a_table, an_app
 
 # -----------------------------------------------------------------------------
 # Directories of workers that keep their tables on local disk.
@@ -90,8 +89,8 @@ def directory(tmp_path: Path) -> Path:
 @contextmanager
 def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
     """A store, closed at the end."""
-    app = faust_app(Settings(), Names(), where)
-    store = StateTable(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
+    app = an_app(Settings(), Names(), where)
+    store = a_table(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
     store.apply(3, [], None)
     try:
         yield store
@@ -284,7 +283,7 @@ def test_a_partition_that_comes_back_has_lost_what_was_deleted_meanwhile(
 def page_keys(where: Path) -> set[bytes]:
     """Keys of all pages that a worker that was stopped has on disk."""
     (tables,) = where.glob("state/*/*/0")
-    store = StateTable(faust_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
+    store = a_table(an_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
     for partition in range(4):
         store.apply(partition, [], None)
     found = {key for partition in range(4) for key, _ in store.rows(partition)}

@@ -11,7 +11,8 @@ from aiokafka.errors import IllegalStateError
 
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.worker.transport import Consumer, TopicPartition, faust_app, session_seconds
+from streamer.worker.transport import Consumer, TopicPartition, session_seconds
+from tests.worker.processor_bench import an_app
 
 # -----------------------------------------------------------------------------
 # How the settings reach Faust.
@@ -21,16 +22,16 @@ def test_sasl_and_tls_reach_fausts_consumer() -> None:
     settings = Settings(
         security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username="u", sasl_password="p"
     )
-    credentials = faust_app(settings, Names()).conf.broker_credentials
+    credentials = an_app(settings, Names()).conf.broker_credentials
     assert credentials.protocol.value == "SASL_SSL"
     assert credentials.mechanism.value == "SCRAM-SHA-512"
     assert (credentials.username, credentials.password) == ("u", "p")
     assert credentials.ssl_context is not None
 
 
-def test_variables_of_other_faust_apps_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_other_an_apps_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:1")
-    app = faust_app(Settings(bootstrap="here:9092"), Names())
+    app = an_app(Settings(bootstrap="here:9092"), Names())
     assert [str(url) for url in app.conf.broker] == ["kafka://here:9092"]
 
 

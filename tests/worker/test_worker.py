@@ -70,9 +70,9 @@ async def close_all(bench: Bench) -> None:
 
 async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None:
     bench = Bench()
-    await bench.processor.handle(a_batch(0, EVENTS[:60]))
+    await bench.handle(a_batch(0, EVENTS[:60]))
     bench.seconds = 50.0
-    await bench.processor.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
+    await bench.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
     before = {(change.kind, change.key): change.value for change in bench.standing() if change.value}
     bench.seconds = 59.9
     assert bench.processor.idle.close_due(bench.partition) == 0
@@ -87,13 +87,13 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
 
 async def test_nothing_is_closed_while_the_partition_catches_up_or_owes_summaries() -> None:
     bench = Bench(catch_up_to=80, caught_up=False)
-    await bench.processor.handle(a_batch(0, EVENTS[:40]))
+    await bench.handle(a_batch(0, EVENTS[:40]))
     bench.seconds = 2 * IDLE
     assert bench.processor.idle.close_due(bench.partition) == 0
     bench = Bench()
     bench.behind = True
-    await bench.processor.handle(a_batch(0, EVENTS[:40]))
-    await bench.processor.handle(a_batch(40, EVENTS[40:80]))
+    await bench.handle(a_batch(0, EVENTS[:40]))
+    await bench.handle(a_batch(40, EVENTS[40:80]))
     bench.seconds = 2 * IDLE
     assert bench.partition.publish_queue.runs
     assert bench.processor.idle.close_due(bench.partition) == 0
@@ -124,7 +124,7 @@ async def test_a_worker_that_closes_runs_publishes_to_the_byte_what_one_does_tha
     while at < len(EVENTS):
         values = EVENTS[at : at + rng.randrange(1, 120)]
         for bench in (closing, keeping):
-            await bench.processor.handle(a_batch(at, values))
+            await bench.handle(a_batch(at, values))
         at += len(values)
         closing.seconds += rng.choice([1.0, 30.0, IDLE])
         keeping.seconds = closing.seconds
@@ -138,7 +138,7 @@ async def test_a_worker_that_closes_runs_publishes_to_the_byte_what_one_does_tha
 async def test_pages_of_a_run_that_came_back_are_joined_after_a_restart() -> None:
     bench = Bench()
     for at in range(0, 900, 100):
-        await bench.processor.handle(a_batch(at, EVENTS[at : at + 100]))
+        await bench.handle(a_batch(at, EVENTS[at : at + 100]))
         await close_all(bench)
     pages = dict(bench.tables.trials.of_partition(0))
     assert len({key.split("/")[1] for key in pages}) > 5
@@ -153,7 +153,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench()
-    await bench.processor.handle(a_batch(0, EVENTS[:600]))
+    await bench.handle(a_batch(0, EVENTS[:600]))
     await close_all(bench)
     gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
     bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
@@ -164,7 +164,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
         yield [a_record(offset, value) for offset, value in enumerate(EVENTS[:stop])]
 
     monkeypatch.setattr(publisher, "records_between", log)
-    await bench.processor.handle(a_batch(600, EVENTS[600:660]))
+    await bench.handle(a_batch(600, EVENTS[600:660]))
     assert asked == [("trial-events", 0, None, 600)]
     assert not bench.app.crashes
     await bench.settle()
@@ -177,7 +177,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench()
-    await bench.processor.handle(a_batch(0, EVENTS[:60]))
+    await bench.handle(a_batch(0, EVENTS[:60]))
     await close_all(bench)
     gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
     bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
@@ -194,14 +194,14 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
 async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:
     bench = Bench()
     start = {"type": "trial_started", "run_id": "run 1", "task_id": "slow", "agent": "a", "model": "m"}
-    await bench.processor.handle(a_batch(0, [*EVENTS[:60], orjson.dumps(start)]))
+    await bench.handle(a_batch(0, [*EVENTS[:60], orjson.dumps(start)]))
     before = bench.processor.standing("run 1").in_flight
     assert before is not None
     assert list(before.trials) == ["|slow|1|a|m||"]
     await close_all(bench)
     assert bench.processor.standing("run 1").in_flight == before
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event][:1]
-    await bench.processor.handle(a_batch(61, late))
+    await bench.handle(a_batch(61, late))
     after = bench.processor.standing("run 1").in_flight
     assert after is not None
     assert after.trials == before.trials
@@ -210,19 +210,19 @@ async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:
 
 async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() -> None:
     bench = Bench()
-    await bench.processor.handle(a_batch(0, EVENTS[:60]))
-    await bench.processor.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
+    await bench.handle(a_batch(0, EVENTS[:60]))
+    await bench.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
     await close_all(bench)
     tombstones = [c for c in bench.standing() if c.value is None]
     assert [(c.kind, c.key, c.state_version) for c in tombstones] == [("run", "run 1", 60)]
     bench.broker.writes.clear()
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event]
-    await bench.processor.handle(a_batch(61, late))
+    await bench.handle(a_batch(61, late))
     assert bench.partition.pipeline.run("run 1").state.exists is False
     assert all(out.topic not in KINDS for outs in bench.broker.writes for out in outs)
     await close_all(bench)
     newer = orjson.dumps({"type": "trial_result", "run_id": "run 1", "task_id": "t", "revision": 10})
-    await bench.processor.handle(a_batch(900, [newer]))
+    await bench.handle(a_batch(900, [newer]))
     assert {key for _, key in digests(bench) if decode_id(key.split("|")[0]) == "run 1"} == {
         "run 1",
         "run 1|unknown:unknown",

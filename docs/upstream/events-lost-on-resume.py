@@ -1,0 +1,47 @@
+"""Events that Faust fetches between resume and seek, after a recovery, are dropped. Needs a broker."""
+
+import asyncio
+import logging
+import os
+import tempfile
+
+import faust
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+logging.disable()
+BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")
+name, seen = f"resume-{os.urandom(4).hex()}", set()
+app = faust.App(name, broker=f"kafka://{BROKER}", web_enabled=False, datadir=tempfile.mkdtemp())
+orders, changelog = f"{name}-orders", app.Table("latest", partitions=1).changelog_topic.get_topic_name()
+
+
+@app.agent(app.topic(orders, value_type=int))
+async def process(stream):
+    async for order in stream:
+        seen.add(order)
+        await asyncio.sleep(0.002)
+
+
+async def late_seek(seek=app.consumer.perform_seek):
+    await asyncio.sleep(2)  # the broker takes its time to answer with the committed offsets
+    await seek()
+
+
+async def main():
+    admin = AIOKafkaAdminClient(bootstrap_servers=BROKER)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1) for topic in (orders, changelog)])
+    async with AIOKafkaProducer(bootstrap_servers=BROKER) as producer:
+        await producer.send_and_wait(changelog, b"1", b'"key"')  # so that there is a row to recover
+        await asyncio.gather(*[await producer.send(orders, b"%d" % number) for number in range(1000)])
+    app.consumer.perform_seek = late_seek
+    starting = asyncio.ensure_future(app.start())
+    await asyncio.sleep(15)
+    print(starting, seen.__len__()); await admin.close(); print(1); await app.stop(); print(2)
+
+
+asyncio.run(main())
+lost = 1000 - len(seen)
+print(f"FAULT: {lost} of 1000 events did not arrive" if lost else "ok: all events arrived")
+raise SystemExit(lost > 0)
