@@ -1,4 +1,10 @@
-"""The questions to Redis, without a connection: generators that ask for replies and return the answer.
+"""The questions that readers ask, without a connection: each is a generator that asks for replies.
+
+A question has one answer, whether it is read from Redis now or folded from the log as of an earlier moment:
+
+    now       `StateReader`, `AsyncStateReader` in `readers` send what a question asks for to Redis
+    as of     `fold_run`, `fold_runs` in `folded` fold the log again, and give the same answers
+    changes   `ChangeFeed` in `readers` says which keys have another version; `feeds` follows the topics
 
 A question yields lists of commands and is sent the list of their replies, so that one text serves the plain
 and the asyncio reader.

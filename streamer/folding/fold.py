@@ -1,8 +1,14 @@
 """The whole flow on one page: records are decoded, and each event joins its run. Pure.
 
 One pipeline folds one partition of the event topic in a worker, or a whole file in `streamer fold`.
-Records may come in any order, any number of times: the answer is the same. What follows from an event
-is the run's (:mod:`streamer.folding.run`): which result stands, its score, the counts, the summaries.
+Records may come in any order, any number of times: the answer is the same. An event's way:
+
+    bytes -> event       `decoded`, below, by `schemas.wire`; what is wrong becomes a rejection
+    its run              `Run` in `run`, which also keeps the state pages
+    who wins             `Slot` in `slots` (R17)
+    score                `Scores` in `state`, by the rules in `score`
+    count                `GroupState` in `groups`
+    changes              `Summaries` in `summaries`, once somebody takes them
 
 An exception while one run is folded stays with that run: what is in memory of it is dropped, its further
 records are held back and counted, and every other run goes on.
@@ -47,104 +53,6 @@ from streamer.schemas.wire import (
     unreadable,
     up_to,
 )
-
-# -----------------------------------------------------------------------------
-# Decoding: the bytes of a record become an event, or a rejection. What folding a batch did.
-
-
-@dataclass(slots=True)
-class Folded:
-    """The result of folding a batch of records.
-
-    Attributes:
-        touched: runs that records were folded into.
-        more_than_starts: runs in which more happened than that trials started.
-        rejections: for the records that are no events.
-        misplaced: records of runs that this pipeline does not own, with the run.
-        of_closed: likewise of runs that are closed.
-        deletions: run to the greatest revision up to which a held run is to be deleted.
-        records: how many there were.
-        counted: events that changed their run.
-        duplicates: events that said what was known.
-        superseded: results that lost their slot (R17).
-        ignored: results that were withdrawn, or whose run was deleted.
-        held: records of runs that are set apart; they stay in the log and are not folded.
-        unknown_fields: fields of events that this version does not know.
-        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
-    """
-
-    touched: set[str] = field(default_factory=set)
-    more_than_starts: set[str] = field(default_factory=set)
-    rejections: list[Rejected] = field(default_factory=list)
-    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
-    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
-    deletions: dict[str, int] = field(default_factory=dict)
-    records: int = 0
-    counted: int = 0
-    duplicates: int = 0
-    superseded: int = 0
-    ignored: int = 0
-    held: int = 0
-    unknown_fields: int = 0
-    missing_times: int = 0
-
-    def joined(self, run_id: str, effect: Effect) -> None:
-        """An event joined its run."""
-        self.touched.add(run_id)
-        if effect is not Effect.STARTED:
-            self.more_than_starts.add(run_id)
-        if effect in (Effect.COUNTED, Effect.STARTED):
-            self.counted += 1
-        elif effect is Effect.DUPLICATE:
-            self.duplicates += 1
-        elif effect is Effect.SUPERSEDED:
-            self.superseded += 1
-        else:
-            self.ignored += 1
-
-
-def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
-    """The event that a record holds; None, and a rejection is noted, where it holds none."""
-    if record.timestamp > LATEST_TIMESTAMP:
-        folded.missing_times += 1
-    event, missing = event_in(record.value)
-    if isinstance(event, PlainEvent):
-        return event
-    if isinstance(event, Reason):
-        folded.rejections.append(reject(record, event))
-        return None
-    folded.unknown_fields += len(event.__pydantic_extra__ or ())
-    folded.missing_times += missing
-    return event
-
-
-def event_in(value: bytes | None) -> tuple[AnyEvent | PlainEvent | Reason, int]:
-    """The event that the bytes of a record hold, or why the worker rejects them; never raises.
-
-    Returns:
-        Beside it, how many times of the event count as missing.
-
-    >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
-    'unknown_grading_profile'
-    """
-    try:
-        if (plain := plain_event(value)) is not None:
-            return plain, 0
-        event = _checked(decode(value))
-        return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")
-    except Exception as error:
-        return unreadable(error), 0
-
-
-def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
-    """A run can only be graded by a profile that this version has."""
-    if isinstance(event, RunStarted) and event.grading_profile is not None:
-        try:
-            grading_profile(event.grading_profile)
-        except UnknownProfile as error:
-            return Reason("unknown_grading_profile", str(error))
-    return event
-
 
 # -----------------------------------------------------------------------------
 # The whole flow on one page: records are decoded, and each event joins its run. Pure.
@@ -319,6 +227,104 @@ class Pipeline:
                 takes_changes=self._takes_changes,
             )
         return run
+
+
+# -----------------------------------------------------------------------------
+# Decoding: the bytes of a record become an event, or a rejection. What folding a batch did.
+
+
+@dataclass(slots=True)
+class Folded:
+    """The result of folding a batch of records.
+
+    Attributes:
+        touched: runs that records were folded into.
+        more_than_starts: runs in which more happened than that trials started.
+        rejections: for the records that are no events.
+        misplaced: records of runs that this pipeline does not own, with the run.
+        of_closed: likewise of runs that are closed.
+        deletions: run to the greatest revision up to which a held run is to be deleted.
+        records: how many there were.
+        counted: events that changed their run.
+        duplicates: events that said what was known.
+        superseded: results that lost their slot (R17).
+        ignored: results that were withdrawn, or whose run was deleted.
+        held: records of runs that are set apart; they stay in the log and are not folded.
+        unknown_fields: fields of events that this version does not know.
+        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
+    """
+
+    touched: set[str] = field(default_factory=set)
+    more_than_starts: set[str] = field(default_factory=set)
+    rejections: list[Rejected] = field(default_factory=list)
+    misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
+    of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
+    deletions: dict[str, int] = field(default_factory=dict)
+    records: int = 0
+    counted: int = 0
+    duplicates: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    held: int = 0
+    unknown_fields: int = 0
+    missing_times: int = 0
+
+    def joined(self, run_id: str, effect: Effect) -> None:
+        """An event joined its run."""
+        self.touched.add(run_id)
+        if effect is not Effect.STARTED:
+            self.more_than_starts.add(run_id)
+        if effect in (Effect.COUNTED, Effect.STARTED):
+            self.counted += 1
+        elif effect is Effect.DUPLICATE:
+            self.duplicates += 1
+        elif effect is Effect.SUPERSEDED:
+            self.superseded += 1
+        else:
+            self.ignored += 1
+
+
+def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
+    """The event that a record holds; None, and a rejection is noted, where it holds none."""
+    if record.timestamp > LATEST_TIMESTAMP:
+        folded.missing_times += 1
+    event, missing = event_in(record.value)
+    if isinstance(event, PlainEvent):
+        return event
+    if isinstance(event, Reason):
+        folded.rejections.append(reject(record, event))
+        return None
+    folded.unknown_fields += len(event.__pydantic_extra__ or ())
+    folded.missing_times += missing
+    return event
+
+
+def event_in(value: bytes | None) -> tuple[AnyEvent | PlainEvent | Reason, int]:
+    """The event that the bytes of a record hold, or why the worker rejects them; never raises.
+
+    Returns:
+        Beside it, how many times of the event count as missing.
+
+    >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
+    'unknown_grading_profile'
+    """
+    try:
+        if (plain := plain_event(value)) is not None:
+            return plain, 0
+        event = _checked(decode(value))
+        return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")
+    except Exception as error:
+        return unreadable(error), 0
+
+
+def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:
+    """A run can only be graded by a profile that this version has."""
+    if isinstance(event, RunStarted) and event.grading_profile is not None:
+        try:
+            grading_profile(event.grading_profile)
+        except UnknownProfile as error:
+            return Reason("unknown_grading_profile", str(error))
+    return event
 
 
 # -----------------------------------------------------------------------------

@@ -391,7 +391,7 @@ class Processor:
         self.quarantine_writer.refused(self.partitions, refusal, {})
 
     async def publish(self, changes: Changes) -> AsyncIterator[list[Pending]]:
-        """Publish what follows from a batch whose pages are saved, if it is time; yields what is done by then.
+        """Publish what follows from a batch whose pages are saved, if it is time; yields what is done then.
 
         A batch is done when every run that it touched is published. That may be this batch, and earlier ones.
         """

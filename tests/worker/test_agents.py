@@ -1,0 +1,122 @@
+"""The worker is put together in one function that a Faust user recognises; tables are written by `save`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.settings import Settings
+from streamer.storage.kafka import Names
+from streamer.worker.agents import worker
+from streamer.worker.process import Watchdog
+from tests.house.repository import ROOT
+from tests.worker.processor_bench import Bench
+
+WORKER = ROOT / "streamer" / "worker"
+REGISTERS = {"App", "StreamerApp", "topic", "Table", "agent", "timer", "task", "crontab", "page"}
+"""What a Faust app is told of by a call of this name, or by a decorator."""
+
+TABLES = {"table", "trials", "agent_models", "tiers", "runs", "comparisons"}
+
+STEPS = ("fold", "save", "publish", "finish")
+
+
+def registrations(source: str) -> list[str]:
+    """Calls that make an app, or register something with it."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    names = [ast.unparse(call.func) for call in calls]
+    return [name for name in names if name.rpartition(".")[2] in REGISTERS and name != "itertools.page"]
+
+
+def item_assignments(source: str) -> Iterator[str]:
+    """Assignments to an item of a table, which Faust would take and nobody could await."""
+    for node in ast.walk(ast.parse(source)):
+        targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else []
+        for target in targets:
+            if isinstance(target, ast.Subscript):
+                name = ast.unparse(target.value)
+                if name in TABLES or name.endswith((".faust", ".table", ".trials")):
+                    yield ast.unparse(target)
+
+
+def modules() -> dict[Path, str]:
+    return {path: path.read_text("utf-8") for path in sorted(WORKER.glob("*.py"))}
+
+
+def the_loop() -> ast.AsyncFor:
+    tree = ast.parse((WORKER / "agents.py").read_text("utf-8"))
+    (assembly,) = [node for node in tree.body if getattr(node, "name", "") == "worker"]
+    (agent,) = [node for node in ast.walk(assembly) if isinstance(node, ast.AsyncFunctionDef)]
+    assert ast.unparse(agent.decorator_list[0]) == "app.agent(events, name='streamer.fold')"
+    (loop,) = [node for node in agent.body if isinstance(node, ast.AsyncFor)]
+    return loop
+
+
+def test_no_other_module_registers_anything_with_the_app() -> None:
+    found = {path.name: registrations(source) for path, source in modules().items()}
+    assert {name: calls for name, calls in found.items() if calls and name != "agents.py"} == {}
+    assert {"StreamerApp", "app.topic", "app.Table", "app.agent"} == set(found["agents.py"])
+
+
+def test_fold_save_publish_and_finish_are_one_call_each_in_the_loop() -> None:
+    loop = the_loop()
+    assert ast.unparse(loop.target) == "batch"
+    assert ast.unparse(loop.iter) == "batches"
+    calls = [ast.unparse(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    assert sorted(calls) == sorted(
+        ["processor.whole", "processor.fold", "trials.save", "processor.publish", "processor.finish"]
+    )
+    lines = {name.rpartition(".")[2]: node for name, node in zip(calls, _calls(loop), strict=True)}
+    order = sorted(STEPS, key=lambda step: lines[step].lineno)
+    assert tuple(order) == STEPS
+
+
+def _calls(loop: ast.AsyncFor) -> list[ast.Call]:
+    return [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+
+
+def test_no_table_is_written_by_item_assignment() -> None:
+    assert {path.name: list(item_assignments(source)) for path, source in modules().items()} == {
+        path.name: [] for path in modules()
+    }
+
+
+@pytest.mark.parametrize("planted", ["trials['k'] = b'v'", "self.tables.trials['k'] = b'v'", "del runs['k']"])
+def test_a_planted_item_assignment_is_found(planted: str) -> None:
+    assert list(item_assignments(planted))
+
+
+def test_a_table_takes_no_item() -> None:
+    table: Any = Bench().tables.trials
+    with pytest.raises(TypeError, match="item assignment"):
+        table["key"] = b"value"
+
+
+async def test_a_saved_row_is_in_the_table_once_it_is_acknowledged() -> None:
+    bench = Bench()
+    trials = bench.tables.trials
+    await trials.save([trials.put(0, "run/w/1", b"page")])
+    assert trials.get("run/w/1") == b"page"
+    assert [[out.topic for out in outs] for outs in bench.broker.writes] == [[trials.topic]]
+
+
+async def test_the_names_of_app_tables_topics_and_agent_stay() -> None:
+    names = Names("ns")
+    made = worker(Settings(namespace="ns"), Watchdog(60))
+    app = made.app
+    await made.producer.stop()
+    await made.sink.close()
+    assert app.conf.id == names.group
+    assert set(app.tables) == {
+        *("trials", "agent_model_summaries", "tier_summaries", "run_summaries", "run_comparisons")
+    }
+    changelogs = {table.changelog_topic.get_topic_name() for table in app.tables.values()}
+    assert changelogs == {
+        *(names.trials_changelog, names.agent_model_summaries, names.tier_summaries),
+        *(names.run_summaries, names.run_comparisons),
+    }
+    assert [agent.name for agent in app.agents.values()] == ["streamer.fold"]
