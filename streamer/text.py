@@ -15,10 +15,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from unicodedata import category, east_asian_width
 
-# -----------------------------------------------------------------------------
-# Values as text for people, on any surface: terminal, report, notice.
-
-
 UNSEEN = "–"
 """Stands for a value that is unknown."""
 

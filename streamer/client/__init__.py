@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from streamer.client.readers import AsyncStateReader, NotReached, StateReader, StateUpdate, finished
     from streamer.settings import Settings
 
-
-# -----------------------------------------------------------------------------
-# Publish events and read current state, from code.
-
-
 __all__ = [
     "AsyncStateReader",
     "AsyncTrialPublisher",

@@ -18,10 +18,6 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names, partitions_of
 from streamer.storage.log import LogRecord, PartitionReader, following_wait_ms, read_topic
 
-# -----------------------------------------------------------------------------
-# Follow a public topic: what is published, as it is published.
-
-
 FEEDS = {
     "agent-model": "agent-model-summaries",
     "tier": "tier-summaries",

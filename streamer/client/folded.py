@@ -145,7 +145,6 @@ class FoldedRun:
 
     @property
     def run_id(self) -> str:
-        """Id of the run."""
         return self.run.state.run_id
 
     def snapshot(self) -> RunSnapshot:
@@ -270,7 +269,6 @@ class PastRuns:
     def board_runs(
         self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[BoardRun]:
-        """As `StateReader.board_runs`."""
         return self._chosen(run, benchmark, labels or {})[:MOST_BOARD_RUNS]
 
     def leaderboard(
@@ -282,7 +280,6 @@ class PastRuns:
         labels: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> list[LeaderboardRow]:
-        """As `StateReader.leaderboard`; the runs' states are those at `moment`."""
         if not can_have_board(metric):
             raise UnknownMetric(metric)
         chosen = self._chosen(run, benchmark, labels or {})
@@ -309,12 +306,7 @@ class PastRuns:
 
 
 def fold_runs(
-    settings: Settings,
-    prices: PriceTable,
-    as_of: Position,
-    run_id: str | None = None,
-    *,
-    tasks: bool = True,
+    settings: Settings, prices: PriceTable, as_of: Position, run_id: str | None = None, *, tasks: bool = True
 ) -> PastRuns:
     """All runs, or one, folded again from the event topic as of a position.
 

@@ -717,7 +717,6 @@ class AsyncTrialPublisher(_Publishing):
         return await asyncio.wrap_future(self._thread.submit(self._delivery.flush(timeout_seconds)))
 
     async def close(self) -> Counts:
-        """As TrialPublisher.close."""
         if self._ended:
             return self.counts
         try:

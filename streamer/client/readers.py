@@ -190,11 +190,7 @@ class StateReader:
         return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
 
     def board_runs(
-        self,
-        *,
-        run: str | None = None,
-        benchmark: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[BoardRun]:
         """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
 
@@ -451,11 +447,9 @@ class AsyncStateReader:
         return await self._answer(self._questions.snapshot(run_id))
 
     async def in_flight(self, run_id: str) -> list[TrialInFlight]:
-        """As StateReader.in_flight."""
         return await self._answer(self._questions.in_flight(run_id))
 
     async def comparison(self, run_id: str) -> ComparedRun:
-        """As StateReader.comparison."""
         return await self._answer(self._questions.comparison(run_id))
 
     async def agents(self, run_id: str) -> list[AgentModelSummary]:
@@ -476,20 +470,14 @@ class AsyncStateReader:
         limit: int | None = None,
         now: datetime | None = None,
     ) -> list[LeaderboardRow]:
-        """As StateReader.leaderboard."""
         question = self._questions.leaderboard(
             metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
         )
         return await self._answer(question)
 
     async def board_runs(
-        self,
-        *,
-        run: str | None = None,
-        benchmark: str | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> list[BoardRun]:
-        """As StateReader.board_runs."""
         return await self._answer(self._questions.board_runs(run, benchmark, labels or {}))
 
     async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:

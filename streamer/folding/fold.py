@@ -54,9 +54,6 @@ from streamer.schemas.wire import (
     up_to,
 )
 
-# -----------------------------------------------------------------------------
-# The whole flow on one page: records are decoded, and each event joins its run. Pure.
-
 
 class Pipeline:
     """Folds records into runs, and keeps the runs.
@@ -270,7 +267,6 @@ class Folded:
     missing_times: int = 0
 
     def joined(self, run_id: str, effect: Effect) -> None:
-        """An event joined its run."""
         self.touched.add(run_id)
         if effect is not Effect.STARTED:
             self.more_than_starts.add(run_id)

@@ -17,10 +17,6 @@ from streamer.schemas.base import MAX_COUNT, UNKNOWN, model_of_agent, split_labe
 from streamer.schemas.events import RunFinished, RunStarted
 from streamer.statistics.final import OrderKind
 
-# -----------------------------------------------------------------------------
-# The plan of a run: what `run_started` events say, joined field by field, and the trials it makes (R26).
-
-
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
 """Runs that the specification plans for a tier that no plan describes (R26)."""
@@ -239,7 +235,6 @@ class Denominators:
         return any(tier not in named and self._seen_subtests(tier) for tier in tiers)
 
     def agent_model_in_tier(self, tier: str) -> int | None:
-        """One agent:model within one tier."""
         return RUNS_PER_TIER if self._each is None else _product(self._each, self._subtests(tier))
 
     def tier(self, tier: str) -> int | None:

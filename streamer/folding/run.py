@@ -101,7 +101,6 @@ def seen_by(value: bytes) -> int:
 
 
 def slots_on(value: bytes) -> list[SlotKey]:
-    """The slots on a page."""
     header, body = opened(value)
     entries = header.get("slots", ())
     raws = (raw for raw in cut(body, map(length_of, entries)) if raw)

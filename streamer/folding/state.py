@@ -81,11 +81,7 @@ class Scores:
     """
 
     def __init__(
-        self,
-        slots: dict[SlotKey, Slot],
-        prices: PriceTable,
-        counts: Counts,
-        changes: RunChanges,
+        self, slots: dict[SlotKey, Slot], prices: PriceTable, counts: Counts, changes: RunChanges
     ) -> None:
         self.rules = ScoringRules(prices)
         self._slots = slots
@@ -111,7 +107,6 @@ class Scores:
         return score_trial(event_of(slot.raw), self.rules)
 
     def count(self) -> None:
-        """Count what waits."""
         if self._counts.waiting:
             self._changes.groups(self._counts.count(self.is_baseline))
 

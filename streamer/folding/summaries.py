@@ -42,9 +42,6 @@ from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import ExactSum
 
-# -----------------------------------------------------------------------------
-# Summarising: what the state of a run says of each group, only what changed, all from one moment.
-
 
 class Summaries:
     """The summaries of a run. Remembers what was taken last, and gives what has changed since.
@@ -675,11 +672,9 @@ class MissingTrials:
 
     @cached_property
     def speedups(self) -> Clusters:
-        """Their speedups, by task."""
         return Clusters.of_counts([(trials, trials, 1) for trials in self.tasks.values()])
 
     def plus(self, other: MissingTrials) -> MissingTrials:
-        """These trials and others."""
         return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
 
     def minus(self, other: MissingTrials) -> MissingTrials:
@@ -768,11 +763,7 @@ def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:
 
 
 def formulacode_body(
-    group: GroupState,
-    missing: MissingTrials | None = None,
-    evidence: Evidence | None = None,
-    *,
-    nop: bool,
+    group: GroupState, missing: MissingTrials | None = None, evidence: Evidence | None = None, *, nop: bool
 ) -> dict[str, Any]:
     """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
 

@@ -151,7 +151,6 @@ class Lineup:
         return [found for part in self._parts for found in part.task_speedups()]
 
     def keys(self) -> list[SlotKey]:
-        """Slot of each row."""
         return [key for part in self._parts for key in part.keys]
 
     def positions(self) -> dict[int, int]:
@@ -312,7 +311,6 @@ class Evidence:
 
     @cached_property
     def pass_rate(self) -> Clusters:
-        """The pass rate, by task."""
         return Clusters.of_counts(self.successes)
 
     @cached_property

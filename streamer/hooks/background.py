@@ -28,10 +28,6 @@ from streamer.sources.inspect import (
     trial_event,
 )
 
-# -----------------------------------------------------------------------------
-# A thread that does what a hook hands over, with a publisher of its own.
-
-
 CLOSE_SECONDS = 10.0
 """The time that a harness waits at its end for the broker. The next publisher sends what is left."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 from pydantic import ValidationError
 
-from streamer.client.queries import ReaderError
 from streamer.schemas.export import TOPICS
 from streamer.schemas.summaries import Rejection
 from streamer.schemas.wire import Reason, Record, decode
@@ -175,6 +174,7 @@ def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
 
 
 def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
+    from streamer.client.queries import ReaderError
     from streamer.client.readers import StateReader
     from streamer.storage.redis import sync_client
 
@@ -510,7 +510,7 @@ def _bytes(text: str | None) -> bytes | None:
 POLL_SECONDS = 0.2
 
 
-class NotRepaired(ReaderError):
+class NotRepaired(Exception):
     """The run could not be folded again, or no worker has said so in time."""
 
 

@@ -28,9 +28,9 @@ from streamer.storage.entries import Keys
 from streamer.storage.redis import UNREACHABLE, async_client
 from streamer.text import counted, dollars, visible
 from streamer.views import columns
+from streamer.views.cells import finite
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
 from streamer.views.outlook import budget_of, eta_of, usd_words
-from streamer.views.tables import finite
 
 # -----------------------------------------------------------------------------
 # A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program.
@@ -312,7 +312,6 @@ class Decider:
         self._runs[run_id] = RunMemory(dict(remembered), not new and not remembered, new)
 
     def forget(self, run_id: str) -> None:
-        """The run was deleted."""
         self._runs.pop(run_id, None)
 
     def forget_agent(self, run_id: str, key: str) -> None:

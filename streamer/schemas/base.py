@@ -245,8 +245,7 @@ SignedAmount = Annotated[float, Field(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 Revision = Annotated[int, Field(ge=-MAX_REVISION - 1, le=MAX_REVISION)]
 
 Name = Annotated[
-    Key,
-    BeforeValidator(lambda value: UNKNOWN if value is None else value, json_schema_input_type=Key | None),
+    Key, BeforeValidator(lambda value: UNKNOWN if value is None else value, json_schema_input_type=Key | None)
 ]
 """An agent or a model; null is "unknown" (D4)."""
 
@@ -288,9 +287,7 @@ class _AnyInstant:
 
 
 Instant = Annotated[
-    datetime,
-    _AnyInstant,
-    WithJsonSchema({"type": "string", "format": "date-time", "pattern": RFC_3339}),
+    datetime, _AnyInstant, WithJsonSchema({"type": "string", "format": "date-time", "pattern": RFC_3339})
 ]
 """A point in time: RFC 3339 with a zone, kept in UTC, so that equal instants are equal content (R17)."""
 

@@ -100,11 +100,7 @@ class MetricPlan(Message):
 PlannedMetrics = Annotated[dict[MetricName, MetricPlan], Field(max_length=MAX_METRICS)]
 PrimaryMetric = Annotated[
     str,
-    StringConstraints(
-        min_length=1,
-        max_length=len(NAMED) + MAX_METRIC_NAME_CHARACTERS,
-        pattern=METRIC_NAME,
-    ),
+    StringConstraints(min_length=1, max_length=len(NAMED) + MAX_METRIC_NAME_CHARACTERS, pattern=METRIC_NAME),
 ]
 
 TrialLabelKey = Annotated[
@@ -336,8 +332,7 @@ Position = Annotated[int, Field(ge=0, le=MAX_ORDINAL)]
 Order = Annotated[list[Id | tuple[Id, Ordinal]], Field(max_length=MAX_TASKS)]
 Difficulties = Annotated[dict[Id, Annotated[float, Field(ge=0, le=1)]], Field(max_length=MAX_TASKS)]
 PlannedLabel = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=MAX_AGENT_MODEL_CHARACTERS, pattern=NO_CONTROL_CHARACTERS),
+    str, StringConstraints(min_length=1, max_length=MAX_AGENT_MODEL_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)
 ]
 LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARACTERS)]
 

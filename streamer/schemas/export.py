@@ -278,10 +278,7 @@ def _message(topic: Topic, name: str, doc: str, payload: dict[str, Any]) -> dict
         "summary": doc.strip().splitlines()[0],
         "payload": payload,
         "bindings": {
-            "kafka": {
-                "key": {"type": "string", "description": topic.key},
-                "bindingVersion": _BINDING_VERSION,
-            }
+            "kafka": {"key": {"type": "string", "description": topic.key}, "bindingVersion": _BINDING_VERSION}
         },
     }
 

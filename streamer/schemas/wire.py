@@ -45,10 +45,6 @@ from streamer.schemas.base import (
 )
 from streamer.schemas.events import EVENT, AnyEvent, Event, TrialResult, TrialStarted
 
-# -----------------------------------------------------------------------------
-# Canonical JSON, how numbers travel in it, and the digest cut from it.
-
-
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 
 encode_plain: Callable[[msgspec.Struct], bytes] = msgspec.json.Encoder(order="deterministic").encode

@@ -35,10 +35,6 @@ from streamer.schemas.events import EVENT
 from streamer.schemas.wire import sha256_hex
 from streamer.text import counted
 
-# -----------------------------------------------------------------------------
-# The interface of a harness connector, and the values that pass through it.
-
-
 AUTO = "auto"
 
 

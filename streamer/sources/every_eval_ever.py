@@ -160,8 +160,6 @@ NUMBERS = {
 
 
 class EveryEvalEver:
-    """Connector for Every Eval Ever."""
-
     name = "every-eval-ever"
 
     def detect(self, path: Path) -> bool:

@@ -51,10 +51,6 @@ from streamer.sources.terminal_bench import (
     result_files,
 )
 
-# -----------------------------------------------------------------------------
-# Where fc-eval keeps its files, and whose a result is by its name (semantics G1, G2, D4, E11).
-
-
 POST_TEST_PANE = Path("panes", "post-test.txt")
 PACKAGE = "fc-eval"
 MULTI_AGENT = "multi-agent"

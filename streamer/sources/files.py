@@ -24,10 +24,6 @@ from streamer.schemas.base import (
 )
 from streamer.sources.base import Found, Unreadable
 
-# -----------------------------------------------------------------------------
-# Reading what harnesses leave on disk: dirty JSON, endless links, odd names.
-
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

@@ -450,8 +450,6 @@ _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
 
 class Harbor:
-    """Connector for harbor."""
-
     name = "harbor"
 
     def detect(self, path: Path) -> bool:

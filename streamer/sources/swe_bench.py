@@ -99,7 +99,6 @@ class Place:
         return found
 
     def models(self) -> list[str]:
-        """The models that have logs."""
         return [directory.name for directory in subdirectories(self.logs)]
 
 

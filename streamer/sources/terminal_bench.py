@@ -84,7 +84,6 @@ def attempt_and_run(task_id: str, trial_name: str) -> tuple[int, str | None]:
 
 
 def run_name(path: Path) -> str:
-    """Name of the run at a directory or a run-level file."""
     if is_directory(path):
         return clean_name(path)
     return clean_name(path.parent) if path.name == RESULTS else _RUN_FILE_SUFFIX.sub("", clean_name(path))
@@ -103,7 +102,6 @@ def is_run_file(path: Path) -> bool:
 
 
 def is_run_directory(path: Path) -> bool:
-    """Whether a directory has a run-level file of its own."""
     if any(is_file(path / marker) for marker in MARKERS):
         return True
     return not _is_trial_directory(path) and is_file(path / RESULTS) and is_run_file(path / RESULTS)
@@ -186,7 +184,6 @@ def trials_begun(run: Path, within: Path | None = None) -> Iterator[Path]:
 
 
 def made_first(trial: Path) -> Iterator[Path]:
-    """The directories that the harness makes at the start of a trial."""
     return (trial / name for name in ("", *sorted(LOG_DIRECTORIES)))
 
 
@@ -277,7 +274,6 @@ def own_names(
 
 
 def depth(run: Path, file: Path) -> int:
-    """Directories from the run to the one a file lies in."""
     return len(file.parent.relative_to(run).parts)
 
 
@@ -500,6 +496,5 @@ def _run_started(
 
 
 def _import_path(value: Any) -> str | None:
-    """Label of an agent known by its import path (D4)."""
     path = text(value)
     return path.replace(":", ".") if path else None

@@ -74,7 +74,6 @@ class Distribution:
         return list(chain.from_iterable(self._blocks))
 
     def add(self, value: float) -> None:
-        """Count a value in."""
         self.extend((value,))
 
     def extend(self, values: Iterable[float]) -> None:

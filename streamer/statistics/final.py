@@ -584,11 +584,7 @@ class Conclusion:
 
 
 def conclude(
-    run: str,
-    plan: TrialPlan,
-    trials: Iterable[Trial],
-    later: Sequence[Outcome] = (),
-    alpha: Fraction = ALPHA,
+    run: str, plan: TrialPlan, trials: Iterable[Trial], later: Sequence[Outcome] = (), alpha: Fraction = ALPHA
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none.
 

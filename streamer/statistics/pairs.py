@@ -234,7 +234,6 @@ class Attempts(NamedTuple):
 
     @property
     def planned(self) -> int:
-        """All of them."""
         return self.known + self.unknown
 
 
@@ -266,7 +265,6 @@ class PairedTask(NamedTuple):
         return True if ours.passed > theirs.passed + theirs.unknown else None
 
     def lost(self) -> bool | None:
-        """Whether they do."""
         return PairedTask(self.theirs, self.ours).won()
 
 

@@ -33,9 +33,6 @@ from streamer.schemas.base import encode_id
 from streamer.schemas.events import BOARD_METRICS, board_values, planned_means
 from streamer.schemas.wire import Version, is_older
 
-# -----------------------------------------------------------------------------
-# Names of the Redis keys.
-
 
 @dataclass(frozen=True, slots=True)
 class Keys:

@@ -37,15 +37,9 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
     for_code,
 )
-from aiokafka.errors import (
-    KafkaConnectionError as KafkaConnectionError,
-)
-from aiokafka.errors import (
-    KafkaError as KafkaError,
-)
-from aiokafka.errors import (
-    TopicAuthorizationFailedError as TopicAuthorizationFailedError,
-)
+from aiokafka.errors import KafkaConnectionError as KafkaConnectionError
+from aiokafka.errors import KafkaError as KafkaError
+from aiokafka.errors import TopicAuthorizationFailedError as TopicAuthorizationFailedError
 from aiokafka.partitioner import murmur2
 
 from streamer.schemas.export import TOPICS

@@ -627,7 +627,6 @@ CONFIGURATION_KEY = b"made_with"
 
 
 async def meta_records(settings: Settings) -> list[Any]:
-    """All records of the topic."""
     return await read_partition(settings, (Names(settings.namespace).streamer_meta, 0))
 
 

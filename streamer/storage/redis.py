@@ -26,22 +26,11 @@ from redis.asyncio import Connection, Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError as AuthenticationError,
-)
-from redis.exceptions import (
-    AuthorizationError as AuthorizationError,
-)
-from redis.exceptions import (
-    ConnectionError,
-    RedisClusterException,
-)
-from redis.exceptions import (
-    RedisError as RedisError,
-)
-from redis.exceptions import (
-    ResponseError as ResponseError,
-)
+from redis.exceptions import AuthenticationError as AuthenticationError
+from redis.exceptions import AuthorizationError as AuthorizationError
+from redis.exceptions import ConnectionError, RedisClusterException
+from redis.exceptions import RedisError as RedisError
+from redis.exceptions import ResponseError as ResponseError
 from redis.retry import Retry
 
 from streamer.folding.slots import RunUpdate

@@ -145,7 +145,6 @@ def folded_lines(
 
 
 def _cell(text: str, width: int) -> list[str]:
-    """The lines of a cell."""
     return [part for line in text.split("\n") for part in folded(line, width)]
 
 
@@ -514,7 +513,6 @@ class StatusLine:
                 self._draw()
 
     def end(self) -> None:
-        """Remove it."""
         with self._lock:
             if self._terminal and self._text:
                 sys.stderr.write(_CLEAR)

@@ -24,16 +24,14 @@ from streamer.terminal import (
     width_of_output,
 )
 from streamer.text import UNSEEN, counted, dollars, folded, padded, percent, ratio, shown, text_width, visible
+from streamer.views.cells import age, short, sort_value
 from streamer.views.columns import AGENTS, Board, Column, best_first, primary_of, with_named
 from streamer.views.tables import (
     Table,
     about,
-    age,
     agents_table,
     failures_table,
     head_lines,
-    short,
-    sort_value,
     subtests_table,
     tiers_tables,
 )
@@ -96,8 +94,6 @@ class BoardColumn(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """How a table is sorted."""
-
     key: str
     descending: bool
 

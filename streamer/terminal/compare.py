@@ -77,10 +77,6 @@ from streamer.views.tables import Document
 from streamer.web.pages import one_file
 from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, rows_of
 
-# -----------------------------------------------------------------------------
-# `streamer compare`: two runs or two agents, task by task, with a verdict for CI.
-
-
 SHOWN = 20
 
 FORMATS = ("text", "json", "md", "html")

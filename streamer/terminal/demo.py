@@ -52,10 +52,11 @@ from streamer.terminal.options import with_settings
 from streamer.terminal.replay import exit_code, verdicts_of
 from streamer.terminal.replay import print_verdict as show_verdict
 from streamer.text import counted, percent, visible
+from streamer.views.cells import of_planned
 from streamer.views.columns import best_first, primary_of
 from streamer.views.compare import NOTHING
 from streamer.views.outlook import outlook_of, places_of
-from streamer.views.tables import agents_table, leaders_table, of_planned, runs_table
+from streamer.views.tables import agents_table, leaders_table, runs_table
 from streamer.web import DEFAULT_HOST, available_port
 
 # -----------------------------------------------------------------------------
@@ -382,11 +383,7 @@ SPEED = 24.0
 
 PIECE_SECONDS = 0.01
 
-DECLARED = {
-    "order_kind": "shuffled",
-    "judged": True,
-    "display_name": "Demo: six simulated agents",
-}
+DECLARED = {"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
 """What the run's files do not say: the tasks were shuffled, and a judge will score the trials."""
 
 OPTIONS = ConvertOptions(declared=DECLARED)

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from streamer.folding.fold import Folding
     from streamer.folding.score.prices import Price, PriceTable
 
-# -----------------------------------------------------------------------------
-# `streamer fold`: events in, summaries out, without a broker.
-
 
 @click.command()
 @file_argument

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from streamer.sources.tail.session import TailResult
     from streamer.storage.outbox import ThreadedPublisher
 
-# -----------------------------------------------------------------------------
-# `streamer convert`: run directories of a harness in, events out.
-
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))

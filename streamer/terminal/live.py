@@ -212,7 +212,6 @@ class _FollowedRuns(StateReader):
         return [run for run in super().runs() if run.run_id in self.wanted] if self.wanted else []
 
     def follows(self, run_id: str) -> bool:
-        """True if this run is followed."""
         return run_id in self.wanted
 
     def only(self) -> str | None:

@@ -18,6 +18,18 @@ import click
 import orjson
 
 from streamer.client.feeds import FEEDS, Feed, Update, subscribe
+from streamer.operate.health import (
+    Again,
+    DeploymentHealth,
+    LogPosition,
+    StoredRejection,
+    quarantined,
+    read_health,
+    read_rejection,
+    read_rejections,
+    repair,
+    requeue,
+)
 from streamer.schemas.wire import Reason, canonical_json, decode, may_name
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
@@ -29,12 +41,6 @@ from streamer.text import counted, dollars, shown, visible
 if TYPE_CHECKING:
     from streamer.client.queries import WorkerStatus
     from streamer.client.readers import StateReader
-    from streamer.operate.health import Again, DeploymentHealth, LogPosition, StoredRejection
-
-
-# -----------------------------------------------------------------------------
-# `streamer status`: broker, Redis, workers, lag.
-
 
 # -----------------------------------------------------------------------------
 # `streamer status`: broker, Redis, workers, lag.
@@ -48,8 +54,6 @@ def status_command(as_json: bool, settings: Settings) -> None:
 
     The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is no problem.
     """
-
-    from streamer.operate.health import read_health
 
     now = datetime.now(UTC)
     health = read_health(settings, now)
@@ -134,8 +138,6 @@ def repair_(run: str, wait: float, settings: Settings) -> None:
     If it fails again, the exit code is 1 and the last good summaries stand.
     """
 
-    from streamer.operate.health import repair
-
     repair(settings, run, wait_seconds=wait)
     say(f"{run}: folded again from the log")
 
@@ -181,7 +183,6 @@ def _trials(reader: StateReader, run: str) -> int:
     """How many trials a run has; 0 for one in quarantine that was never published."""
 
     from streamer.client.queries import UnknownRun
-    from streamer.operate.health import quarantined
 
     try:
         return reader.run(run).trials
@@ -201,7 +202,6 @@ def _ask(run: str, trials: int) -> None:
 
 def _gone(reader: StateReader, run: str) -> bool:
     from streamer.client.queries import UnknownRun
-    from streamer.operate.health import quarantined
 
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
@@ -228,8 +228,6 @@ class PlaceParameter(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogPosition:
         """The place, or a usage error."""
-
-        from streamer.operate.health import LogPosition
 
         try:
             return value if isinstance(value, LogPosition) else LogPosition.parse(value)
@@ -269,10 +267,6 @@ class Chosen:
         return (self.code, self.run_id, self.since) == (None, None, None)
 
     def read(self, settings: Settings) -> Iterator[StoredRejection]:
-        """The rejections that are meant."""
-
-        from streamer.operate.health import read_rejections
-
         since_ms = self.since.timestamp() * 1000 if self.since else 0
         for rejected in read_rejections(settings):
             if (
@@ -334,8 +328,6 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
 def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> None:
     """Show one rejection with the original bytes, escaped; --raw > FILE writes them to be corrected."""
 
-    from streamer.operate.health import read_rejection
-
     if raw and sys.stdout.isatty():
         raise click.UsageError(
             "--raw writes bytes that may act on a terminal; send them to a file: --raw > FILE"
@@ -376,8 +368,6 @@ def requeue_(
     time. What this version would reject again stays where it is, and makes the exit code 1.
     """
 
-    from streamer.operate.health import Again, read_rejection, requeue
-
     if everything == (place is not None) or (everything and corrected) or not (everything or chosen.all):
         raise click.UsageError(
             "name one rejection by its ID (--with FILE), or --all (--code, --run, --since)"
@@ -405,8 +395,6 @@ def _still_wrong(again: Again) -> bool:
 
 
 def _originals(found: Iterator[StoredRejection]) -> Iterator[Again]:
-    from streamer.operate.health import Again
-
     for rejected in found:
         if rejected.original is None:
             say(f"{rejected.place}: left out, since its bytes were not kept")

@@ -27,10 +27,6 @@ from streamer.terminal import WIDE_OPTION, say
 if TYPE_CHECKING:
     from streamer.folding.score.prices import PriceTable
 
-# -----------------------------------------------------------------------------
-# Options that commands share.
-
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SERVER = re.compile(r"[^\s,]+:[0-9]{1,5}")

@@ -104,8 +104,7 @@ def budget_forecast(outlook: Outlook) -> str:
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the boards as one HTML file."
 )
 @position_option(
-    "--as-of",
-    "Count only events up to this time, or with --run up to this offset; folds the log again.",
+    "--as-of", "Count only events up to this time, or with --run up to this offset; folds the log again."
 )
 @json_option
 @wide_option

@@ -72,10 +72,6 @@ from streamer.views.why import (
 )
 from streamer.web.report import FORMATS, WITHOUT_TRIALS, RunData, format_of, from_events, from_log, from_stack
 
-# -----------------------------------------------------------------------------
-# `streamer verify`: fold the log again, compare with Redis.
-
-
 DIGEST_CHARACTERS = 12
 """Enough to see that two differ; --json has all 64."""
 
@@ -89,9 +85,7 @@ SUMMARIES = "summary", "summaries"
 @click.argument("run", required=False)
 @click.option("--all", "every", is_flag=True, help="Verify every run in the log or in Redis.")
 @click.option(
-    "--topics",
-    is_flag=True,
-    help="Compare the topics too: summaries, byte by byte with Redis, and trials.",
+    "--topics", is_flag=True, help="Compare the topics too: summaries, byte by byte with Redis, and trials."
 )
 @wait_option(10.0, "How long to wait for results that are in flight.")
 @json_option

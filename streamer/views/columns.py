@@ -20,10 +20,6 @@ from streamer.schemas.events import (
 )
 from streamer.text import UNSEEN, counted, percent, shown
 
-# -----------------------------------------------------------------------------
-# A column of a board, and a board as a title with columns.
-
-
 Surface = Literal["page", "terminal", "text"]
 """The page, the screens of `streamer watch`, and the tables of commands and reports."""
 
@@ -93,7 +89,6 @@ class Board:
     columns: tuple[Column, ...]
 
     def shown_on(self, surface: Surface) -> list[Column]:
-        """The columns of one surface."""
         return [column for column in self.columns if surface in column.on]
 
 
@@ -277,7 +272,6 @@ def primary_of(run: Json | None) -> str:
 
 
 def of(summary: Summary, name: str) -> Any:
-    """A field of a summary."""
     return summary[name] if isinstance(summary, Mapping) else getattr(summary, name)
 
 

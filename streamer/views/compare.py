@@ -30,6 +30,7 @@ from streamer.statistics.exact import quotient, sign_test
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import Attempts, Paired, PairedTask, paired
 from streamer.text import counted, ends_in_points, points
+from streamer.views.cells import place, text
 from streamer.views.columns import COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
     Comparison,
@@ -42,7 +43,7 @@ from streamer.views.models import (
     TrialRow,
     stated_mode,
 )
-from streamer.views.tables import Document, Table, place, table_of, text
+from streamer.views.tables import Document, Table, table_of
 
 # -----------------------------------------------------------------------------
 # The tasks that one side of a comparison alone passes, in groups of like ones. Pure.
@@ -301,10 +302,7 @@ def _pair_words(
     a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool, about: str = ""
 ) -> Iterable[str]:
     """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
-    said = [
-        *_of_run(a, b, found, final if shuffled or found.ended else None),
-        *_of_ability(a, b, found),
-    ]
+    said = [*_of_run(a, b, found, final if shuffled or found.ended else None), *_of_ability(a, b, found)]
     if final is not None and not shuffled and not found.ended:
         said.append(
             f"{_in_points(found.difference)} so far, {_ends(final)} in the end, if the order has nothing "

@@ -37,8 +37,8 @@ from streamer.statistics.pairs import (
     together,
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
+from streamer.views.cells import REASONS, of_planned
 from streamer.views.models import Comparison
-from streamer.views.tables import REASONS, of_planned
 
 # -----------------------------------------------------------------------------
 # The verdict of a gate as `streamer gate` writes it: for CI, for a harness, for a comment.
@@ -422,10 +422,7 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     else:
         verdict = ability(worse, interval, terms.max_drop, terms.alpha)
     return AbilityAnswer(
-        verdict=verdict,
-        worse=worse,
-        needed=float(1 / terms.alpha),
-        interval=_ends(interval),
+        verdict=verdict, worse=worse, needed=float(1 / terms.alpha), interval=_ends(interval)
     )
 
 

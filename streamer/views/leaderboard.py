@@ -22,10 +22,11 @@ from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, paired, places_at_end
 from streamer.text import UNSEEN, ends_in_points, points, shown
+from streamer.views.cells import place, text
 from streamer.views.columns import Board, Column, found, metric, named
 from streamer.views.compare import EITHER, between, task_pairs
 from streamer.views.models import Ends, HistoryPoint, Label
-from streamer.views.tables import Document, Table, place, table_of, text
+from streamer.views.tables import Document, Table, table_of
 
 # -----------------------------------------------------------------------------
 # Who stands on the leaderboards of benchmarks: each agent:model of each run, and who is left out. Pure.

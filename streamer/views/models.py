@@ -28,10 +28,6 @@ from streamer.schemas.summaries import (
     state_of,
 )
 
-# -----------------------------------------------------------------------------
-# The data of several surfaces besides the summaries: trials in a list, points of a chart, comparisons.
-
-
 Label = Annotated[str, Field(description="Label `agent:model`.")]
 TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
 
@@ -63,7 +59,6 @@ class AgentNow(AgentModelSummary):
 
     @classmethod
     def of(cls, agent: AgentModelSummary, place: str | None) -> AgentNow:
-        """The agent with its place."""
         return cls.model_construct(**dict(agent), place=place)
 
 
@@ -502,11 +497,7 @@ def matrix_of(
     tasks.sort(key=_ORDERS[sort])
     means = [cell[4] for task in tasks for cell in task.cells if cell is not None and cell[4] is not None]
     return Matrix(
-        metric=metric,
-        agents=agents,
-        tasks=tasks,
-        low=min(means, default=None),
-        high=max(means, default=None),
+        metric=metric, agents=agents, tasks=tasks, low=min(means, default=None), high=max(means, default=None)
     )
 
 

@@ -21,10 +21,10 @@ from streamer.schemas.summaries import (
     Statistics,
     TrialInFlight,
 )
+from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import best_first, primary_of
 from streamer.views.compare import MISSING, pair_standing
 from streamer.views.models import Label
-from streamer.views.tables import event_time_note, finite, place, share_of
 
 # -----------------------------------------------------------------------------
 # Forecasts with an interval, and how people read them. Pure.

@@ -33,7 +33,7 @@ from streamer.schemas.events import (
 from streamer.schemas.wire import LogRecord, Position, Reason, Rejected, json_number, time_of
 from streamer.settings import Settings
 from streamer.text import UNSEEN, counted, points, visible
-from streamer.views import tables
+from streamer.views import cells
 from streamer.views.columns import Column, leaders_of
 from streamer.views.models import Label, TrialRow, described
 from streamer.views.tables import Table
@@ -52,8 +52,6 @@ agent's part in the trial changed, and its score with it (R9). `plan`: a `run_st
 
 
 class UnknownAgent(Exception):
-    """The run has no such agent."""
-
     def __init__(self, agent: str, known: Iterable[str]) -> None:
         super().__init__(f"the run has no agent {agent!r}; it has {', '.join(known) or 'none'}")
 
@@ -103,8 +101,6 @@ class Why:
     """The answer.
 
     Attributes:
-        run_id: the run.
-        metric: the number.
         state_version: offset of the last event folded.
         log_begins_at: offset at which the run's log begins; above 0: earlier events were deleted.
         totals: one for each agent:model, by label.
@@ -152,8 +148,6 @@ class _Followed:
 
 @dataclass
 class _RunSeen:
-    """Memory of one run, from one event to the next."""
-
     agents: dict[GroupId, _Followed] = field(default_factory=dict)
     with_formulacode: bool = False
     in_window: bool = False
@@ -168,7 +162,6 @@ class Moves:
         self._runs: dict[str, _RunSeen] = {}
 
     def after(self, pipeline: Pipeline, records: Sequence[LogRecord], folded: Folded) -> None:
-        """One record was folded."""
         [record] = records
         for run_id in folded.touched:
             run, seen = pipeline.run(run_id).state, self._runs.setdefault(run_id, _RunSeen())
@@ -178,7 +171,6 @@ class Moves:
             self._look(run, seen, record)
 
     def answer(self, run: RunState, log_begins_at: int) -> Why:
-        """The answer for one run."""
         agents = self._runs[run.run_id].agents
         wanted = self._question.agent
         shown = {
@@ -272,7 +264,6 @@ def _cause(
 
 
 def _add(total: Total, move: Move) -> None:
-    """Count a move in."""
     if not total.moves:
         total.before = move.before
     total.moves += 1
@@ -503,6 +494,6 @@ def _writers(metric: str) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
 
     unit = {"1": "", "seconds": " s"}.get(of.unit, f" {of.unit}")
     return (
-        lambda value: tables.text(column, {"value": value}),
+        lambda value: cells.text(column, {"value": value}),
         lambda delta: UNSEEN if delta is None else f"{delta:+.3g}{unit}",
     )

@@ -15,10 +15,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote
 
-# -----------------------------------------------------------------------------
-# Live boards in a browser: a JSON API, Server-Sent Events, and one page that needs no build step.
-
-
 STATIC = Path(__file__).with_name("static")
 """The page's files; reports are made of them too."""
 

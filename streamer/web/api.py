@@ -236,7 +236,6 @@ def _position(text: str | None) -> Position | None:
 
 
 async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
-    """The learning curves of a run."""
     if query.as_of is not None:
         return await answer_as_of(web, "curves", run, query.as_of, _curves)
     summary = await web.reader.run(run)
@@ -565,7 +564,6 @@ async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoa
 
 
 async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
-    """The leaderboards as one HTML file."""
     document = await web.leaderboards.document(query, dict(map(_label, query.label)))
     return one_file(document)
 
@@ -701,7 +699,6 @@ OPERATIONS = (
 
 
 def values_of(answer: Answer) -> Any:
-    """An answer as a JSON value."""
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json", by_alias=True)
     return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]

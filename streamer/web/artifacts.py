@@ -751,11 +751,7 @@ MAX_CAST_BYTES = 16 << 20
 
 Kind = Literal["steps", "log", "diff", "cast"]
 
-READERS: tuple[Callable[[Any], tuple[list[Step], int]], ...] = (
-    atif_steps,
-    openhands_steps,
-    terminus_steps,
-)
+READERS: tuple[Callable[[Any], tuple[list[Step], int]], ...] = (atif_steps, openhands_steps, terminus_steps)
 _STEPS, _DIFFS, _CASTS = (".json",), (".diff", ".patch"), (".cast",)
 _ANSWERS = ("response.txt", "response.json")
 

@@ -26,10 +26,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamer.web import is_loopback
 from streamer.web.models import problem
 
-# -----------------------------------------------------------------------------
-# Limits of connections: how long a request may take to arrive, and how many connections there may be.
-
-
 HEADER_SECONDS = 10.0
 """From the connection, or the first byte of a further request, to the end of its headers."""
 
@@ -83,7 +79,6 @@ class Connections:
             self._waiting.pop(connection, None)
 
     def forget(self, connection: LimitedProtocol) -> None:
-        """The connection is closed."""
         same = self._of_address.get(connection.address, set())
         if connection in same:
             same.discard(connection)

@@ -109,8 +109,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
                 rejections.append(RejectedEvent(number=number, code=event.code, message=event.message))
         records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
     return EventsRead(
-        records,
-        PublishedEvents(accepted=len(records) - rejected, rejected=rejected, rejections=rejections),
+        records, PublishedEvents(accepted=len(records) - rejected, rejected=rejected, rejections=rejections)
     )
 
 
@@ -258,7 +257,6 @@ class EventIntake:
                 raise NotPublished(self._settings.bootstrap, failure)
 
     async def close(self) -> None:
-        """Disconnect."""
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
             connecting.cancel()  # an attempt that is under way

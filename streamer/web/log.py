@@ -35,10 +35,6 @@ from streamer.views.models import HistoryPoint, Label, TrialRow, described, kind
 from streamer.views.tables import Document
 from streamer.web.models import LeaderboardsQuery, ListedTrial, Refused, TrialPage, TrialsQuery
 
-# -----------------------------------------------------------------------------
-# What a topic says of the runs that people look at: read once, then only what came since.
-
-
 MAX_TRIALS = 200_000
 """So many trials are held in all; about 1 KiB each."""
 
@@ -65,9 +61,7 @@ class Reading(Protocol):
     """The records of one run, as far as they are kept."""
 
     @property
-    def held(self) -> Collection[object]:
-        """One for each trial."""
-        ...
+    def held(self) -> Collection[object]: ...
 
     def take(self, record: LogRecord) -> None:
         """One record of the topic's partition; it may be about another run."""
@@ -106,7 +100,6 @@ class CachedRunLog(Generic[R]):
 
     @property
     def runs(self) -> Collection[str]:
-        """The runs that are held."""
         return self._runs.keys()
 
     async def of(self, run_id: str) -> R:

@@ -55,10 +55,6 @@ from streamer.views.why import UnknownAgent
 from streamer.web.artifacts import CannotBeOpened
 from streamer.web.report import ParquetMissing
 
-# -----------------------------------------------------------------------------
-# The models of the API besides the summaries: answers and questions.
-
-
 MAX_PAGE = 500
 MAX_POINTS = 2000
 

@@ -24,6 +24,7 @@ from streamer.schemas.summaries import NO_PLAN, PLAN_INCOMPLETE
 from streamer.text import visible
 from streamer.views import columns as named_columns
 from streamer.views import outlook
+from streamer.views.cells import EVENT_TIME, EXPLAINED, PLACES, REASONS, SO_FAR
 from streamer.views.columns import (
     AGENTS,
     BASES,
@@ -42,12 +43,8 @@ from streamer.views.columns import (
 from streamer.views.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
 from streamer.views.leaderboard import POOLED
 from streamer.views.models import NO_FAILURE
-from streamer.views.tables import EVENT_TIME, EXPLAINED, PLACES, REASONS, SO_FAR, Document, Table
+from streamer.views.tables import Document, Table
 from streamer.web import STATIC
-
-# -----------------------------------------------------------------------------
-# One HTML file that needs nothing else: the page's styles stand in it, and what it shows.
-
 
 TEMPLATES = Path(__file__).with_name("templates")
 STYLES = ("css/base.css", "css/parts.css", "css/charts.css", "css/trials.css", "vendor/uplot/uPlot.min.css")

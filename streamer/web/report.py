@@ -40,6 +40,7 @@ from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import TASKS, Keys, entry_of
 from streamer.text import UNSEEN, dollars, percent, shown, visible
+from streamer.views.cells import of_planned
 from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
 from streamer.views.compare import side_of
 from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
@@ -58,7 +59,6 @@ from streamer.views.tables import (
     formulacode_table,
     head_lines,
     labels_table,
-    of_planned,
     rows,
     tiers_tables,
     trials_table,
@@ -66,10 +66,6 @@ from streamer.views.tables import (
 from streamer.web import STATIC
 from streamer.web.pages import boards_module, card, filled, static_file
 from streamer.web.pages import text as escaped
-
-# -----------------------------------------------------------------------------
-# The data of a report: the current state from Redis and the log, or a file of events folded here.
-
 
 Json = dict[str, Any]
 
@@ -118,7 +114,6 @@ class RunData:
 
     @property
     def run_id(self) -> str:
-        """Id of the run."""
         return str(self.run["run_id"])
 
     @property
@@ -166,12 +161,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
 
 
 def from_log(
-    settings: Settings,
-    run_id: str,
-    now: datetime,
-    prices: PriceTable,
-    label: str | None,
-    as_of: Position,
+    settings: Settings, run_id: str, now: datetime, prices: PriceTable, label: str | None, as_of: Position
 ) -> tuple[RunData, int]:
     """A run as of an earlier position, folded from the event topic.
 

@@ -21,10 +21,6 @@ from prometheus_client.registry import Collector
 
 from streamer.folding.fold import Folded
 
-# -----------------------------------------------------------------------------
-# The counts and measurements of a worker about itself, for Prometheus.
-
-
 FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
@@ -126,9 +122,7 @@ class Metrics:
         yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", heartbeat["unsent"])
         yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", status.redis_away)
         yield GaugeMetricFamily(
-            "streamer_log_lost_events",
-            "Offsets deleted before they were folded.",
-            heartbeat["events_lost"],
+            "streamer_log_lost_events", "Offsets deleted before they were folded.", heartbeat["events_lost"]
         )
         yield GaugeMetricFamily(
             "streamer_offsets_moved",

@@ -554,7 +554,6 @@ class RecordEncoder:
         return self.of_summaries(partition, update.summaries) + scored + news
 
     def of_scored(self, partition: int, changes: Iterable[ScoredChange]) -> list[ProducerRecord]:
-        """Records of scored trials."""
         return [ProducerRecord(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
 
     def of_summaries(self, partition: int, changes: Iterable[SummaryChange]) -> list[ProducerRecord]:
@@ -585,7 +584,6 @@ class RecordEncoder:
         return found
 
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
-        """Records of rejections."""
         return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
 
     def without_bytes(self, records: Iterable[ProducerRecord]) -> list[ProducerRecord]:

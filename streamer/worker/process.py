@@ -167,7 +167,6 @@ class TopicPlan:
 
 
 def plan(settings: Settings) -> list[TopicPlan]:
-    """All topics of a deployment."""
     names, count = Names(settings.namespace), settings.partitions
     compacted = (
         names.trials_changelog,

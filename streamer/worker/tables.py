@@ -120,19 +120,15 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         self._complete_to: dict[int, int] = {}
 
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of a partition."""
         yield from self._rows.get(partition, {}).items()
 
     def row(self, key: bytes) -> bytes | None:
-        """Value of a key."""
         return next((rows[key] for rows in self._rows.values() if key in rows), None)
 
     def partitions(self) -> list[int]:
-        """Partitions held."""
         return list(self._rows)
 
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
-        """Write rows."""
         held = self._rows.setdefault(partition, {})
         for key, value in rows:
             if value is None:
@@ -147,7 +143,6 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         self.forget(partition)
 
     def forget(self, partition: int) -> None:
-        """Drop a partition."""
         self._rows.pop(partition, None)
         self._complete_to.pop(partition, None)
 
@@ -181,19 +176,16 @@ class RocksRows(rocksdb.Store, Rows):
         self._new_batch = WriteBatch
 
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of a partition, by key."""
         if partition in self._dbs:
             for key, value in self._dbs[partition].items():
                 if key not in (self.offset_key, self.stamp_key):
                     yield key, value
 
     def row(self, key: bytes) -> bytes | None:
-        """Value of a key."""
         found: Iterator[bytes | None] = (db.get(key) for db in self._dbs.values())
         return next((value for value in found if value is not None), None)
 
     def partitions(self) -> list[int]:
-        """Partitions held."""
         return list(self._dbs)
 
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
@@ -210,7 +202,6 @@ class RocksRows(rocksdb.Store, Rows):
         self._db_for_partition(partition).write(batch)
 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
-        """Rows from the changelog."""
         Rows.apply_changelog_batch(self, batch, to_key, to_value)
 
     def forget(self, partition: int) -> None:
@@ -238,7 +229,6 @@ class RocksRows(rocksdb.Store, Rows):
                 db.put(self.stamp_key, _now())
 
     def let_go(self, partition: int) -> None:
-        """Close a partition."""
         db = self._dbs.pop(partition, None)
         if db is not None:
             db.put(self.stamp_key, _now())
@@ -288,7 +278,6 @@ ROCKSDB_OPTIONS: Mapping[str, int] = {
 
 
 def memory(app: Any, table: Any) -> Rows:
-    """A store in memory."""
     return MemoryRows("memory://", app, table)
 
 
@@ -327,9 +316,7 @@ class StateTable:
         self._unacknowledged: dict[bytes, bytes | None] = {}
 
     async def save(
-        self,
-        records: Iterable[ProducerRecord],
-        refused: Callable[[RecordsRefused], None] | None = None,
+        self, records: Iterable[ProducerRecord], refused: Callable[[RecordsRefused], None] | None = None
     ) -> None:
         """Write rows to the changelog; when this returns, the broker has them, and so has the table.
 
@@ -355,7 +342,6 @@ class StateTable:
         return ProducerRecord(self.topic, partition, key.encode("utf-8"), value)
 
     def publish(self, partition: int, key: str, value: bytes | None) -> ProducerRecord:
-        """As `put`; `published` has it at once."""
         out = self.put(partition, key, value)
         self._unacknowledged[key.encode("utf-8")] = value
         return out
@@ -382,7 +368,6 @@ class StateTable:
         return self.rows.row(key.encode("utf-8"))
 
     def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
-        """All entries of a partition."""
         return ((raw.decode("utf-8"), value) for raw, value in self.rows.rows(partition))
 
 
@@ -400,7 +385,6 @@ class Tables:
         self._by_topic = {table.topic: table for table in self.all()}
 
     def all(self) -> list[StateTable]:
-        """Every table."""
         return [self.trials, *self.summaries.values()]
 
     def summary_rows(self, records: Iterable[ProducerRecord]) -> dict[tuple[SummaryKind, str], bytes | None]:
@@ -568,7 +552,6 @@ class PatientTableManager(TableManager):
 
     @property
     def recovery(self) -> Recovery:
-        """The recovery service."""
         if self._recovery is None:
             self._recovery = PatientRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
         return self._recovery

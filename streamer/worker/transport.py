@@ -412,7 +412,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     async def on_start(self) -> None:
-        """Start the consumer."""
         await super().on_start()
         if self.transport.settings.embedded:
             coordinator = self._ensure_consumer()._coordinator
@@ -625,7 +624,6 @@ class AsFetched(faust.Schema[Any, Any]):
     """Schema of the event topic: nothing is decoded here, since bad bytes are the pipeline's business."""
 
     def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
-        """Batches have no key."""
         return message.key
 
     def loads_value(self, app: Any, message: Any, **_: Any) -> Any:

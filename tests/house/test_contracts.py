@@ -95,8 +95,6 @@ CLOCK_CHANCE_AND_FILES = {
     "DTZ011": ["from datetime import date\nTODAY = date.today()"],
     "PTH123": ['TEXT = open("a-file").read()'],
     "TID252": ["from . import numbers"],
-    "D101": ["class Undocumented:\n    pass"],
-    "D103": ["def undocumented() -> None:\n    pass"],
 }
 """Ruff's rule, and lines that a core module must not contain."""
 

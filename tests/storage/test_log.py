@@ -22,9 +22,7 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 import streamer
-from streamer.operate.local.journal import (
-    CODECS as CODECS_OF_RECORD_BATCHES,
-)
+from streamer.operate.local.journal import CODECS as CODECS_OF_RECORD_BATCHES
 from streamer.operate.local.journal import (
     CORRUPT,
     INVALID,

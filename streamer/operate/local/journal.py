@@ -125,7 +125,6 @@ def unpacked(batch: bytes) -> Iterator[Any]:
 
 
 def one_record(timestamp_ms: int, key: bytes | None, value: bytes | None) -> bytes:
-    """A batch of one record."""
     builder = _builder(0)
     builder.append(0, timestamp_ms, key, value, [])
     return bytes(builder.build())
@@ -257,7 +256,6 @@ Decode = Callable[[bytes, int], tuple[Frame | Damage, int]]
 
 
 def encode(frame: Frame) -> bytes:
-    """One numbered frame as bytes."""
     body_crc = zlib.crc32(frame.batch)
     head = _HEAD.pack(FRAME_START, frame.partition, frame.first, frame.events, len(frame.batch), body_crc)
     return b"".join((head, _CRC.pack(zlib.crc32(head)), frame.batch))

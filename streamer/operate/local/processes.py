@@ -24,9 +24,6 @@ from aiokafka.protocol.types import Int32, String
 
 from streamer.operate.local import parent_death
 
-# -----------------------------------------------------------------------------
-# The errors of the embedded stack, each with its own sentence.
-
 
 class EmbeddedError(RuntimeError):
     """The embedded stack cannot start or go on."""
@@ -232,15 +229,12 @@ class ProduceResult(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The beginning of any request."""
-
     api_key: int
     version: int
     correlation_id: int
 
     @classmethod
     def of(cls, frame: bytes) -> Request:
-        """The beginning of this one."""
         if len(frame) < _HEAD.size:
             raise ProtocolError("a request without a header")
         return cls(*_HEAD.unpack_from(frame))
@@ -274,7 +268,6 @@ class Produce(NamedTuple):
         return _request(self.head, self.client_id, self.transactional_id, -1, topics)
 
     def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
-        """The response to it."""
         rest = (-1, 0) if self.head.version >= 5 else (-1,)  # no append time; the log starts at 0
         answers = [(topic, [(*answer, *rest) for answer in found]) for topic, found in topics]
         body = _RESPONSES[self.head.version](topics=answers, throttle_time_ms=0).encode()
@@ -355,7 +348,6 @@ class Connection:
         return {answer.partition: answer.offset for answer in answers}
 
     def close(self) -> None:
-        """Disconnect."""
         self._writer.close()
 
 
@@ -368,7 +360,6 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def write_frame(writer: asyncio.StreamWriter, frame: bytes) -> None:
-    """Send one frame."""
     writer.writelines((struct.pack(">i", len(frame)), frame))
     await writer.drain()
 

@@ -18,10 +18,6 @@ from uuid import UUID
 from streamer.sources.fc_eval import ENTRIES
 from streamer.sources.files import ConfiguredAgent, container_key
 
-# -----------------------------------------------------------------------------
-# The outcome of a simulated trial.
-
-
 CRASH = "unknown_agent_error"
 AGENT_TIMEOUT = "agent_timeout"
 TEST_TIMEOUT = "test_timeout"
@@ -111,7 +107,6 @@ class Fate:
         return int(self.random.lognormvariate(usual, 0.6) / self._speed)
 
     def new_id(self) -> str:
-        """A UUID."""
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
 

@@ -369,7 +369,6 @@ def results_of(scan: Scan, root: Path) -> list[Wanted]:
 
 
 def starts_of(scan: Scan, root: Path) -> list[Wanted]:
-    """Its starts."""
     base = root.resolve()
     return [wanted(event, str(path.relative_to(base))) for path, event in scan.starts]
 

@@ -28,10 +28,6 @@ from streamer.sources.convert import (
 from streamer.sources.files import STARTED, VANISHED, FileError, entries, is_file, read_json, walk
 from streamer.sources.tail import EventFields, ResultKey
 
-# -----------------------------------------------------------------------------
-# The directory, read as `convert` reads it: the same connectors, the same identities, the same copies.
-
-
 RESULT = "trial_result"
 
 
@@ -533,10 +529,7 @@ class Deletions:
         self._elsewhere: set[ResultKey] = set()
 
     def find(
-        self,
-        missing: Iterable[tuple[ResultKey, Path]],
-        scan: Scan,
-        undecided: Callable[[Path], bool],
+        self, missing: Iterable[tuple[ResultKey, Path]], scan: Scan, undecided: Callable[[Path], bool]
     ) -> list[ResultKey]:
         """The slots to withdraw now. Nothing of a run that is gone as a whole, or holds no trial any more.
 

@@ -48,10 +48,10 @@ from streamer.terminal.watch.table import (
     title_of,
 )
 from streamer.text import counted, visible
+from streamer.views.cells import event_time_note
 from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, with_named
 from streamer.views.models import AgentNow, RunNow, TrialRow
 from streamer.views.outlook import Outlook, eta_of
-from streamer.views.tables import event_time_note
 
 # -----------------------------------------------------------------------------
 # The meaning of keys and columns.
@@ -92,7 +92,6 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        """One text."""
         with VerticalScroll(id="help"):
             yield Static(TEXT, markup=False)
 
@@ -657,7 +656,6 @@ NOTE_SECONDS = 10.0
 
 
 def utc_now() -> datetime:
-    """The time."""
     return datetime.now(UTC)
 
 
@@ -738,7 +736,6 @@ class WatchApp(App[None]):
         return [counted(live, "worker") if live else "no worker is running"]
 
     def on_mount(self) -> None:
-        """Begin."""
         if not self.is_headless:  # so that the terminal is left as it was found
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.action_interrupt)
@@ -820,10 +817,7 @@ async def _kept(work: Coroutine[Any, Any, None], tell: Tell) -> None:
 
 
 def run_watch(
-    settings: Settings,
-    run_id: str | None,
-    session: Session | None = None,
-    budget_usd: float | None = None,
+    settings: Settings, run_id: str | None, session: Session | None = None, budget_usd: float | None = None
 ) -> bool:
     """Show it until the user quits, or the session is over; True if Ctrl-C ended it.
 

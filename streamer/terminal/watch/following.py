@@ -34,11 +34,6 @@ from streamer.views.outlook import Observation, Outlook, observation_of, outlook
 if TYPE_CHECKING:
     from streamer.operate.health import StoredRejection
 
-
-# -----------------------------------------------------------------------------
-# Following Redis as long as there is a viewer; an outage is shown and waited out.
-
-
 RETRY_SECONDS = 2.0
 PULSE_SECONDS = 2.0
 """How often Redis is asked for a sign of life."""
@@ -136,7 +131,6 @@ class Rejections:
         self._newest.clear()
 
     def take(self, rejected: StoredRejection) -> None:
-        """One more."""
         self.counts[rejected.run_id] += 1
         self._newest.append(rejected)
 
@@ -360,7 +354,6 @@ class OneRun:
         self.outlook: Outlook | None = None
 
     def take(self, update: StateUpdate) -> None:
-        """Take an update of this run."""
         summary = update.summary
         if update.kind == "run":
             self._take_run(summary if isinstance(summary, RunSummary) else None)

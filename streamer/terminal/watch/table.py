@@ -22,13 +22,9 @@ from streamer.terminal.boards import (
     ordered,
 )
 from streamer.text import counted, dollars, padded, percent, text_width, visible
+from streamer.views.cells import bar, finite, largest_k, of_planned, share_of_pass
 from streamer.views.columns import accuracy, accuracy_name
 from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
-from streamer.views.tables import bar, finite, largest_k, of_planned, share_of_pass
-
-# -----------------------------------------------------------------------------
-# A table that chooses its columns by its width, and redraws only what changed.
-
 
 SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""
@@ -78,7 +74,6 @@ class BoardTable(DataTable[Text]):
         self._redraw()
 
     def sort_next(self) -> None:
-        """Sort by the next column."""
         if self.sorting is not None:
             self.sorting = next_sort(self._columns_with_something(), self.sorting)
             self._redraw()
@@ -113,7 +108,6 @@ class BoardTable(DataTable[Text]):
         self._moved = self._moved or event.key in MOVES
 
     def on_click(self) -> None:
-        """Likewise."""
         self._moved = True
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:

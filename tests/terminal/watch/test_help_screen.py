@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.settings import Settings
-from streamer.views.tables import EVENT_TIME
+from streamer.views.cells import EVENT_TIME
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.formulacode_trials import FASTER
 from tests.terminal.watch.driving import AT, LARGE, a_board, watching

@@ -1,0 +1,437 @@
+"""Cells of boards as text: spans, shares, places, and the words for what may be concluded. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context
+from math import ceil, floor
+from typing import Any
+
+from streamer.schemas.base import Number
+from streamer.schemas.summaries import PLAN_INCOMPLETE, PassAtK, Rank, plan_words
+from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
+from streamer.views.columns import (
+    GRADES,
+    OUTCOMES,
+    Column,
+    Summary,
+    basis,
+    found,
+    grade,
+    is_open,
+    marked_grade,
+    pass_at_ends,
+)
+from streamer.views.models import stated_mode
+
+# -----------------------------------------------------------------------------
+# Spans, ages, bars, counts, places and shares of passes as text. Pure.
+
+
+OLD = timedelta(days=2)
+"""An older one is shown by its date."""
+
+AHEAD = timedelta(minutes=1)
+"""A time further ahead of this machine's clock is not of this clock: the run is simulated or replayed."""
+
+THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+"""What a time span is rounded by. Python's own format would make 12.2 of 12.25, the page 12.3."""
+
+EVENT_TIME = "event time, ahead of this clock: the run is simulated or replayed"
+"""What stands beside the time of a last event that has not come yet."""
+
+
+def span(seconds: float | None) -> str:
+    """A time span with three digits, halves rounded up as on the page.
+
+    >>> [span(s) for s in (0.0, 8.5, 119.4, 735.0, 20_000.0, 400_000.0, None)]
+    ['0 s', '8.5 s', '1.99 min', '12.3 min', '5.56 h', '4.63 d', '–']
+    """
+    if seconds is None:
+        return UNSEEN
+    for unit, size, least in (("d", 86_400, 200_000), ("h", 3600, 6000), ("min", 60, 100), ("s", 1, 0)):
+        if abs(seconds) >= least:
+            rounded = float(THREE_DIGITS.create_decimal_from_float(seconds / size))
+            return f"{rounded:.3g} {unit}"
+    return UNSEEN
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """How long ago something was, in one unit; a time ahead of the clock is called event time, UTC.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    >>> [age(noon - timedelta(seconds=s), noon) for s in (0, 59, 61, 7300, 200_000, -600)]
+    ['0 s ago', '59 s ago', '1 min ago', '2 h ago', '2026-01-29', 'event time 12:10 UTC']
+    >>> age(None, noon)
+    '–'
+    """
+    if at is None:
+        return UNSEEN
+    passed = now - at
+    if passed < -AHEAD:
+        return f"event time {at:%H:%M} UTC" if -passed < OLD else f"event time {at:%Y-%m-%d}"
+    if passed >= OLD:
+        return f"{at:%Y-%m-%d}"
+    seconds = max(0, int(passed.total_seconds()))
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def event_time_note(last_event_at: datetime | str | None, now: datetime) -> str | None:
+    """Why the time of a last event is not of this clock; None: it may be.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    >>> event_time_note(noon + timedelta(minutes=24), noon)
+    'event time, ahead of this clock: the run is simulated or replayed'
+    >>> event_time_note("2026-01-31T12:24:00Z", noon) == EVENT_TIME, event_time_note(noon, noon) is None
+    (True, True)
+    """
+    if last_event_at is None:
+        return None
+    moment = last_event_at if isinstance(last_event_at, datetime) else datetime.fromisoformat(last_event_at)
+    return EVENT_TIME if moment - now > AHEAD else None
+
+
+def minute(at: datetime | str | None) -> str:
+    """A time to the minute, UTC.
+
+    >>> minute("2026-01-31T09:08:35.377616Z"), minute(None)
+    ('2026-01-31 09:08 UTC', '–')
+    """
+    if at is None:
+        return UNSEEN
+    moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of this width; full only if the share is.
+
+    >>> bar(0.5, 4), bar(0.999, 4), bar(1.0, 4), bar(0.01, 4), bar(0.0, 4)
+    ('██░░', '███░', '████', '█░░░', '░░░░')
+    """
+    filled = int(share * width) or (1 if share > 0 else 0)
+    return "█" * filled + "░" * (width - filled)
+
+
+def of_planned(done: int, planned: int | None) -> str:
+    """A count, and the whole that it is of if that is known.
+
+    >>> of_planned(12, 80), of_planned(1200, None)
+    ('12 of 80', '1,200')
+    """
+    return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
+
+
+def place(rank: Rank) -> str:
+    """The places that an agent may truly have.
+
+    >>> place(Rank(best=1, worst=3)), place(Rank(best=2, worst=2))
+    ('1-3', '2')
+    """
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best}-{rank.worst}"
+
+
+def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:
+    """The largest k above 1 that has a value, as the mapping names it; None: there is none."""
+    known = [k for k, found in (pass_at_k or {}).items() if found.value is not None and int(k) > 1]
+    return max(known, key=int, default=None)
+
+
+def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str:
+    """pass@k; `*` while not every planned task supports it (R11)."""
+    found = (pass_at_k or {}).get(k) if k else None
+    return UNSEEN if found is None or found.value is None else percent(found.value) + "*" * found.partial
+
+
+def share_of(done: int, planned: int | None) -> float | None:
+    """Filled part of the plan, at most 1; None: no plan, or one of nothing.
+
+    >>> share_of(3, 4), share_of(5, 4), share_of(3, None), share_of(0, 0)
+    (0.75, 1.0, None, None)
+    """
+    return min(1.0, done / planned) if planned else None
+
+
+def finite(value: Number | None) -> float | None:
+    """A number of a summary to calculate with; None: unknown, infinite or NaN (R14).
+
+    >>> finite(0.5), finite("Infinity"), finite(None)
+    (0.5, None, None)
+    """
+    return None if value is None or not math.isfinite(float(value)) else float(value)
+
+
+# -----------------------------------------------------------------------------
+# Words for what may be concluded from a run, the same on every surface (docs/inference.md).
+#
+# Each function takes the summary of a group, as its model or as the dict of its JSON.
+
+
+SO_FAR = "so far"
+
+REASONS = {
+    "no_plan": "the run has not said how many trials it plans",
+    "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
+    "plan_exceeded": "there are more trials than planned",
+    "order_chosen": "the order was chosen",
+    "order_unknown_in_part": "some trials have no place in the order",
+    "attempts_together": "all attempts at a task run one after the other",
+    "order_follows_difficulty": "the order follows the declared difficulty",
+    "order_follows_outcome": "passes lie early or late in the order",
+    "nothing_yet": "no trial has a final value",
+    "empty": "no final pass rate agrees with all results: the assumptions do not hold",
+}
+"""`final_missing` -> why there is no interval; the table in docs/inference.md says the same."""
+
+EXPLAINED = {
+    SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
+    "interval": "[low, high]: the final pass rate lies there, in percent. "
+    "At most 5 of 100 runs ever miss it, however often you look.",
+    "if": "[low, high]?: the same, if the order has nothing to do with difficulty.",
+    "bounds": "(low to high): the final pass rate cannot leave this range, unless results are corrected.",
+    "decided": "decided: the grade can no longer change, unless results are corrected.",
+}
+"""What the marks beside a pass rate and a grade mean."""
+
+PLACES = (
+    "place: with 95 % probability no agent truly stands outside of its places, "
+    "however often you look, all agents at once."
+)
+"""What the places beside the agents mean (inference 7)."""
+
+_NEARLY = 1e-9
+"""A share such as 0.57 is a little less than 57 %, and is not rounded away from it."""
+
+
+def pass_rate(group: Summary) -> str:
+    """The pass rate with the interval of the final one; while results are missing it is one "so far".
+
+    >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
+    >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
+    >>> pass_rate({**running, "uncertainty": {"final": final}})
+    '61.7 % so far [55, 68]'
+    >>> pass_rate({**running, "provisional": False, "in_flight": 0, "uncertainty": {"final": final}})
+    '61.7 % [55, 68]'
+    >>> pass_rate({**running, "uncertainty": None})
+    '61.7 % so far'
+    """
+    rate = found(group, ("statistics", "pass_rate", "mean"))
+    if rate is None:
+        return UNSEEN
+    words = (percent(rate), SO_FAR if is_open(group) else "", interval(group))
+    return " ".join(word for word in words if word)
+
+
+def short_pass_rate(group: Summary) -> str:
+    """The same where there is little room: an interval says by itself that results are missing.
+
+    >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
+    >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
+    >>> short_pass_rate({**running, "uncertainty": {"final": final}})
+    '61.7 % [55, 68]'
+    >>> short_pass_rate({**running, "uncertainty": None})
+    '61.7 % so far'
+    """
+    ends, rate = interval(group), found(group, ("statistics", "pass_rate", "mean"))
+    return f"{percent(rate)} {ends}" if ends and rate is not None else pass_rate(group)
+
+
+def interval(group: Summary) -> str:
+    """Where the final pass rate lies, in whole percent, rounded outwards; "" once it is known, or not at all.
+
+    Brackets hold the interval `final`, with `?` if it assumes that the order is fair. Parentheses hold the
+    hard bounds, where there is no such interval.
+
+    >>> final = {"low": 0.57, "high": 0.674, "unknown": 40, "order_kind": "unknown"}
+    >>> interval({"uncertainty": {"final": final}})
+    '[57, 68]?'
+    >>> interval({"uncertainty": {"final": final | {"unknown": 0}}})
+    ''
+    >>> bounds = {"pass_rate": {"low": 0.2247, "high": 0.7191}}
+    >>> interval({"uncertainty": {"final": None, "reachable": bounds}})
+    '(22 to 72)'
+    """
+    final = found(group, ("uncertainty", "final"))
+    if final is not None:
+        low, high = _percents(final)
+        mark = "?" * (found(final, ("order_kind",)) != "shuffled")
+        return f"[{low}, {high}]{mark}" if found(final, ("unknown",)) else ""
+    reach = found(group, ("uncertainty", "reachable", "pass_rate"))
+    if reach is None or found(reach, ("low",)) == found(reach, ("high",)):
+        return ""
+    low, high = _percents(reach)
+    return f"({low} to {high})"
+
+
+def reason(group: Summary) -> str:
+    """Why there is no interval of the final pass rate; "" where there is one, or the rate is known.
+
+    >>> reason({"uncertainty": {"final": None, "final_missing": "order_chosen", "reachable": None}})
+    'the order was chosen'
+    """
+    code = found(group, ("uncertainty", "final_missing"))
+    reach = found(group, ("uncertainty", "reachable", "pass_rate"))
+    if code is None or (reach is not None and found(reach, ("low",)) == found(reach, ("high",))):
+        return ""
+    return REASONS.get(str(code), str(code))
+
+
+def decided(group: Summary) -> str:
+    """ "yes" if the grade can no longer change though results are missing; else a dash.
+
+    >>> decided({"uncertainty": {"decided": {"grade": True}}, "provisional": True})
+    'yes'
+    """
+    settled = found(group, ("uncertainty", "decided", "grade"))
+    return "yes" if settled and is_open(group) else UNSEEN
+
+
+def footnotes(groups: Sequence[Summary]) -> list[str]:
+    """What the marks in these rows mean, a line each, and why intervals are missing."""
+    marks = {
+        SO_FAR: any(SO_FAR in pass_rate(group) for group in groups),
+        "interval": any("[" in pass_rate(group) for group in groups),
+        "if": any("]?" in pass_rate(group) for group in groups),
+        "bounds": any("(" in pass_rate(group) for group in groups),
+        "decided": any(decided(group) != UNSEEN for group in groups),
+    }
+    return [*(EXPLAINED[mark] for mark, stands in marks.items() if stands), *_missing(groups)]
+
+
+def _missing(groups: Sequence[Summary]) -> Iterable[str]:
+    """Why groups have no interval; names of agents stand in it as they are where the reasons differ."""
+    without: dict[str, list[Summary]] = {}
+    for group in groups:
+        if why := reason(group):
+            without.setdefault(why, []).append(group)
+    for why, those in without.items():
+        names = [str(found(group, ("agent_model",))) for group in those if found(group, ("agent_model",))]
+        whose = f" for {', '.join(names)}" if names and len(those) < len(groups) else ""
+        yield f"No interval of the final pass rate{whose}: {why}."
+
+
+def _percents(share: Summary) -> tuple[int, int]:
+    low, high = 100 * found(share, ("low",)), 100 * found(share, ("high",))
+    return floor(low + _NEARLY), ceil(high - _NEARLY)
+
+
+# -----------------------------------------------------------------------------
+# Cells of the boards as text: a value in the format of its column. Pure.
+#
+# Rows are summaries, trials or places of a leaderboard, as their models or as the dicts of their JSON.
+
+
+def sort_value(column: Column, row: Any) -> Any:
+    """What rows are sorted by; None: not known."""
+    value, second = found(row, column.path), found(row, column.beside) if column.beside else None
+    if column.format == "filled":
+        return share_of(value, second)
+    if column.format == "run":
+        value = value or second
+    if value is None or value == "NaN":
+        return None
+    if column.format == "age":
+        return value
+    if column.format == "grade":
+        return GRADES.index(value)
+    if column.format == "place":
+        return int(value.partition("-")[0])
+    return str(value).casefold() if column.left else float(value)
+
+
+def text(column: Column, row: Any) -> str:
+    """A cell of a table of a command or a report; an unknown value is a dash."""
+    second = found(row, column.beside) if column.beside else None
+    return FORMATS[column.format](found(row, column.path), second, row)
+
+
+def short(column: Column, row: Any, now: datetime) -> str:
+    """A cell of a screen: marks beside a grade instead of words, an age instead of a time."""
+    if column.format == "grade":
+        return marked_grade(row)
+    if column.format == "pass_rate":
+        return short_pass_rate(row)
+    if column.format == "age":
+        return age(found(row, column.path), now)
+    return text(column, row)
+
+
+def known(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
+    """The columns that some row has a value for; the first in any case."""
+    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
+
+
+def _agent(label: str | None, _: Any, row: Any) -> str:
+    return visible(label) + (" (baseline)" if found(row, ("baseline",)) else "")
+
+
+def _infrastructure(without: float | None, failures: int | None, _: Any) -> str:
+    return f"{percent(without)} ({failures:,})" if failures else UNSEEN
+
+
+def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
+    most = largest_k(pass_at_k)
+    return f"{most}: {share_of_pass(pass_at_k, most)}" if most else UNSEEN
+
+
+def _progress(done: int, planned: int | None, run: Any) -> str:
+    """The trials, of so many if that is known; a plan that is not complete is named."""
+    words = plan_words(run)
+    return f"{done:,} ({words})" if words == PLAN_INCOMPLETE else of_planned(done, planned)
+
+
+def _verdict(resolved: bool | None, source: str | None, _: Any) -> str:
+    """The verdict; a derived one says so (R27)."""
+    return shown(resolved) + " (derived)" * (source == "derived")
+
+
+def _value(write: Callable[[Any], str]) -> Callable[[Any, Any, Any], str]:
+    return lambda value, _, __: write(value)
+
+
+FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
+    "age": _value(minute),
+    "agent": _agent,
+    "basis": lambda _, __, row: basis(row),
+    "count": _value(shown),
+    "decided": lambda _, __, row: decided(row),
+    "dollars": _value(dollars),
+    "failure": _value(lambda mode: visible(stated_mode(mode))),
+    "filled": lambda done, planned, _: percent(share_of(done, planned)),
+    "gain": _value(ratio),
+    "gain_percent": _value(lambda gain: percent(finite(gain))),
+    "grade": lambda letter, _, row: grade(row),
+    "id": lambda run_id, name, _: visible(run_id) if name else UNSEEN,
+    "infrastructure": _infrastructure,
+    "letter": _value(visible),
+    "list": _value(visible),
+    "name": _value(visible),
+    "number": _value(shown),
+    "of": lambda count, whole, _: of_planned(count, whole),
+    "outcome": _value(lambda word: OUTCOMES[word]),
+    "pass_rate": lambda _, __, row: pass_rate(row),
+    "pass_at_1": _value(lambda pass_at_k: share_of_pass(pass_at_k, "1")),
+    "pass_at_ends": lambda _, __, row: pass_at_ends(row),
+    "pass_at_most": _pass_at_most,
+    "percent": _value(percent),
+    "place": _value(shown),
+    "progress": _progress,
+    "ratio": _value(ratio),
+    "run": lambda name, run_id, _: visible(name or run_id),
+    "score": _value(shown),
+    "some": _value(lambda count: shown(count or None)),
+    "span": _value(span),
+    "state": _value(visible),
+    "task": lambda task, shard, _: visible(f"{shard}: {task}" if shard else task),
+    "tier": lambda tier, subtest, _: visible(f"{tier}/{subtest}" if tier and subtest else tier),
+    "times": _value(ratio),
+    "verdict": _verdict,
+}
+"""Format -> how the value, the second value and the row become text."""
