@@ -78,14 +78,7 @@ def a_site(engine: str = "kafka") -> Iterator[Site]:
             with on_cores(SERVERS):
                 server.start()
                 broker.start()
-            yield Site(
-                directory,
-                broker.bootstrap,
-                server.url,
-                not kafka,
-                broker.child.pid,
-                server.child.pid,
-            )
+            yield Site(directory, broker.bootstrap, server.url, not kafka, broker.child.pid, server.child.pid)
         finally:
             broker.stop()
             server.stop()

@@ -13,7 +13,8 @@ logging.disable()
 BROKER = os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")
 name, seen = f"resume-{os.urandom(4).hex()}", set()
 app = faust.App(name, broker=f"kafka://{BROKER}", web_enabled=False, datadir=tempfile.mkdtemp())
-orders, changelog = f"{name}-orders", app.Table("latest", partitions=1).changelog_topic.get_topic_name()
+table = app.Table("latest", partitions=1, recovery_buffer_size=1)
+orders, changelog = f"{name}-orders", table.changelog_topic.get_topic_name()
 
 
 @app.agent(app.topic(orders, value_type=int))

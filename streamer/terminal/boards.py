@@ -62,8 +62,8 @@ MARKS = {False: "▲", True: "▼"}
 
 
 @dataclass(frozen=True, slots=True)
-class BoardColumn(Generic[Row]):
-    """One column.
+class DrawnColumn(Generic[Row]):
+    """A column as a terminal draws it: made of a `Column` of the views, or of rejections.
 
     Attributes:
         key: its name within the table.
@@ -107,7 +107,7 @@ class Fitted:
 
 
 def fit(
-    columns: Sequence[BoardColumn[Any]],
+    columns: Sequence[DrawnColumn[Any]],
     widest: Mapping[str, int],
     width: int,
     keep: frozenset[str] = frozenset(),
@@ -148,7 +148,7 @@ def gap_of(width: int) -> int:
     return 2 if width >= WIDE else 1
 
 
-def next_sort(columns: Sequence[BoardColumn[Any]], sort: Sort) -> Sort:
+def next_sort(columns: Sequence[DrawnColumn[Any]], sort: Sort) -> Sort:
     """The next of the columns that can be sorted by, in its first direction; after the last the first."""
     sortable = [column for column in columns if column.value]
     if not sortable:
@@ -160,7 +160,7 @@ def next_sort(columns: Sequence[BoardColumn[Any]], sort: Sort) -> Sort:
 
 def ordered(
     rows: Sequence[Row],
-    columns: Sequence[BoardColumn[Row]],
+    columns: Sequence[DrawnColumn[Row]],
     sort: Sort,
     last: Callable[[Row], bool] | None = None,
 ) -> list[Row]:
@@ -243,7 +243,7 @@ def left_out(table: Table, width: int) -> str:
     return f"No room for: {', '.join(missing)}. --wide, or --json, has all." if missing else ""
 
 
-def _fitted(table: Table, width: int) -> tuple[int, list[tuple[BoardColumn[Sequence[str]], int]], str]:
+def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Sequence[str]], int]], str]:
     """The gap, the columns that fit with their widths, and the space between two."""
     columns = [_column(at, column) for at, column in enumerate(table.columns)]
     widest = {c.key: max(map(text_width, [c.head, *map(c.text, table.rows)])) for c in columns}
@@ -254,8 +254,8 @@ def _fitted(table: Table, width: int) -> tuple[int, list[tuple[BoardColumn[Seque
     return gap, kept, " " * gap
 
 
-def _column(at: int, column: Column) -> BoardColumn[Sequence[str]]:
-    return BoardColumn(
+def _column(at: int, column: Column) -> DrawnColumn[Sequence[str]]:
+    return DrawnColumn(
         str(at), column.title, itemgetter(at), column.rank if at else 0, least=column.least, left=column.left
     )
 
@@ -300,7 +300,7 @@ _STYLES: dict[str, Callable[[Any], str]] = {
 }
 
 
-def board_columns(board: Board, now: datetime, head: str = "") -> list[BoardColumn[Any]]:
+def board_columns(board: Board, now: datetime, head: str = "") -> list[DrawnColumn[Any]]:
     """The columns of a board on a screen.
 
     Args:
@@ -328,7 +328,7 @@ def name_of(run: RunSummary) -> str:
     return visible(run.display_name or run.run_id)
 
 
-def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColumn[StoredRejection]]:
+def rejection_columns(head: str, nameless: int, now: datetime) -> list[DrawnColumn[StoredRejection]]:
     """The columns of the newest rejections.
 
     Args:
@@ -338,16 +338,16 @@ def rejection_columns(head: str, nameless: int, now: datetime) -> list[BoardColu
     """
     wrong = f"what is wrong ({nameless:,} more name no run)" if nameless else "what is wrong"
     return [
-        BoardColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
-        BoardColumn("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
-        BoardColumn(
+        DrawnColumn("code", head, lambda r: visible(r.message.code), 0, least=16, left=True),
+        DrawnColumn("at", "when", lambda r: age(_rejected_at(r, now), now), 2),
+        DrawnColumn(
             "message", wrong, lambda r: visible(r.message.message), 0, least=20, left=True, prose=True
         ),
     ]
 
 
-def _on_screen(column: Column, now: datetime, head: str) -> BoardColumn[Any]:
-    return BoardColumn(
+def _on_screen(column: Column, now: datetime, head: str) -> DrawnColumn[Any]:
+    return DrawnColumn(
         column.name,
         head,
         lambda row: short(column, row, now),

@@ -81,9 +81,7 @@ def test_it_answers_what_the_summaries_say(log: Settings) -> None:
     assert (found.log.begins_at, found.log.moment) == (0, START + timedelta(minutes=4))
 
 
-def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(
-    log: Settings,
-) -> None:
+def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(log: Settings) -> None:
     by_offset = fold_run(log, "run-1", PRICES, Position(offset=3))
     assert (by_offset.snapshot().run.trials, by_offset.log.moment) == (1, START + timedelta(minutes=3))
     assert by_offset.comparison().comparison is None

@@ -33,10 +33,7 @@ DIFFERENCES = (
         "modes compare values as they are",
         "It rounds values to six decimals before it counts them, and shows the rounded value.",
         "Values are compared exactly. The mode is one of them.",
-        (
-            ("scylla_mode", "haiku_n3", "T0", "cost_usd"),
-            ("scylla_mode", "haiku_n3", "T3", "cost_usd"),
-        ),
+        (("scylla_mode", "haiku_n3", "T0", "cost_usd"), ("scylla_mode", "haiku_n3", "T3", "cost_usd")),
     ),
     Difference(
         "R16",

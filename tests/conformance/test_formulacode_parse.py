@@ -177,9 +177,7 @@ NO_ERROR_KEY = {
 ONE_ERROR = {"parse-0027", "parse-0030", "parse-0032", "parse-0033", "parse-0060"}
 """R5: `error: 1` is one errored test; 120 passed, 3 skipped of 123 in each."""
 
-NOT_UNDER_ITS_KEY = {
-    *("parse-0142", "parse-0143", "parse-0146", "parse-0151", "parse-0152", "parse-0156"),
-}
+NOT_UNDER_ITS_KEY = {*("parse-0142", "parse-0143", "parse-0146", "parse-0151", "parse-0152", "parse-0156")}
 """R7: no key of the log is the last agent's, so it has no benchmarks; the harness takes another key or {}."""
 
 ONLY_KEY_WITH_ITS_LABEL = {"parse-0139"}

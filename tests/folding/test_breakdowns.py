@@ -140,12 +140,7 @@ NOT_OF_SUBTESTS = {
     "subtest",
     "digest",
     "epoch",
-} | {
-    "state_version",
-    "last_event_at",
-    "made_with",
-    "degraded",
-}
+} | {"state_version", "last_event_at", "made_with", "degraded"}
 
 
 def a_run(trials: list[dict[str, Any]]) -> tuple[RunState, dict[tuple[str, str | None], dict[str, Any]]]:

@@ -318,13 +318,7 @@ def test_the_epoch_of_a_state_never_decides_what_a_page_says() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        b"",
-        b"not json\n",
-        b"[]\n",
-        b'{"as_of": 1}\n',
-        b'{"v": 2, "as_of": 1, "at": 0, "slots": [9]}\nno lz4',
-    ],
+    [b"", b"not json\n", b"[]\n", b'{"as_of": 1}\n', b'{"v": 2, "as_of": 1, "at": 0, "slots": [9]}\nno lz4'],
 )
 def test_a_page_that_cannot_be_read_sets_its_run_apart_and_says_which_it_is(value: bytes) -> None:
     pipeline = Pipeline(writer="v")

@@ -38,11 +38,7 @@ def advantages(**fields: Any) -> Json:
 def test_levels_are_means_over_modules_classes_functions_and_all() -> None:
     """Module a: sqrt(2*8) - 1 = 3, its classes 2-1 = 1, 8-1 = 7; module b: 4-2 = 2; all: 4 - 2 ** (1/3)."""
     found = advantages(
-        benchmarks={
-            "a.C.f(1)": ratio(2.0, 1.0),
-            "a.D.g": ratio(8.0, 1.0),
-            "b.h": ratio(4.0, 2.0),
-        }
+        benchmarks={"a.C.f(1)": ratio(2.0, 1.0), "a.D.g": ratio(8.0, 1.0), "b.h": ratio(4.0, 2.0)}
     )
     assert found == {
         "agent_advantage": pytest.approx(4.0 - 2.0 ** (1 / 3)),
@@ -162,10 +158,7 @@ def test_r4_nop_never_falls_back_alone_or_in_a_group() -> None:
     event = a_trial(
         agent="nop", agent_index=1, tests=counts(3, 0), snapshot=BROKEN, benchmarks={"m.f": ratio(2.0, 1.0)}
     )
-    for one_scored in (
-        score_trial(event, RULES),
-        *score_trial_group([event], RULES),
-    ):
+    for one_scored in (score_trial(event, RULES), *score_trial_group([event], RULES)):
         assert one_scored.formulacode is not None
         assert (one_scored.success, one_scored.formulacode.fallback, one_scored.formulacode.task_speedup) == (
             False,

@@ -162,10 +162,7 @@ def test_tasks_say_what_is_known_of_each_agent() -> None:
         trial_of_tasks("b", "a/b", passed=False, attempt=2),
         a_start(task_id="y", agent="a", model="m"),
     ]
-    assert tasks_of(events) == {
-        "a%2Fb": {"a:m": [1, 1, 1], "b:m": [1, 0, 1]},
-        "y": {"a:m": [0, 0, 2]},
-    }
+    assert tasks_of(events) == {"a%2Fb": {"a:m": [1, 1, 1], "b:m": [1, 0, 1]}, "y": {"a:m": [0, 0, 2]}}
     tiered = [
         trial_of_tasks("a", "x", passed=True, tier="T0", subtest="s|1"),
         trial_of_tasks("a", "x", passed=True, tier="T1"),

@@ -17,10 +17,7 @@ REPORT, OPERATOR, HARNESS = (
     ROOT / "docs" / f"{name}.md" for name in ("report", "operator", "harness-author")
 )
 PARTS = {
-    REPORT: (
-        "<!-- columns: generated from streamer/views/tables.py -->\n",
-        "<!-- end of columns -->\n",
-    ),
+    REPORT: ("<!-- columns: generated from streamer/views/tables.py -->\n", "<!-- end of columns -->\n"),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
     HARNESS: (
         "<!-- infrastructure: generated from streamer/folding/score/__init__.py -->\n",

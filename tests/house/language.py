@@ -54,13 +54,7 @@ def _turn(name: str, pattern: str, instead: str, example: str, fine: str) -> Tur
 _VERB = r"(?:is|are|was|were|has|have|had|can|may|must|will|would|does|do)"
 TURNS = (
     _turn("anew", r"\b[Aa]new\b", "again", "It writes them anew.", "It writes them again."),
-    _turn(
-        "be it",
-        r"\bbe it\b",
-        "even if",
-        "It decides, be it only by its time.",
-        "It must be its own.",
-    ),
+    _turn("be it", r"\bbe it\b", "even if", "It decides, be it only by its time.", "It must be its own."),
     _turn(
         "whoever",
         r"\b[Ww]ho(?:so)?m?ever\b",

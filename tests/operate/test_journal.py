@@ -229,12 +229,7 @@ def test_a_file_of_the_version_before_is_read_whole() -> None:
     numbered = [
         (n % 3, b"run-%d" % (n % 5), b'{"type": "trial_result", "number": %d}' % n) for n in range(20)
     ]
-    odd = [
-        (2, None, b"no key"),
-        (2, b"no value", None),
-        (1, b"", b""),
-        (1, b"no time", bytes(range(256))),
-    ]
+    odd = [(2, None, b"no key"), (2, b"no value", None), (1, b"", b""), (1, b"no time", bytes(range(256)))]
     assert events_of(data) == numbered + odd
     assert split(data)[1] == []
     times = [record.timestamp for frame in split(data)[0] for record in unpacked(frame.batch)]

@@ -386,10 +386,7 @@ def test_names_that_become_one_keep_the_first() -> None:
 def test_of_too_many_scores_the_first_are_kept() -> None:
     found = read_scores({"s": {"value": {str(number): number for number in range(66)}}})
     assert len(found.metrics) == 64
-    assert found.left_out == [
-        "the score 's/64' is one more than 64",
-        "the score 's/65' is one more than 64",
-    ]
+    assert found.left_out == ["the score 's/64' is one more than 64", "the score 's/65' is one more than 64"]
 
 
 def test_a_score_without_a_name_is_said() -> None:

@@ -311,8 +311,7 @@ def test_the_first_exception_of_a_step_is_the_failure_mode(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "{", '{"task_name": "t", "trial', "[]", "null", '{"task_name": 5}', "{}", "\x00" * 9],
+    "content", ["", "{", '{"task_name": "t", "trial', "[]", "null", '{"task_name": 5}', "{}", "\x00" * 9]
 )
 def test_a_result_that_cannot_be_read_is_named_and_the_others_count(tmp_path: Path, content: str) -> None:
     job = a_job(tmp_path / "job", a_trial_result(), a_trial_result(name="u__abc1234"))
@@ -436,8 +435,7 @@ def test_the_plan_of_a_real_run_has_its_queue_task_by_task_and_its_concurrency()
 
 
 @pytest.mark.parametrize(
-    ("lock", "complete"),
-    [({}, False), ({"dataset": {"task_ids": ["a"]}}, True), ('{"dataset": ', False)],
+    ("lock", "complete"), [({}, False), ({"dataset": {"task_ids": ["a"]}}, True), ('{"dataset": ', False)]
 )
 def test_a_plan_without_tasks_or_with_an_unreadable_lock_is_not_complete(
     tmp_path: Path, lock: dict[str, Any] | str, complete: bool

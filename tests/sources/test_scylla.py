@@ -146,8 +146,7 @@ def test_without_a_config_the_directory_names_the_task_and_model_md_the_model(tm
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
-    [({}, ("claude-code", "unknown")), ({"agent": "a", "model": "m"}, ("a", "m"))],
+    ("options", "expected"), [({}, ("claude-code", "unknown")), ({"agent": "a", "model": "m"}, ("a", "m"))]
 )
 def test_options_name_what_the_experiment_does_not(
     tmp_path: Path, options: dict[str, str], expected: tuple[str, str]

@@ -90,11 +90,7 @@ def distribution(values: Sequence[float], ddof: int = 0) -> Summary:
         mean, std_dev = mean_of(kept), std_dev_of(kept, ddof)
     else:
         mean, std_dev = sum(value for value in kept if not isfinite(value)), None
-    return {
-        **order(kept),
-        "mean": json_number(mean),
-        "std_dev": json_number(std_dev),
-    }
+    return {**order(kept), "mean": json_number(mean), "std_dev": json_number(std_dev)}
 
 
 def pass_at_k(

@@ -52,10 +52,7 @@ def test_one_prefix_of_two_colours_gives_the_published_ends(
     assert highest(89, seen, wins, half) - lowest(89, seen, losses, half) == high
 
 
-@pytest.mark.parametrize(
-    ("wins", "losses", "worse"),
-    [(10, 30, 63.228), (0, 8, 56.778), (31, 33, 0.19095)],
-)
+@pytest.mark.parametrize(("wins", "losses", "worse"), [(10, 30, 63.228), (0, 8, 56.778), (31, 33, 0.19095)])
 def test_e_values_are_the_published_ones(wins: int, losses: int, worse: float) -> None:
     assert round(e_value(wins, losses), 5 if worse < 1 else 3) == worse
 

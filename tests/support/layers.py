@@ -27,10 +27,7 @@ KAFKA = {"kafka_bootstrap", "own_kafka", "secured"}
 STACK = {"session_redis", "embedded_broker", "secure_redis"}
 """Fixtures that start another server."""
 
-ENGINES = [
-    pytest.param("embedded", marks=pytest.mark.stack),
-    pytest.param("kafka", marks=pytest.mark.kafka),
-]
+ENGINES = [pytest.param("embedded", marks=pytest.mark.stack), pytest.param("kafka", marks=pytest.mark.kafka)]
 """For a fixture that looks a broker up by name: the embedded one and Apache Kafka, each in its layer."""
 
 BY_GUARD = r"operate/local/parent_death\.py\0"

@@ -139,17 +139,9 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
         (["a", "a", "--a-run", "r"], 2, "belong to --files"),
         (["a", "a", "--files", "--a-agent", "termnus:gpt-5"], 3, "Did you mean terminus:gpt-5?"),
         (["a", "a", "--files", "--b-run", "x"], 3, "no run 'x'. It holds 1: r. --a-run RUN and --b-run"),
-        (
-            ["a", "empty", "--files"],
-            3,
-            "holds no run. `streamer fold` says what is wrong with its lines\n",
-        ),
+        (["a", "empty", "--files"], 3, "holds no run. `streamer fold` says what is wrong with its lines\n"),
         (["r", "s", "--redis", "redis://127.0.0.1:1"], 3, "does not answer"),
-        (
-            ["a", "s", "--redis", "redis://127.0.0.1:1"],
-            3,
-            ". There is a file of that name: --files reads",
-        ),
+        (["a", "s", "--redis", "redis://127.0.0.1:1"], 3, ". There is a file of that name: --files reads"),
         (["a", "other", "--files"], 3, "no task where both sides know pass_rate"),
     ],
 )

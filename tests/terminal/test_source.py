@@ -373,9 +373,7 @@ def test_the_line_is_drawn_when_it_changes_cut_to_the_terminal_and_harmless(
     assert terminal.getvalue() == f"{CLEAR}one{CLEAR}two \\x1b[31m" + "x" * 7
 
 
-def test_lines_that_stay_are_printed_above_it_and_the_end_removes_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_lines_that_stay_are_printed_above_it_and_the_end_removes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
     line = StatusLine()
     line.show("at work")

@@ -348,6 +348,27 @@ def test_the_library_publishes_reads_and_tails_with_the_base(base: BaseEnvironme
     assert (done.returncode, done.stderr) == (0, "")
 
 
+PUBLISHES = (
+    "import sys, streamer.hooks.harbor, streamer.hooks.background\n"
+    "from streamer.client import TrialPublisher\n"
+    "print(*{name.partition('.')[0] for name in sys.modules}, *set(sys.modules) & {'streamer.storage.log'})"
+)
+"""Loads what publishes and what harnesses call; `storage.log` is where aiokafka's consumer is patched."""
+
+
+def test_publishing_and_hooks_need_the_base_alone(base: BaseEnvironment) -> None:
+    done = base.python(PUBLISHES)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "streamer.storage.log" not in done.stdout.split()
+
+
+@pytest.mark.parametrize("extra", PACKAGES)
+def test_publishing_and_hooks_load_nothing_of_an_extra_that_is_installed(extra: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PUBLISHES], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not set(done.stdout.split()) & (PACKAGES[extra] | {"streamer.storage.log", "mode"})
+
+
 def test_a_query_with_the_base_reaches_for_redis(base: BaseEnvironment) -> None:
     done = base.streamer("query", "runs", "--redis", f"redis://127.0.0.1:{free_port()}/0")
     assert "does not answer" in done.stderr

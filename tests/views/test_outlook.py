@@ -103,10 +103,7 @@ def a_run(minutes: float | None, done: int, planned: int | None, **fields: Any) 
 
 def likely(pace: Eta) -> tuple[float | None, float | None]:
     """The middles of both forecasts."""
-    return (
-        pace.seconds_left and pace.seconds_left.likely,
-        pace.projected_usd and pace.projected_usd.likely,
-    )
+    return (pace.seconds_left and pace.seconds_left.likely, pace.projected_usd and pace.projected_usd.likely)
 
 
 def test_the_rest_takes_and_costs_what_the_trials_so_far_took_and_cost() -> None:

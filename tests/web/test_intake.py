@@ -124,10 +124,7 @@ def test_blank_lines_count_as_lines_but_not_as_events() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "most", "one_more"),
-    [
-        (BodyKind.LINES, b"0\n" * MAX_EVENTS, b"0"),
-        (BodyKind.JSON, b"[0" + b",0" * (MAX_EVENTS - 1), b",0"),
-    ],
+    [(BodyKind.LINES, b"0\n" * MAX_EVENTS, b"0"), (BodyKind.JSON, b"[0" + b",0" * (MAX_EVENTS - 1), b",0")],
 )
 def test_there_is_a_limit_to_the_number_of_events(kind: BodyKind, most: bytes, one_more: bytes) -> None:
     end = b"]" if kind is BodyKind.JSON else b""

@@ -192,9 +192,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize(
-    "sent",
-    [b"", b"G", HALF, HALF_BODY, HALF_EVENTS],
-    ids=["nothing", "a byte", "headers", "body", "events"],
+    "sent", [b"", b"G", HALF, HALF_BODY, HALF_EVENTS], ids=["nothing", "a byte", "headers", "body", "events"]
 )
 def test_a_request_that_does_not_arrive_is_closed_in_time(
     settings: Settings, hasty: None, sockets: ExitStack, sent: bytes

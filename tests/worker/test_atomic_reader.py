@@ -474,11 +474,7 @@ def revisions(first: int, count: int) -> Iterator[bytes]:
     for number in range(first, first + count):
         head = (
             b'{"type":"trial_result","run_id":"run %d","task_id":"t%d","resolved":true,"revision":%d,"x":"'
-            % (
-                number % 3,
-                number % SLOTS,
-                number // SLOTS,
-            )
+            % (number % 3, number % SLOTS, number // SLOTS)
         )
         yield head + b"x" * (EVENT_BYTES - len(head) - 2) + b'"}'
 

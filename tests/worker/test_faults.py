@@ -121,9 +121,7 @@ def test_a_page_write_that_the_broker_refuses_ends_the_worker_with_nothing_commi
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_worker_stopped_within_a_batch_and_overtaken_changes_nothing(
-    on_kafka: Deployment,
-) -> None:
+def test_a_worker_stopped_within_a_batch_and_overtaken_changes_nothing(on_kafka: Deployment) -> None:
     overtaken_in_a_batch(on_kafka, faulty(on_kafka, "waits_after_pages"), exit_code=75)
 
 

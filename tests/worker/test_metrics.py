@@ -105,10 +105,7 @@ def test_a_live_worker_answers_exports_what_the_alerts_name_and_logs_json(
         assert value(text, "streamer_partitions") == 2
         assert {
             s.labels["partition"] for s in samples(text) if s.name == "streamer_partition_lag_events"
-        } == {
-            "0",
-            "1",
-        }
+        } == {"0", "1"}
         assert value(text, "streamer_fold_seconds_count") >= 1
         assert value(text, "streamer_recovery_remaining_records") == 0
         assert value(text, "faust_messages_received_total") >= 1

@@ -436,9 +436,7 @@ def test_a_page_that_cannot_be_loaded_sets_its_run_apart(on_embedded: Deployment
     on_embedded.wait_until_equal(third)
 
 
-def test_redis_that_lost_its_data_gets_the_degraded_summaries_back(
-    on_embedded: Deployment,
-) -> None:
+def test_redis_that_lost_its_data_gets_the_degraded_summaries_back(on_embedded: Deployment) -> None:
     worker, before = fall_sick(on_embedded, "score")
     good = folded(before)
     with redis.Redis.from_url(on_embedded.redis_url) as client:

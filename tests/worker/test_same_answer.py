@@ -28,9 +28,7 @@ def test_topics_and_redis_say_what_a_fold_says(on_embedded: Deployment) -> None:
     assert worker.stop() == 0
 
 
-def test_garbage_duplicates_and_misplaced_records_add_nothing_but_rejections(
-    on_embedded: Deployment,
-) -> None:
+def test_garbage_duplicates_and_misplaced_records_add_nothing_but_rejections(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()
     events = trial_events(600)
     rng = random.Random(3)

@@ -12,7 +12,7 @@ from textual.widgets import DataTable
 from streamer.schemas.summaries import RunSummary, State, plan_words, state_and_status
 from streamer.terminal.boards import (
     MARKS,
-    BoardColumn,
+    DrawnColumn,
     Fitted,
     Sort,
     fit,
@@ -53,7 +53,7 @@ class BoardTable(DataTable[Text]):
             cursor_foreground_priority="css",
         )
         self.sorting = sort
-        self._columns: Sequence[BoardColumn[Any]] = ()
+        self._columns: Sequence[DrawnColumn[Any]] = ()
         self._held: Sequence[Any] = ()
         self._key: Callable[[Any], str] = str
         self._last: Callable[[Any], bool] | None = None
@@ -64,7 +64,7 @@ class BoardTable(DataTable[Text]):
 
     def show_rows(
         self,
-        columns: Sequence[BoardColumn[Any]],
+        columns: Sequence[DrawnColumn[Any]],
         rows: Sequence[Any],
         key: Callable[[Any], str],
         last: Callable[[Any], bool] | None = None,
@@ -115,7 +115,7 @@ class BoardTable(DataTable[Text]):
         event.stop()
         self.sort_by(str(event.column_key.value))
 
-    def _columns_with_something(self) -> list[BoardColumn[Any]]:
+    def _columns_with_something(self) -> list[DrawnColumn[Any]]:
         """Columns that say something in some row."""
         if not self._held:
             return [column for column in self._columns if column.rank == 0]
@@ -145,7 +145,7 @@ class BoardTable(DataTable[Text]):
         ]
         self._put([(one, heads[one.key]) for one in fitted], list(map(self._key, rows)), texts, by_key)
 
-    def _head(self, column: BoardColumn[Any]) -> str:
+    def _head(self, column: DrawnColumn[Any]) -> str:
         if self.sorting is None or column.key != self.sorting.key:
             return column.head
         return column.head + MARKS[self.sorting.descending]
@@ -155,7 +155,7 @@ class BoardTable(DataTable[Text]):
         heads: list[tuple[Fitted, str]],
         keys: list[str],
         texts: list[list[tuple[str, str]]],
-        columns: dict[str, BoardColumn[Any]],
+        columns: dict[str, DrawnColumn[Any]],
     ) -> None:
         gap = gap_of(self.size.width - SCROLLBAR)
         chosen, offset = self.chosen, self.scroll_y
@@ -194,7 +194,7 @@ class BoardTable(DataTable[Text]):
             self.call_after_refresh(self.scroll_to, y=offset, animate=False, immediate=True)
 
 
-def style(column: BoardColumn[Any], row: Any) -> str:
+def style(column: DrawnColumn[Any], row: Any) -> str:
     """Style of a row's text in a column."""
     return column.style(row) if column.style else ""
 

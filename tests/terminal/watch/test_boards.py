@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.terminal.boards import (
-    BoardColumn,
+    DrawnColumn,
     Sort,
     board_columns,
     first_sort,
@@ -35,11 +35,11 @@ def an_agent(agent: str = "claude", **fields: Any) -> AgentModelSummary:
     return AgentModelSummary.model_validate(an_agent_model_change(agent=agent, **fields).summary)
 
 
-def by_key(columns: list[BoardColumn[Any]]) -> dict[str, BoardColumn[Any]]:
+def by_key(columns: list[DrawnColumn[Any]]) -> dict[str, DrawnColumn[Any]]:
     return {column.key: column for column in columns}
 
 
-def style(column: BoardColumn[Any], row: object) -> str:
+def style(column: DrawnColumn[Any], row: object) -> str:
     assert column.style
     return column.style(row)
 
@@ -94,28 +94,24 @@ def test_a_run_is_sorted_by_the_primary_metric_of_its_plan() -> None:
 
 
 columns = st.lists(
-    st.builds(
-        lambda rank, least: (rank, least),
-        st.integers(0, 12),
-        st.sampled_from([0, 0, 4, 16]),
-    ),
+    st.builds(lambda rank, least: (rank, least), st.integers(0, 12), st.sampled_from([0, 0, 4, 16])),
     min_size=1,
     max_size=12,
 ).map(
     lambda found: [
-        BoardColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)
+        DrawnColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)
     ]
 )
 widths = st.lists(st.integers(1, 60), min_size=12, max_size=12)
 
 
-def table(*wanted: tuple[str, int, int]) -> list[BoardColumn[int]]:
+def table(*wanted: tuple[str, int, int]) -> list[DrawnColumn[int]]:
     """(key, rank, least) as columns."""
-    return [BoardColumn(key, key, str, rank, least=least) for key, rank, least in wanted]
+    return [DrawnColumn(key, key, str, rank, least=least) for key, rank, least in wanted]
 
 
 @given(columns, widths, st.integers(1, 200))
-def test_what_was_chosen_fits(columns: list[BoardColumn[int]], widths: list[int], width: int) -> None:
+def test_what_was_chosen_fits(columns: list[DrawnColumn[int]], widths: list[int], width: int) -> None:
     widest = {column.key: widths[number] for number, column in enumerate(columns)}
     fitted = fit(columns, widest, width)
     assert fitted
@@ -149,7 +145,7 @@ def test_a_name_gets_the_room_that_is_left_and_no_more_than_it_needs() -> None:
 
 
 def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() -> None:
-    column = BoardColumn("value", "value", str, 0, value=lambda row: row[1])
+    column = DrawnColumn("value", "value", str, 0, value=lambda row: row[1])
     rows = [("a", 1.0), ("nop", 9.0), ("b", None), ("c", 3.0)]
     for descending, order in ((True, "c a b nop"), (False, "a c b nop")):
         found = ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
@@ -158,9 +154,9 @@ def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() 
 
 def test_sorting_goes_round_all_columns_that_can_be_sorted_by() -> None:
     columns = [
-        BoardColumn("a", "a", str, 0, value=str, descending=False),
-        BoardColumn("b", "b", str, 0),
-        BoardColumn("c", "c", str, 0, value=str),
+        DrawnColumn("a", "a", str, 0, value=str, descending=False),
+        DrawnColumn("b", "b", str, 0),
+        DrawnColumn("c", "c", str, 0, value=str),
     ]
     assert next_sort(columns, Sort("a", True)) == Sort("c", True)
     assert next_sort(columns, Sort("c", True)) == Sort("a", False)
