@@ -270,7 +270,7 @@ def shown(value: object) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The usual result and the usual start, read in a sixth of the time.
+# The usual result and the usual start, read in half of the time.
 #
 # A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
 # :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.wire.decode` gives. It leaves
