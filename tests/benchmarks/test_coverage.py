@@ -23,7 +23,7 @@ from benchmarks.coverage import (
 )
 from benchmarks.gate_replay import FIGURE, comparisons, figure, gated, table
 from benchmarks.replay import HEAD, Past, missing_of, moments, past, public_runs, replayed
-from benchmarks.trace_event import STEPS, report, step_of, trace
+from benchmarks.trace_event import STEPS, report, step_of, trace, trace_worker
 from benchmarks.two_agents import MEAN_CHANCE, PLANS, WAYS, Plan, Sides, Way, order_of, shifted, two_runs
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import GateVerdict
@@ -187,7 +187,10 @@ def test_the_run_without_times_has_the_reason_that_the_page_says() -> None:
 
 
 MOST_FILES = 16
-"""Lower it when an event touches fewer."""
+"""Of the core. Lower it when an event touches fewer."""
+
+MOST_FILES_OF_A_WORKER = 35
+"""From the fetched batch to the batch that is done."""
 
 
 def test_one_event_touches_no_more_files_than_before() -> None:
@@ -198,6 +201,21 @@ def test_one_event_touches_no_more_files_than_before() -> None:
     assert "streamer/folding/fold.py" in found["files"]
     assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
     assert len(found["files"]) <= MOST_FILES, found["files"]
+
+
+def test_one_event_touches_no_more_files_of_a_worker_than_before() -> None:
+    found = report(trace_worker())
+    assert [step["step"] for step in found["steps"]] == ["fold", "save", "publish"]
+    assert all(step["calls"] and step["files"] for step in found["steps"])
+    core, worker, stores = (
+        {file for file in found["files"] if file.startswith(f"streamer/{room}/")}
+        for room in ("folding", "worker", "storage")
+    )
+    assert core >= {file for file in report(trace())["files"] if file.startswith("streamer/folding/")}
+    assert "streamer/worker/processor.py" in worker
+    assert "streamer/storage/redis.py" in stores
+    assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
+    assert len(found["files"]) <= MOST_FILES_OF_A_WORKER, found["files"]
 
 
 def test_a_step_that_was_renamed_is_named_with_what_to_do() -> None:
