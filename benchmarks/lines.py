@@ -126,7 +126,7 @@ def scripts(tree: Path) -> Iterator[tuple[str, int]]:
 def report(tree: Path) -> str:
     """Both tables, each with a row for all."""
     counted, written = dict(rooms(tree)), dict(scripts(tree))
-    python = [HEAD, *([name, *count.cells()] for name, count in counted.items())]
+    python: list[Sequence[object]] = [HEAD, *([name, *count.cells()] for name, count in counted.items())]
     python.append(["total", *sum(counted.values(), Count()).cells()])
     javascript: list[Sequence[object]] = [["JavaScript", "code"], *written.items()]
     javascript.append(["total", sum(written.values())])

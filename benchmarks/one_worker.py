@@ -6,7 +6,7 @@ All else is the product: tables, publisher, the sink of Redis. Nothing is fetche
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -55,7 +55,7 @@ class RecordedRedis(Connection):
 
     can_read_destructive = can_read  # its name in older versions of redis-py
 
-    def pack_commands(self, commands: Iterable[Sequence[Any]]) -> list[bytes]:
+    def pack_commands(self, commands: Iterable[Any]) -> list[bytes]:
         commands = list(commands)
         self._unanswered += [str(command[0]) for command in commands]
         packed: list[bytes] = super().pack_commands(commands)
