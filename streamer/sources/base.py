@@ -156,7 +156,11 @@ Item = Found | Unreadable | Remark
 
 
 class Source(Protocol):
-    """A harness connector. It never raises on what it finds in files, and follows no symbolic link."""
+    """A harness connector. It never raises on what it finds in files, and follows no symbolic link.
+
+    A class that derives from it needs no `skip` and no `part`: nothing is skipped, and a change concerns the
+    run as a whole.
+    """
 
     name: str
 
@@ -166,7 +170,7 @@ class Source(Protocol):
 
     def skip(self, directory: Path) -> bool:
         """Whether a directory inside a run holds no results of the harness (logs, workspaces)."""
-        ...
+        return False
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         """The events that the run itself gives: its plan, and its end."""
@@ -196,7 +200,7 @@ class Source(Protocol):
         a run-level file that holds results and nothing on which other trials depend: `trials` then gives its
         trials without a file of their own. None: the change may concern the run as a whole.
         """
-        ...
+        return None
 
 
 # -----------------------------------------------------------------------------

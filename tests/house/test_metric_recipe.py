@@ -5,7 +5,6 @@ The code blocks of the section are what is applied, so the document itself is un
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import os
@@ -13,27 +12,33 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pytest
 from redis import Redis
 
 from streamer.storage.entries import Keys
+from tests.house.recipes import (
+    copied,
+    environment,
+    follow,
+    python_files,
+    run_make,
+    run_python,
+    section,
+    steps,
+    touched,
+)
 from tests.house.repository import ROOT
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
 from tests.terminal.test_tail import up
 
-SECTION = re.compile(r"^## Add a metric\n(.*?)^## ", re.DOTALL | re.MULTILINE)
-STEP = re.compile(
-    r"^\d+\. In `([\w/]+\.py)`.*?at the end of `(\w+)`.*?^   ```python\n(.*?)^   ```",
-    re.DOTALL | re.MULTILINE,
-)
+TITLE = "Add a metric"
 COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 MOST_FILES = 4
@@ -52,91 +57,20 @@ with TrialPublisher() as publisher:
 """
 
 
-class Step(NamedTuple):
-    """One step of the recipe: `code` goes to the end of `name`, in the file at `path`."""
-
-    path: str
-    name: str
-    code: str
-
-
-def section() -> str:
-    """The recipe, as the document has it."""
-    found = SECTION.search((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
-    assert found, "CONTRIBUTING.md has no section `Add a metric`"
-    return found[1]
-
-
-def steps() -> list[Step]:
-    """The steps of the recipe; every python block belongs to one."""
-    found = [Step(path, name, textwrap.dedent(code)) for path, name, code in STEP.findall(section())]
-    assert len(found) == section().count("```python"), "a block without file and place"
-    return found
-
-
-def with_code(source: str, step: Step) -> str:
-    """The module with the step's code as last element of the class, tuple or list of that name."""
-    [node] = [node for node in ast.parse(source).body if step.name in names_of(node)]
-    if isinstance(node, ast.ClassDef):
-        last: ast.AST = node.body[-1]
-    else:
-        value: ast.AST = node.value  # type: ignore[attr-defined]
-        held = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List))
-        last = held.elts[-1]
-    indent = " " * last.col_offset  # type: ignore[attr-defined]
-    lines = source.splitlines(keepends=True)
-    lines.insert(last.end_lineno, textwrap.indent(step.code, indent))  # type: ignore[attr-defined]
-    return "".join(lines)
-
-
-def names_of(node: ast.stmt) -> list[str]:
-    """The names that a statement of a module defines."""
-    if isinstance(node, ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return [target.id for target in targets if isinstance(target, ast.Name)]
-    return []
-
-
-def python_files(tree: Path) -> dict[str, bytes]:
-    """Every product module, by its path."""
-    return {str(path.relative_to(tree)): path.read_bytes() for path in (tree / "streamer").rglob("*.py")}
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository in which the recipe has been followed."""
-    tree = tmp_path_factory.mktemp("contributor")
-    ignored = shutil.ignore_patterns("__pycache__", "data", "recorded")
-    for name in COPIED:
-        shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+    tree = copied(tmp_path_factory.mktemp("contributor"), COPIED)
     shutil.copy(ROOT / "Makefile", tree)
     before = python_files(tree)
-    for step in steps():
-        file = tree / step.path
-        file.write_text(with_code(file.read_text("utf-8"), step), encoding="utf-8")
-    for command in COMMANDS.findall(section()):
+    recipe = steps(TITLE)
+    follow(tree, recipe)
+    for command in COMMANDS.findall(section(TITLE)):
         run_make(tree, command.split())
-    after = python_files(tree)
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    assert changed >= {step.path for step in steps()}
+    changed = touched(tree, before)
+    assert changed >= {step.path for step in recipe}
     assert len(changed) <= MOST_FILES, changed
     return tree
-
-
-def run_make(tree: Path, command: list[str]) -> None:
-    """Run a `make` command in the copy, with the interpreter of this test and nothing installed."""
-    program = [*command, "STAMP=", f"BIN={Path(sys.executable).parent}"]
-    done = subprocess.run(
-        program, cwd=tree, env=os.environ | environment(tree), capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr.decode()
-
-
-def environment(tree: Path) -> dict[str, str]:
-    """Variables by which the copy is what Python imports."""
-    return {"PYTHONPATH": str(tree)}
 
 
 def events(count: int) -> bytes:
@@ -179,11 +113,8 @@ def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_copy_is_what_runs(tree: Path) -> None:
-    program = "import streamer; print(streamer.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | environment(tree), capture_output=True, check=True
-    )
-    assert all(Path(path).is_relative_to(tree) for path in done.stdout.decode().split())
+    found = run_python(tree, "import streamer; print(streamer.__file__)")
+    assert all(Path(path).is_relative_to(tree) for path in found.decode().split())
 
 
 @pytest.mark.parametrize("count", [2, 200])

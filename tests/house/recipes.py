@@ -1,0 +1,144 @@
+"""Recipes of CONTRIBUTING.md, followed in a copy of the product: the code on the page is what is applied."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.house.repository import ROOT
+
+PAGE = ROOT / "CONTRIBUTING.md"
+STEP = re.compile(
+    r"^\d+\. In `([\w/]+\.py)`.*?at the end of (?:`(\w+)`|the (\w+)).*?^   ```python\n(.*?)^   ```",
+    re.DOTALL | re.MULTILINE,
+)
+MODULE, IMPORTS = "module", "imports"
+"""Places of a file that have no name of their own."""
+
+
+class Step(NamedTuple):
+    """One step of a recipe: `code` goes to the end of `place`, in the file at `path`.
+
+    `place` is a class, a function that returns a dict, or a tuple, list or dict of that name; or MODULE or
+    IMPORTS.
+    """
+
+    path: str
+    place: str
+    code: str
+
+
+def section(title: str) -> str:
+    """The recipe of that heading, as the page has it."""
+    _, found, rest = PAGE.read_text("utf-8").partition(f"\n## {title}\n")
+    assert found, f"CONTRIBUTING.md has no section `{title}`"
+    return rest.partition("\n## ")[0]
+
+
+def steps(title: str) -> list[Step]:
+    """The steps of the recipe; every indented python block belongs to one."""
+    text = section(title)
+    found = [
+        Step(path, name or place, textwrap.dedent(code)) for path, name, place, code in STEP.findall(text)
+    ]
+    assert len(found) == text.count("\n   ```python"), "a block without file and place"
+    assert found, f"no step in section `{title}`"
+    return found
+
+
+def copied(tree: Path, names: Iterable[str] = ("streamer",)) -> Path:
+    """Copy these folders of the repository to a tree, without its data."""
+    ignored = shutil.ignore_patterns("__pycache__", "data", "recorded")
+    for name in names:
+        shutil.copytree(ROOT / name, tree / name, ignore=ignored)
+    return tree
+
+
+def follow(tree: Path, recipe: Iterable[Step]) -> None:
+    """Apply the steps in a copy."""
+    for step in recipe:
+        file = tree / step.path
+        file.write_text(with_code(file.read_text("utf-8"), step), encoding="utf-8")
+
+
+def with_code(source: str, step: Step) -> str:
+    """The module with the step's code at the end of its place."""
+    body = ast.parse(source).body
+    if step.place == MODULE:
+        return f"{source}\n\n{step.code}"
+    if step.place == IMPORTS:
+        last = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)][-1]
+        column, line = last.col_offset, last.end_lineno
+    else:
+        [node] = [node for node in body if step.place in names_of(node)]
+        column, line = _end_of(node)
+    lines = source.splitlines(keepends=True)
+    lines.insert(line or 0, textwrap.indent(step.code, " " * column))
+    return "".join(lines)
+
+
+def _end_of(node: Any) -> tuple[int, int]:
+    """Column and line of the last part of a class, or of a tuple, list or dict, assigned or returned."""
+    if isinstance(node, ast.ClassDef):
+        return node.body[-1].col_offset, node.body[-1].end_lineno or 0
+    value = node.body[-1].value if isinstance(node, ast.FunctionDef) else node.value
+    held: Any = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List | ast.Dict))
+    if isinstance(held, ast.Dict):
+        return (held.keys[-1] or held.values[-1]).col_offset, held.values[-1].end_lineno or 0
+    return held.elts[-1].col_offset, held.elts[-1].end_lineno
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
+def python_files(tree: Path) -> dict[str, bytes]:
+    """Every product module, by its path."""
+    return {str(path.relative_to(tree)): path.read_bytes() for path in (tree / "streamer").rglob("*.py")}
+
+
+def touched(tree: Path, before: Mapping[str, bytes]) -> set[str]:
+    """Product modules that are new, gone or different."""
+    after = python_files(tree)
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Variables by which the copy is what Python imports."""
+    return {"PYTHONPATH": str(tree)}
+
+
+def run_python(tree: Path, program: str) -> bytes:
+    """What a program prints that imports from the copy."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tree,
+        env=os.environ | environment(tree),
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def run_make(tree: Path, command: list[str]) -> None:
+    """Run a `make` command in the copy, with the interpreter of this test and nothing installed."""
+    program = [*command, "STAMP=", f"BIN={Path(sys.executable).parent}"]
+    done = subprocess.run(
+        program, cwd=tree, env=os.environ | environment(tree), capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
