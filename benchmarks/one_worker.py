@@ -1,47 +1,56 @@
-"""A worker's processor with one partition. Kafka and Redis are recordings: what is sent there is noted.
+"""A worker whose Kafka and Redis are recordings. All else is put together as for `streamer worker`.
 
-All else is the product: tables, publisher, the sink of Redis. Nothing is fetched, so batches come from here.
+Nothing is started or fetched: the agent gets its batches from :meth:`OneWorker.process`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import patch
 
 from redis.asyncio import Connection
 
 from streamer.folding.fold import Pipeline
 from streamer.settings import Settings
-from streamer.storage.entries import Keys
 from streamer.storage.kafka import Names
-from streamer.storage.redis import RedisSink
-from streamer.worker.metrics import Metrics
-from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue, RecordEncoder
+from streamer.worker.agents import worker
+from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue
 from streamer.worker.process import Watchdog
-from streamer.worker.processor import Processor
-from streamer.worker.producer import ProducerRecord
-from streamer.worker.publisher import CheckpointWriter, IdleRuns
-from streamer.worker.tables import Tables
-from streamer.worker.transport import FetchedBatch, faust_app
+from streamer.worker.transport import FetchedBatch
+
+DEADLINE_SECONDS = 60
+"""A worker that fails waits forever for its end; this is how long it may take here."""
 
 
 class RecordedKafka:
-    """Takes writes as the worker's producer does, acknowledges them at once, and keeps them."""
+    """A client of Kafka as the worker's producer uses it: takes record batches and acknowledges them."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.records: list[ProducerRecord] = []
-        self._tables = tables
+    def __init__(self) -> None:
+        self.written: list[tuple[str, dict[str, Any]]] = []
 
-    async def write(self, records: Iterable[ProducerRecord]) -> None:
-        for record in records:
-            self._tables.written(record.topic, record.partition, len(self.records), [record])
-            self.records.append(record)
+    def create_batch(self) -> Any:
+        records: list[dict[str, Any]] = []
+
+        def append(**record: Any) -> bool:
+            records.append(record)
+            return True
+
+        return SimpleNamespace(append=append, records=records)
+
+    async def send_batch(self, builder: Any, topic: str, *, partition: int) -> asyncio.Future[Any]:
+        acknowledged = asyncio.get_running_loop().create_future()
+        acknowledged.set_result(SimpleNamespace(offset=len(self.written)))
+        self.written += [(topic, record) for record in builder.records]
+        return acknowledged
 
 
 class RecordedRedis(Connection):
-    """A connection that keeps commands, and answers that each was taken."""
+    """A connection that sends nothing, and answers that each command was taken."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -70,78 +79,90 @@ class RecordedRedis(Connection):
 
 
 class OneWorker:
-    """Processes one event at a time, each long after the one before: nothing rests or waits.
+    """A worker that owns one partition, which is empty. Make it where an event loop runs.
 
     Attributes:
-        kafka: what was written there.
+        kafka: what was written.
         sink: the sink of Redis; `away` tells that it failed.
     """
 
     def __init__(self) -> None:
-        settings, names = Settings(), Names()
-        tables = Tables(faust_app(settings, names), names, 1)
-        for table in tables.all():
-            table.rows.apply(0, [], None)
+        self.kafka = RecordedKafka()
         self._seconds, self._offset = 0.0, 0
-        self._topic = names.trial_events
-        self.kafka = RecordedKafka(tables)
-        producer = cast(Any, self.kafka)
-        self.sink = RedisSink(
-            settings.redis, keys=Keys(settings.namespace), options={"connection_class": RecordedRedis}
-        )
-        encoder, watchdog = RecordEncoder(names, tables), Watchdog(60)
-        self._processor = Processor(
-            self._crash,
-            1,
-            tables=tables,
-            encoder=encoder,
-            producer=producer,
-            sink=self.sink,
-            check_alive=watchdog.check,
-            waiting=lambda number, offset: 0,
-            idle=IdleRuns(settings, tables, encoder, self._now, self._now),
-            measures=Metrics(1),
-            checkpoints=CheckpointWriter(tables, producer, names.scored_trials, self._log_start),
-        )
-        pipeline, queue = Pipeline(writer="traced"), PublishQueue(self._now)
+        settings = Settings(partitions=1)
+        self._topic = Names(settings.namespace).trial_events
+        with (
+            patch("streamer.worker.producer.producer", lambda *_, **__: self.kafka),
+            patch.object(Settings, "redis_options", lambda _: {"connection_class": RecordedRedis}),
+        ):
+            made = worker(settings, Watchdog(DEADLINE_SECONDS))
+        self.sink, self._processor = made.sink, made.processor
+        made.app.waiting = lambda *_: 0  # type: ignore[method-assign]
+        [agent] = made.app.agents.values()
+        self._agent: Any = agent.fun
+        pipeline, queue = Pipeline(writer="traced"), PublishQueue(lambda: self._seconds)
         self._processor.own({0: Partition(0, 1, pipeline, 0, 0, caught_up=True, publish_queue=queue)})
 
-    def batch(self, value: bytes) -> FetchedBatch:
-        """The next event of the log, as a fetch brings it; so much time has passed that no run rests."""
-        record = SimpleNamespace(
-            topic=self._topic,
-            partition=0,
-            offset=self._offset,
-            timestamp=1_700_000_000_000,
-            key=None,
-            value=value,
-            headers=(),
-        )
+    async def process(
+        self, values: list[bytes], begin: Callable[[str], None], around_last: AbstractContextManager[None]
+    ) -> bool:
+        """Give the agent these events, one by one; true if the last is done: its offset may be committed.
+
+        Args:
+            values: events, each so long after the one before that no run rests.
+            begin: gets the name of each step as it begins: `fold`, `save`, `publish`, `finish`.
+            around_last: entered while the last event is processed.
+        """
+        batches = [self._batch(value) for value in values]
+        note_steps(self._processor, begin)
+
+        async def arriving() -> AsyncIterator[FetchedBatch]:
+            for batch in batches:
+                self._seconds += 2 * REST_SECONDS
+                begin("fold")
+                with around_last if batch is batches[-1] else nullcontext():
+                    yield batch
+
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self._agent(Arriving(arriving()))
+        return batches[-1].done
+
+    def _batch(self, value: bytes) -> FetchedBatch:
+        """The next event of the log, as a fetch brings it."""
+        place = {"topic": self._topic, "partition": 0, "offset": self._offset, "timestamp": 1_700_000_000_000}
         self._offset += 1
-        self._seconds += 2 * REST_SECONDS
+        record = SimpleNamespace(**place, key=None, value=value, headers=())
         return FetchedBatch(self._topic, 0, [record])
 
-    async def process(self, batch: FetchedBatch, begin: Callable[[str], None]) -> None:
-        """Process a batch to its end, and say which step begins: `fold`, `save` or `publish`."""
-        processor = cast(Any, self._processor)
-        save = processor.save
 
-        async def noted(*arguments: Any) -> Any:
-            begin("save")
-            saved = await save(*arguments)
-            begin("publish")
-            return saved
+class Arriving:
+    """A stream of Faust as the agent uses it; only one batch is there at a time."""
 
-        processor.save = noted
-        begin("fold")
-        await processor.handle(batch)
-        processor.save = save
+    channel = SimpleNamespace(queue=SimpleNamespace(empty=lambda: True))
 
-    def _now(self) -> float:
-        return self._seconds
+    def __init__(self, batches: AsyncIterator[FetchedBatch]) -> None:
+        self._batches = batches
 
-    async def _log_start(self, _partition: int) -> int:
-        return 0
+    def __aiter__(self) -> AsyncIterator[FetchedBatch]:
+        return self._batches
 
-    async def _crash(self, error: Exception) -> None:
-        raise error
+
+def note_steps(processor: Any, begin: Callable[[str], None]) -> None:
+    """Say when the agent goes on to its next step: what it saves comes of `fold`."""
+    fold, publish, finish = processor.fold, processor.publish, processor.finish
+
+    async def folded(batch: Any) -> Any:
+        changes = await fold(batch)
+        begin("save")
+        return changes
+
+    def published(changes: Any) -> Any:
+        begin("publish")
+        return publish(changes)
+
+    async def finished(done: Any) -> None:
+        begin("finish")
+        await finish(done)
+        begin("publish")
+
+    processor.fold, processor.publish, processor.finish = folded, published, finished

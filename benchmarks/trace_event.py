@@ -4,7 +4,7 @@ The script folds trials of one run until everything is warm, then one more under
 step by step, how many calls that event takes, in how many product files, and how often control moves from one
 file to another. A call is one entered Python frame; the loops over metrics are most of them.
 
-By default the event goes through the core alone. With `--worker` it goes through the processor of a worker:
+By default the event goes through the core alone. With `--worker` it goes through the agent of a worker:
 from the fetched batch to the records for Kafka, the commands for Redis, and the batch that is done. Kafka and
 Redis are recordings (`benchmarks/one_worker.py`).
 
@@ -174,15 +174,12 @@ def trace_worker() -> list[Step]:
 
 
 async def _trace_worker() -> list[Step]:
-    package = importlib.import_module("streamer.worker.processor")
+    package = importlib.import_module("streamer.worker.agents")
     worker = importlib.import_module("benchmarks.one_worker").OneWorker()
-    for value in (a_plan(), *(an_event(number) for number in range(WARM_TRIALS))):
-        await worker.process(worker.batch(value), lambda step: None)
-    tracer, batch = Tracer(Path(str(package.__file__)).parents[2]), worker.batch(an_event(WARM_TRIALS))
-    before = len(worker.kafka.records)
-    with tracer.counting():
-        await worker.process(batch, tracer.begin)
-    if not batch.done or worker.sink.away or len(worker.kafka.records) == before:
+    tracer = Tracer(Path(str(package.__file__)).parents[2])
+    events = [a_plan(), *(an_event(number) for number in range(WARM_TRIALS + 1))]
+    done = await worker.process(events, tracer.begin, tracer.counting())
+    if not done or worker.sink.away:
         raise SystemExit("the traced event was not published; see benchmarks/one_worker.py")
     return list(tracer.steps.values())
 

@@ -205,14 +205,14 @@ def test_one_event_touches_no_more_files_than_before() -> None:
 
 def test_one_event_touches_no_more_files_of_a_worker_than_before() -> None:
     found = report(trace_worker())
-    assert [step["step"] for step in found["steps"]] == ["fold", "save", "publish"]
+    assert [step["step"] for step in found["steps"]] == ["fold", "save", "publish", "finish"]
     assert all(step["calls"] and step["files"] for step in found["steps"])
     core, worker, stores = (
         {file for file in found["files"] if file.startswith(f"streamer/{room}/")}
         for room in ("folding", "worker", "storage")
     )
     assert core >= {file for file in report(trace())["files"] if file.startswith("streamer/folding/")}
-    assert "streamer/worker/processor.py" in worker
+    assert {"streamer/worker/agents.py", "streamer/worker/processor.py"} <= worker
     assert "streamer/storage/redis.py" in stores
     assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
     assert len(found["files"]) <= MOST_FILES_OF_A_WORKER, found["files"]
