@@ -21,8 +21,6 @@ place = TopicPartition("events", 0)
 with contextlib.suppress(Exception):  # to refuse the batch would be in order
     first = next(PartitionRecords(place, packed, [], 0, None, None, True, READ_UNCOMMITTED))
 _, peak = tracemalloc.get_traced_memory()
-fault = peak > FETCH_MAX_BYTES
-print(
-    f"{'FAULT' if fault else 'ok'}: one record of a batch of {packed.size_in_bytes():,} bytes takes {peak:,}"
-)
+size, fault = packed.size_in_bytes(), peak > FETCH_MAX_BYTES
+print(f"{'FAULT' if fault else 'ok'}: a batch of {size:,} bytes takes {peak:,} bytes of memory")
 raise SystemExit(fault)

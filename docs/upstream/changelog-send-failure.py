@@ -27,6 +27,8 @@ async def process(stream):
 async def main():
     await asyncio.gather(app.start(), asyncio.sleep(8))
     await orders.send(value="x" * 50_000)
+    while "order" not in latest:
+        await asyncio.sleep(0.1)
     await asyncio.sleep(6)
     events, rows = TopicPartition(f"{name}-orders", 0), TopicPartition(f"{name}-changelog", 0)
     reader = AIOKafkaConsumer(bootstrap_servers=BROKER, group_id=name, enable_auto_commit=False)
@@ -37,7 +39,7 @@ async def main():
     return committed, ends[rows]
 
 
-committed, rows = asyncio.run(main())
+committed, rows = asyncio.run(asyncio.wait_for(main(), 29))
 state = f"offset {committed} is committed, the changelog has {rows} rows"
 print(f"FAULT: {state}" if committed and not rows else f"ok: {state}")
 raise SystemExit(bool(committed and not rows))

@@ -36,7 +36,5 @@ async def main():
 
 
 fault = asyncio.run(main())
-print(
-    "FAULT: the second rebalance starts no recovery" if fault else "ok: the recovery is tried again, or fails"
-)
+print("FAULT: the second rebalance starts no recovery" if fault else "ok: it starts one, or the task fails")
 raise SystemExit(fault)
