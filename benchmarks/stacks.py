@@ -11,7 +11,7 @@ TOP = 8
 
 PARTS = {
     "starting Python": ("<frozen importlib",),
-    "decode": ("schemas/wire.py",),
+    "decode": ("schemas/wire.py", "schemas/plain.py"),
     "count into groups": ("folding/groups.py",),
     "score, and write scored trials": ("folding/state.py", "folding/score/__init__.py"),
     "summarise": ("folding/summaries.py",),

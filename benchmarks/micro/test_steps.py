@@ -16,15 +16,8 @@ from streamer.folding.fold import Pipeline
 from streamer.folding.score import ScoringRules, score_trial, score_trial_group
 from streamer.folding.score.prices import PriceTable
 from streamer.schemas.events import TrialResult
-from streamer.schemas.wire import (
-    AnyTrial,
-    PlainTrial,
-    Record,
-    canonical_json,
-    decode,
-    digest_of,
-    records_of_lines,
-)
+from streamer.schemas.plain import AnyTrial, PlainTrial
+from streamer.schemas.wire import Record, canonical_json, decode, digest_of, records_of_lines
 
 SLOTS = 2_000
 BATCH = 100

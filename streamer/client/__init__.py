@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamer.client.readers import AsyncStateReader, NotReached, StateReader, StateUpdate, finished
     from streamer.settings import Settings
 
+
 __all__ = [
     "AsyncStateReader",
     "AsyncTrialPublisher",

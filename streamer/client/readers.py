@@ -262,6 +262,25 @@ class StateReader:
             return pipe.execute()
 
 
+class SomeRunsReader(StateReader):
+    """Sees the chosen runs alone, and none before any is chosen."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.chosen: frozenset[str] = frozenset()
+
+    def runs(self) -> list[RunSummary]:
+        """The chosen runs that Redis has."""
+        return [run for run in super().runs() if run.run_id in self.chosen] if self.chosen else []
+
+    def follows(self, run_id: str) -> bool:
+        return run_id in self.chosen
+
+    def only(self) -> str | None:
+        """The run, if just one is chosen."""
+        return next(iter(self.chosen)) if len(self.chosen) == 1 else None
+
+
 @contextmanager
 def reachable(where: str, url: str | None = None) -> Iterator[None]:
     """Turns what redis-py raises into RedisUnavailable; `url`: see there."""

@@ -36,7 +36,8 @@ from streamer.folding.summaries import (
 )
 from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label, is_plausible
-from streamer.schemas.wire import AnyTrial, json_number
+from streamer.schemas.plain import AnyTrial
+from streamer.schemas.wire import json_number
 
 # -----------------------------------------------------------------------------
 # Parts of a run that are not published: derived from its slots when a reader asks.

@@ -39,16 +39,15 @@ from streamer.folding.score import UnknownProfile, grading_profile, made_with
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import Effect, SummaryChange
 from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
+from streamer.schemas.plain import PlainEvent, plain_event
 from streamer.schemas.wire import (
     LATEST_TIMESTAMP,
     Failure,
     LogRecord,
-    PlainEvent,
     Position,
     Reason,
     Rejected,
     decode,
-    plain_event,
     reject,
     unreadable,
     up_to,

@@ -35,7 +35,8 @@ from streamer.folding.state import RunState
 from streamer.folding.summaries import Grades, Summaries, rescored
 from streamer.schemas.base import decode_id, encode_id
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
-from streamer.schemas.wire import DAMAGED, AnyTrial, PlainEvent, Reason, canonical_json, decode, plain_trial
+from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
+from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode
 
 # -----------------------------------------------------------------------------
 # What a state page looks like: one JSON line, its header, then events as they were received, compressed.

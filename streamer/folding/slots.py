@@ -30,21 +30,12 @@ from streamer.schemas.base import (
     model_of_agent,
 )
 from streamer.schemas.events import AnyEvent, Event, TrialRetracted, known_content
-from streamer.schemas.wire import (
-    AnyStart,
-    AnyTrial,
-    PlainEvent,
-    PlainTrial,
-    canonical_content,
-    canonical_json,
-    decode,
-    plain_trial,
-    sha256_hex,
-)
+from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content, plain_trial
+from streamer.schemas.wire import canonical_json, decode, sha256_hex
 
 if TYPE_CHECKING:
     from streamer.folding.score import Scored
-    from streamer.schemas.wire import PlainTrial
+    from streamer.schemas.plain import PlainTrial
 
 
 # -----------------------------------------------------------------------------

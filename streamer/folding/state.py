@@ -47,16 +47,8 @@ from streamer.schemas.base import (
     agent_model_label,
 )
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted
-from streamer.schemas.wire import (
-    AnyStart,
-    AnyTrial,
-    PlainEvent,
-    PlainTrial,
-    canonical_json,
-    decode,
-    json_number,
-    sha256_hex,
-)
+from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial
+from streamer.schemas.wire import canonical_json, decode, json_number, sha256_hex
 
 # -----------------------------------------------------------------------------
 # Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).

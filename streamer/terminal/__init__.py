@@ -389,7 +389,7 @@ COMMANDS = {
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
-    "publish": ("harness", "Publish events from a file or a pipe."),
+    "publish": ("files", "Publish events from a file or a pipe."),
     "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),
     "rejections": ("operate", "Show what was rejected, and publish it again once it is right."),
     "events": ("operate", "Print the events of a run from the log, one JSON object per line."),
@@ -409,7 +409,7 @@ COMMANDS = {
         "local",
         "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
     ),
-    "live": ("live", "Start everything here, follow a run directory, show the board."),
+    "live": ("harness", "Start everything here, follow a run directory, show the board."),
     "simulate": ("harness", "Write a run directory as a harness does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }

@@ -45,8 +45,7 @@ from streamer.storage.log import PartitionReader, read_topic
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from streamer.terminal import FOUND_WRONG, print_line, say
 from streamer.terminal.boards import board_lines, print_board, print_run
-from streamer.terminal.harness import lines_of
-from streamer.terminal.live import LOOK_SECONDS, Messages, on_terminal, print_lines, show_screens
+from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS
 from streamer.terminal.options import with_settings
 from streamer.terminal.replay import exit_code, verdicts_of

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from fractions import Fraction
 from hashlib import sha256
@@ -13,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, model_for_pricing, model_for_reporting
-from streamer.schemas.wire import Failure, Position, canonical_json
+from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
-from streamer.statistics.final import shuffled_rounds
-from streamer.terminal import FOUND_WRONG, print_json, print_line, print_table, say
+from streamer.terminal import FOUND_WRONG, StatusLine, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
     as_of_option,
@@ -31,11 +33,17 @@ from streamer.terminal.options import (
     wide_option,
     with_settings,
 )
-from streamer.text import counted, visible
+from streamer.text import counted, shown, visible
 
 if TYPE_CHECKING:
     from streamer.folding.fold import Folding
     from streamer.folding.score.prices import Price, PriceTable
+    from streamer.schemas.wire import Failure, Position
+    from streamer.storage.outbox import ThreadedPublisher
+
+
+# -----------------------------------------------------------------------------
+# `streamer fold`: events in, summaries out, without a broker.
 
 
 @click.command()
@@ -79,6 +87,8 @@ def fold_command(
 
 
 def _print_json(folding: Folding, by: str | None) -> None:
+    from streamer.schemas.wire import canonical_json
+
     for change in folding.summaries():
         print_json(change.value or b"null")
     for run_id in folding.runs():
@@ -193,6 +203,9 @@ def shuffle_command(
     names ORG/NAME. --for inspect prints the option with which Inspect shuffles by itself, and needs no TASKS.
     Terminal-Bench and fc-eval sort tasks by themselves, so they cannot be given an order.
     """
+
+    from streamer.statistics.final import shuffled_rounds
+
     if harness is not None and as_json:
         raise click.UsageError("--json and --for exclude each other; the plan is the same for every harness")
     if harness == TERMINAL_BENCH:
@@ -301,6 +314,9 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
     MODEL, your table and the built-in one are listed. The exit code is 1 if no table has a price: such a
     model has no cost, never $0.
     """
+
+    from streamer.schemas.wire import canonical_json
+
     file = prices or settings.prices_file
     table = price_table(file)
     if model is None:
@@ -317,6 +333,8 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
 
 
 def _price_row(table: PriceTable, model: str) -> PriceRow:
+    from streamer.schemas.base import model_for_pricing, model_for_reporting
+
     price = table.price(model)
     return {
         "model": model,
@@ -373,6 +391,8 @@ def _digits(rate: float) -> str:
 
 
 def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
+    from streamer.schemas.wire import canonical_json
+
     rows = [
         {**_price_row(table, entry.names[0]), "aliases": list(entry.names[1:])} for entry in table.entries()
     ]
@@ -393,6 +413,8 @@ def _cells(row: PriceRow) -> list[str | None]:
 
 
 def _unknown(table: PriceTable, model: str) -> str:
+    from streamer.schemas.base import model_for_pricing
+
     name = model_for_pricing(model)
     known = [known for entry in table.entries() for known in entry.names]
     close = get_close_matches(name, known, n=3)
@@ -402,3 +424,110 @@ def _unknown(table: PriceTable, model: str) -> str:
         f'unknown; to give it one, put [models."{name}"] with input and output, in USD '
         "per 1 million tokens, into a TOML file and pass that with --prices"
     )
+
+
+# -----------------------------------------------------------------------------
+# Publish events from a file or a pipe.
+
+
+# -----------------------------------------------------------------------------
+# `streamer publish`: events from a file or a pipe to the event topic.
+
+
+SHOWN_SECONDS = 0.1
+"""How often the progress is shown."""
+
+UNKNOWN_SHOWN = 10
+"""Names of unknown fields in the report."""
+
+
+@click.command()
+@file_argument
+@click.option("--raw", is_flag=True, help="Also send lines that are no events, as they are.")
+@with_settings
+def publish_command(file: Path, raw: bool, settings: Settings) -> None:
+    """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
+
+    Each line is checked first; one that is no event is reported with its number and reason, is not
+    sent, and makes the exit code 1. The command ends when the broker has acknowledged everything;
+    the same events may be published again at any time, since duplicates do not count. From a pipe,
+    each line is sent as it comes.
+    """
+
+    from streamer.schemas.wire import Reason, decode
+    from streamer.storage.outbox import Outgoing, ThreadedPublisher
+
+    sent = bad = 0
+    unknown: Counter[str] = Counter()
+    with (
+        open_records(file) as records,
+        ThreadedPublisher(settings) as publisher,
+        _shown(progress := _Progress(file, publisher)) as line,
+    ):
+        for record in records:
+            value = record.value or b""
+            event = decode(value)
+            if isinstance(event, Reason):
+                bad += 1
+                line.say(f"line {record.offset + 1}: {event.code}: {event.message}")
+            else:
+                unknown.update(list(event.model_extra or ()))  # a mapping would be added up
+            if raw or not isinstance(event, Reason):
+                key = None if isinstance(event, Reason) else event.run_id.encode()
+                publisher.send(Outgoing(key, value))
+                sent += 1
+            progress.read += len(value) + 1
+        publisher.flush()
+    unsent = "" if raw or not bad else " not sent"
+    say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
+    if unknown:
+        say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
+    if bad:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _named(unknown: Counter[str]) -> str:
+    """The most frequent unknown fields and how often each came."""
+    shown_fields = ", ".join(
+        f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN)
+    )
+    return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
+
+
+class _Progress:
+    """How far the command is.
+
+    Args:
+        file: the input.
+        publisher: knows how many events are acknowledged.
+    """
+
+    def __init__(self, file: Path, publisher: ThreadedPublisher) -> None:
+        self.read = 0  # bytes
+        self._publisher = publisher
+        self._bytes = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
+        self._begun = time.monotonic()
+
+    def __str__(self) -> str:
+        share = f"{min(100, 100 * self.read // self._bytes)} % read, " if self._bytes else ""
+        seconds = timedelta(seconds=int(time.monotonic() - self._begun))
+        return f"{share}{counted(self._publisher.acknowledged, 'event')} acknowledged, {seconds}"
+
+
+@contextmanager
+def _shown(progress: _Progress) -> Iterator[StatusLine]:
+    """A line on stderr that tells of the progress several times a second, if that is a terminal."""
+    line, over = StatusLine(), threading.Event()
+
+    def show() -> None:
+        while not over.wait(SHOWN_SECONDS):
+            line.show(str(progress))
+
+    thread = threading.Thread(target=show, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield line
+    finally:
+        over.set()
+        thread.join()
+        line.end()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
+import sys
+import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -19,27 +20,55 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from streamer.schemas.events import RunStarted
-from streamer.schemas.wire import Reason, canonical_json, decode
-from streamer.settings import Settings
+from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
-from streamer.sources.convert import HARNESSES
 from streamer.sources.files import FileError, read_object
-from streamer.sources.simulate import LAYOUTS, SHUFFLES
-from streamer.terminal import FOUND_WRONG, INTERRUPTED, StatusLine, print_json, say
-from streamer.terminal.options import FiniteRange, file_argument, open_records, with_settings
-from streamer.text import counted, shown
+from streamer.terminal import FOUND_WRONG, INTERRUPTED, StatusLine, print_json, print_line, say
+from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS, Asked, check_urls, notify_options
+from streamer.terminal.options import FiniteRange, read_settings, with_settings
+from streamer.text import counted, percent, shown, visible
 
 if TYPE_CHECKING:
+    from streamer.client.readers import SomeRunsReader, StateReader
     from streamer.sources.tail.follow import FollowStatus
     from streamer.sources.tail.session import TailResult
-    from streamer.storage.outbox import ThreadedPublisher
+
+
+class LazyChoice(click.Choice):  # type: ignore[type-arg]
+    """A choice whose names are looked up when somebody asks: no other command loads what they name."""
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(self._names())
+
+    @choices.setter
+    def choices(self, _: object) -> None: ...
+
+
+def _harnesses() -> Iterable[str]:
+    from streamer.sources.convert import HARNESSES
+
+    return HARNESSES
+
+
+def _layouts() -> Iterable[str]:
+    from streamer.sources.simulate import LAYOUTS
+
+    return LAYOUTS
+
+
+# -----------------------------------------------------------------------------
+# `streamer convert`: run directories of a harness in, events out.
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--harness", type=click.Choice(HARNESSES), default=AUTO, help="Who wrote it; found out by itself."
+    "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who wrote it; found out by itself."
 )
 @click.option("--run-id", metavar="RUN", help="Pool all runs into this one; each becomes a shard of it.")
 @click.option("--agent", help="Agent of runs whose files name none.")
@@ -62,6 +91,7 @@ def convert_command(
     What was read is reported on stderr. The exit code is 1 if something could not be read.
     """
 
+    from streamer.schemas.wire import canonical_json
     from streamer.sources.convert import convert
 
     options = ConvertOptions(
@@ -133,6 +163,8 @@ def declared_plan(file: Path | None, order_kind: str | None) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    from streamer.schemas.events import RunStarted
+
     try:
         plan = read_object(file)
     except FileError as error:
@@ -182,7 +214,7 @@ def tail_options(command: Command) -> Command:
             click.argument("run_dir", type=click.Path(path_type=Path)),
             click.option(
                 "--harness",
-                type=click.Choice(HARNESSES),
+                type=LazyChoice(_harnesses),
                 default=AUTO,
                 help="Who writes it; found out by itself.",
             ),
@@ -228,6 +260,8 @@ def tail_command(
     RUN_DIR is a run directory or one above several, and need not exist yet. The log ends up saying what
     `streamer convert RUN_DIR` says at that moment; starting again is always safe.
     """
+
+    import asyncio  # the other commands here have no event loop
 
     from streamer.sources.tail.session import difficulties, tail
     from streamer.storage.kafka import refuse_other_protocol
@@ -308,113 +342,11 @@ def _counts(status: FollowStatus) -> str:
 
 
 # -----------------------------------------------------------------------------
-# `streamer publish`: events from a file or a pipe to the event topic.
-
-
-SHOWN_SECONDS = 0.1
-"""How often the progress is shown."""
-
-UNKNOWN_SHOWN = 10
-"""Names of unknown fields in the report."""
-
-
-@click.command()
-@file_argument
-@click.option("--raw", is_flag=True, help="Also send lines that are no events, as they are.")
-@with_settings
-def publish_command(file: Path, raw: bool, settings: Settings) -> None:
-    """Publish the events in FILE (or on stdin), one JSON object per line, plain or gzip.
-
-    Each line is checked first; one that is no event is reported with its number and reason, is not
-    sent, and makes the exit code 1. The command ends when the broker has acknowledged everything;
-    the same events may be published again at any time, since duplicates do not count. From a pipe,
-    each line is sent as it comes.
-    """
-
-    from streamer.storage.outbox import Outgoing, ThreadedPublisher
-
-    sent = bad = 0
-    unknown: Counter[str] = Counter()
-    with (
-        open_records(file) as records,
-        ThreadedPublisher(settings) as publisher,
-        _shown(progress := _Progress(file, publisher)) as line,
-    ):
-        for record in records:
-            value = record.value or b""
-            event = decode(value)
-            if isinstance(event, Reason):
-                bad += 1
-                line.say(f"line {record.offset + 1}: {event.code}: {event.message}")
-            else:
-                unknown.update(list(event.model_extra or ()))  # a mapping would be added up
-            if raw or not isinstance(event, Reason):
-                key = None if isinstance(event, Reason) else event.run_id.encode()
-                publisher.send(Outgoing(key, value))
-                sent += 1
-            progress.read += len(value) + 1
-        publisher.flush()
-    unsent = "" if raw or not bad else " not sent"
-    say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
-    if unknown:
-        say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
-    if bad:
-        raise click.exceptions.Exit(FOUND_WRONG)
-
-
-def _named(unknown: Counter[str]) -> str:
-    """The most frequent unknown fields and how often each came."""
-    shown_fields = ", ".join(
-        f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN)
-    )
-    return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
-
-
-class _Progress:
-    """How far the command is.
-
-    Args:
-        file: the input.
-        publisher: knows how many events are acknowledged.
-    """
-
-    def __init__(self, file: Path, publisher: ThreadedPublisher) -> None:
-        self.read = 0  # bytes
-        self._publisher = publisher
-        self._bytes = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
-        self._begun = time.monotonic()
-
-    def __str__(self) -> str:
-        share = f"{min(100, 100 * self.read // self._bytes)} % read, " if self._bytes else ""
-        seconds = timedelta(seconds=int(time.monotonic() - self._begun))
-        return f"{share}{counted(self._publisher.acknowledged, 'event')} acknowledged, {seconds}"
-
-
-@contextmanager
-def _shown(progress: _Progress) -> Iterator[StatusLine]:
-    """A line on stderr that tells of the progress several times a second, if that is a terminal."""
-    line, over = StatusLine(), threading.Event()
-
-    def show() -> None:
-        while not over.wait(SHOWN_SECONDS):
-            line.show(str(progress))
-
-    thread = threading.Thread(target=show, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield line
-    finally:
-        over.set()
-        thread.join()
-        line.end()
-
-
-# -----------------------------------------------------------------------------
 # `streamer simulate`: write a run directory as a harness does.
 
 
 @click.command()
-@click.option("--layout", type=click.Choice(list(LAYOUTS)), required=True, help="Whose directory to write.")
+@click.option("--layout", type=LazyChoice(_layouts), required=True, help="Whose directory to write.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -433,7 +365,7 @@ def _shown(progress: _Progress) -> Iterator[StatusLine]:
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Trials that run at once."
 )
-@click.option("--shuffle", is_flag=True, help=f"Start the tasks in a random order; for {SHUFFLES} only.")
+@click.option("--shuffle", is_flag=True, help="Start the tasks in a random order; for harbor only.")
 @with_settings
 def simulate_command(
     layout: str,
@@ -451,7 +383,7 @@ def simulate_command(
     directory while it is being written.
     """
 
-    from streamer.sources.simulate import simulate_run
+    from streamer.sources.simulate import SHUFFLES, simulate_run
 
     if shuffle and layout != SHUFFLES:
         raise click.UsageError(f"--shuffle is for {SHUFFLES}; {layout} starts tasks in an order of its own")
@@ -468,3 +400,269 @@ def simulate_command(
         shuffle=shuffle,
     )
     say(f"{counted(trials, 'trial')} written to {out}")
+
+
+# -----------------------------------------------------------------------------
+# `streamer live`: the stack, the tail and the board in one command.
+
+
+# -----------------------------------------------------------------------------
+# Boards while a command works: the screens of `streamer watch` on a terminal, plain lines elsewhere.
+
+
+LOOK_SECONDS = 0.1
+LINES_SECONDS = 4.0
+"""How often a line is printed where there is no terminal."""
+
+SHOWN_RUNS = 3
+
+Summary = dict[str, Any]
+
+
+class Messages:
+    """Messages to the user: on stderr, and while the screens have the terminal first as notes on these."""
+
+    def __init__(self) -> None:
+        self._held: list[str] | None = None
+        self._noted = 0
+        self._lock = threading.Lock()
+
+    def say(self, line: str) -> None:
+        """Say one line; from any thread."""
+        with self._lock:
+            if self._held is None:
+                say(line)
+            else:
+                self._held.append(line)
+
+    def new(self) -> list[str]:
+        """The held lines since the last call."""
+        with self._lock:
+            lines = (self._held or [])[self._noted :]
+            self._noted += len(lines)
+            return lines
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lines while the block runs, and print them after it."""
+        with self._lock:
+            self._held, self._noted = [], 0
+        try:
+            yield
+        finally:
+            with self._lock:
+                lines, self._held = self._held or [], None
+            for line in lines:
+                say(line)
+
+
+def on_terminal() -> bool:
+    """True if input and output are a terminal, so that screens can be shown and have keys."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def show_screens(
+    settings: Settings,
+    is_over: Callable[[], bool],
+    messages: Messages,
+    *,
+    shows: Callable[[str], bool] = lambda _: True,
+    opens: Callable[[], str | None] = lambda: None,
+    line: Callable[[], str] = str,
+) -> None:
+    """Show the screens of `streamer watch` until the work is over, or the user quits them.
+
+    Args:
+        settings: where Redis and the broker are.
+        is_over: True once the work is over.
+        messages: what the work says meanwhile.
+        shows: whether a run, by its id, belongs to the work.
+        opens: the run whose screen is opened as soon as this names one.
+        line: stands below the title of every screen; "": nothing does.
+
+    Raises:
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    from streamer.terminal.watch import Session, run_watch
+
+    with messages.held():
+        interrupted = run_watch(settings, None, Session(is_over, messages.new, shows, opens, line))
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def print_lines(reader: StateReader, is_over: Callable[[], bool]) -> None:
+    """Print how the latest runs stand every few seconds until the work is over."""
+    lines = _Lines(reader)
+    while not is_over():
+        lines.look()
+        time.sleep(LOOK_SECONDS)
+
+
+class _Lines:
+    """A line for each of the latest runs, and one for each grade that changed since the last look."""
+
+    def __init__(self, reader: StateReader) -> None:
+        self._reader = reader
+        self._grades: dict[tuple[str, str], str | None] = {}
+        self._start = time.monotonic()
+        self._due = 0.0
+
+    def look(self) -> None:
+        """Look and print, if it is time."""
+
+        from streamer.views.columns import primary_of
+        from streamer.views.tables import progress
+
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + LINES_SECONDS
+        found = self._reader.runs()[:SHOWN_RUNS]
+        changes = []
+        for run in sorted((run.model_dump(mode="json") for run in found), key=lambda run: run["run_id"]):
+            run_id = run["run_id"]
+            agents = [agent.model_dump(mode="json") for agent in self._reader.agents(run_id)]
+            tiers = [tier.model_dump(mode="json") for tier in self._reader.tiers(run_id)]
+            ahead = _best(agents, primary_of(run))
+            print_line(f"{now - self._start:3.0f} s  {run_id}: {progress(run)}; ahead: {ahead}")
+            for group in (*agents, *tiers):
+                changes += self._changed(run_id, group.get("tier") or group["agent_model"], group["grade"])
+        for change in changes:
+            print_line(f"       {change}")
+        sys.stdout.flush()
+
+    def _changed(self, run_id: str, who: str, grade: str | None) -> list[str]:
+        before = self._grades.get((run_id, who))
+        self._grades[run_id, who] = grade
+        return [] if before in (None, grade) else [f"{run_id} {who}: grade {before} -> {shown(grade)}"]
+
+
+def _best(agents: list[Summary], primary: str) -> str:
+    from streamer.views.columns import best_first
+
+    contestants = [agent for agent in agents if not agent["baseline"]]
+    if not contestants:
+        return shown(None)
+    best = min(contestants, key=best_first(primary))
+    rate = best["statistics"]["pass_rate"]["mean"]
+    return f"{visible(best['agent_model'])} with pass rate {percent(rate)}"
+
+
+# -----------------------------------------------------------------------------
+# `streamer live`: the stack, the tail and the board in one command.
+
+
+@click.command()
+@tail_options
+@click.option("--ephemeral", is_flag=True, help="If a stack is started: it keeps nothing.")
+@notify_options
+@with_settings
+def live_command(
+    run_dir: Path,
+    options: ConvertOptions,
+    keep_deleted: bool,
+    ephemeral: bool,
+    asked: Asked | None,
+    settings: Settings,
+) -> None:
+    """Show the boards of the benchmark that writes into RUN_DIR, as it goes, until `q` or Ctrl-C.
+
+    Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
+    ends with this command and keeps its events. Other commands find it meanwhile.
+    """
+    if asked:
+        check_urls(asked)
+    with stopping() as stop, _stack(settings, ephemeral) as stack:
+        say(f"following {run_dir}; Ctrl-C ends it")
+        outcome = _watch_directory(stack, run_dir, options, stop, keep_deleted, asked)
+    say(summary_of(outcome))
+    if outcome.pending:
+        raise click.exceptions.Exit(FOUND_WRONG)
+
+
+def _watch_directory(
+    stack: Settings,
+    run_dir: Path,
+    options: ConvertOptions,
+    stop: threading.Event,
+    keep_deleted: bool,
+    asked: Asked | None,
+) -> TailResult:
+    """The tail in a thread, the board in this one, until stopped; then the results in full."""
+
+    from streamer.client.readers import SomeRunsReader
+    from streamer.sources.tail.session import tail
+    from streamer.terminal.boards import print_run
+
+    with SomeRunsReader(stack) as reader, ThreadPoolExecutor(1) as thread:
+        messages = Messages()
+
+        def tick(status: FollowStatus) -> None:
+            reader.chosen = frozenset([options.run_id] if options.run_id else status.runs)
+
+        following: Future[TailResult] = thread.submit(
+            tail, stack, run_dir, options, stop, messages.say, tick, keep_deleted=keep_deleted
+        )
+        following.add_done_callback(lambda _: stop.set())
+        try:
+            with _notices(stack, asked, reader, messages):
+                if on_terminal():
+                    with suppress(KeyboardInterrupt):  # which ends it, as `q` does
+                        show_screens(stack, stop.is_set, messages, shows=reader.follows, opens=reader.only)
+                else:
+                    print_lines(reader, stop.is_set)
+        finally:
+            stop.set()
+        outcome = following.result()
+        for run in reader.runs():
+            found = reader.snapshot(run.run_id)
+            tiers = [tier for tier in found.tiers if tier.agent_model is None]
+            groups = (found.run, *found.agents, *tiers)
+            print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
+        return outcome
+
+
+@contextmanager
+def _notices(
+    stack: Settings, asked: Asked | None, reader: SomeRunsReader, messages: Messages
+) -> Iterator[None]:
+    """Send notices of the followed runs while the block runs; nothing unless they were asked for."""
+    if asked is None:
+        yield
+        return
+    from streamer.operate.notify import Watch, watching
+
+    def watch() -> Watch:
+        return Watch(stack, asked.urls, asked.rules, messages.say, reader.follows)
+
+    with watching(watch, messages.say):
+        yield
+
+
+@contextmanager
+def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
+    """Settings of the stack that runs, or is named; else of one that is started, and ends with the block.
+
+    Raises:
+        streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
+    """
+
+    from streamer.operate.local.processes import Child
+
+    if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
+        yield settings
+        return
+    print_line("Starting broker, Redis and worker ...")
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="streamer-live-") as folder:
+        more = ["--ephemeral"] if ephemeral else []
+        namespace = ["--namespace", settings.namespace] if settings.namespace else []
+        log = Path(folder) / "up.log"
+        up = Child("The stack", [sys.executable, "-c", PROGRAM, "up", *more, *namespace], log=log)
+        try:
+            up.start()
+            up.wait_ready(lambda: read_discovery() is not None, READY_SECONDS)
+            yield read_settings({"namespace": settings.namespace})
+        finally:
+            up.stop(STOP_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import signal
 import sys
@@ -291,6 +290,8 @@ def watch_command(run_id: str | None, budget: float | None, settings: Settings) 
             "watch needs a terminal, and its input or output is a pipe or a file. For those there are "
             "`streamer subscribe run`, which follows summaries line by line, and `streamer query run RUN`"
         )
+    import asyncio
+
     from streamer.storage.redis import check_protocol
     from streamer.terminal.watch import run_watch
 
@@ -319,10 +320,14 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
     if bool(run_ids) == every:
         raise click.UsageError("name the runs to watch, or say --all")
     check_urls(asked)
+    import asyncio
+
     asyncio.run(_send_notices(settings, asked, frozenset(run_ids)))
 
 
 async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
+    import asyncio
+
     from streamer.operate.notify import Watch
 
     stop = asyncio.Event()

@@ -18,14 +18,13 @@ import click
 import orjson
 from pydantic import ValidationError
 
-from streamer.schemas.base import MAX_RECORD_BYTES
-from streamer.schemas.summaries import RunSummary
-from streamer.schemas.wire import BadPosition, Position, Record, Rejected, records_of_lines
 from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 from streamer.terminal import WIDE_OPTION, say
 
 if TYPE_CHECKING:
     from streamer.folding.score.prices import PriceTable
+    from streamer.schemas.summaries import RunSummary
+    from streamer.schemas.wire import Position, Record, Rejected
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,6 +45,9 @@ class _PositionType(click.ParamType):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Position | None:
         """The position; what is wrong with it is a usage error."""
+
+        from streamer.schemas.wire import BadPosition, Position
+
         if value is None or isinstance(value, Position):
             return value
         try:
@@ -224,6 +226,9 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
         click.UsageError: the file is UTF-16.
         click.ClickException: it is gzip and damaged, or has a line of more than 64 MiB.
     """
+
+    from streamer.schemas.wire import records_of_lines
+
     if str(file) == "-" and sys.stdin.isatty():
         say("reading events from the terminal, one JSON object per line; Ctrl-D ends them")
     opened = click.open_file(str(file), "rb")
@@ -255,6 +260,9 @@ def _unpacked(file: Path, stream: IO[bytes]) -> Iterator[bytes]:
 
 def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
     """The lines. No line is read beyond its limit, since a gzip file may unpack to any size."""
+
+    from streamer.schemas.base import MAX_RECORD_BYTES
+
     number = 0
     while line := stream.readline(MAX_LINE_BYTES + 1):
         number += 1

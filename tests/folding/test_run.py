@@ -16,8 +16,9 @@ from streamer.folding.fold import Folded, Pipeline, decoded, fold_records
 from streamer.folding.run import PAGE_VERSION
 from streamer.folding.slots import Effect, PageWrite
 from streamer.schemas.events import RunStarted
+from streamer.schemas.plain import PlainTrial
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import MAX_KEPT_BYTES, PlainTrial, Record, records_of_lines
+from streamer.schemas.wire import MAX_KEPT_BYTES, Record, records_of_lines
 from tests.support.events import (
     Event,
     a_deletion,

@@ -13,8 +13,9 @@ from random import Random
 
 from streamer.folding.fold import Pipeline
 from streamer.schemas.events import Event
+from streamer.schemas.plain import PlainTrial, plain_event
 from streamer.schemas.summaries import Rejection
-from streamer.schemas.wire import PlainTrial, Reason, Record, canonical_json, decode, plain_event
+from streamer.schemas.wire import Reason, Record, canonical_json, decode
 from streamer.sources.base import ConvertOptions, ConvertReport, fit_event
 from streamer.sources.convert import convert
 from streamer.sources.fc_eval_payload import parse_log, sections_for

@@ -41,7 +41,8 @@ from streamer.schemas.base import (
     model_for_reporting,
 )
 from streamer.schemas.events import EVENT_TYPES, NAMED, TrialResult
-from streamer.schemas.wire import Reason, decode, plain_trial
+from streamer.schemas.plain import plain_trial
+from streamer.schemas.wire import Reason, decode
 from tests.schemas.examples import FULL_PLAN, SLOT
 
 # -----------------------------------------------------------------------------

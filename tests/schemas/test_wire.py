@@ -21,19 +21,9 @@ from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import event_time, fingerprint, slot_key
 from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from streamer.schemas.events import EVENT_TYPES, TrialResult, TrialStarted, known_content
+from streamer.schemas.plain import PlainTrial, canonical_content, plain_event, plain_trial
 from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rejection
-from streamer.schemas.wire import (
-    PlainTrial,
-    Reason,
-    Record,
-    canonical_content,
-    canonical_json,
-    decode,
-    digest_of,
-    plain_event,
-    plain_trial,
-    records_of_lines,
-)
+from streamer.schemas.wire import Reason, Record, canonical_json, decode, digest_of, records_of_lines
 from tests.schemas.corpus import EXAMPLES, FOLDER, documents, expected
 from tests.schemas.recording import (
     DIGESTS,

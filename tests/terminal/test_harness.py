@@ -16,7 +16,8 @@ import click
 import orjson
 import pytest
 
-from streamer.terminal.harness import _Progress, _shown, declared_plan
+from streamer.terminal.files import _Progress, _shown
+from streamer.terminal.harness import declared_plan
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
 from tests.support.online import Online

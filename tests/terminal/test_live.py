@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.terminal.live import Messages, print_lines
+from streamer.terminal.harness import Messages, print_lines
 from tests.support.builders import a_run_change, an_agent_model_change
 
 
@@ -58,8 +58,8 @@ class Reader:
 def test_each_look_is_a_line_and_each_change_of_a_grade_another(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("streamer.terminal.live.LINES_SECONDS", 0.0)
-    monkeypatch.setattr("streamer.terminal.live.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("streamer.terminal.harness.LINES_SECONDS", 0.0)
+    monkeypatch.setattr("streamer.terminal.harness.LOOK_SECONDS", 0.0)
     reader: Any = Reader("C", "B", "B")
     print_lines(reader, lambda: not reader.grades)
     lines = capsys.readouterr().out.splitlines()

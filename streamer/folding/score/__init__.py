@@ -22,8 +22,9 @@ from streamer.folding.score.formulacode import (
 from streamer.folding.score.prices import PriceTable
 from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
 from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
+from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
-from streamer.schemas.wire import AnyTrial, PlainTrial, canonical_json, sha256_hex
+from streamer.schemas.wire import canonical_json, sha256_hex
 
 # -----------------------------------------------------------------------------
 # What the trials of a run are scored by: grading profiles (R12), the rules of its plan, a fingerprint.

@@ -14,7 +14,8 @@ from pydantic import JsonValue
 
 from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.events import ADVANTAGES
-from streamer.schemas.wire import AnyTrial, canonical_json
+from streamer.schemas.plain import AnyTrial
+from streamer.schemas.wire import canonical_json
 
 # -----------------------------------------------------------------------------
 # Speedups of single benchmarks, from ratios or seconds, and the benchmarks of a failed agent (R21).

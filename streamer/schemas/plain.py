@@ -1,0 +1,256 @@
+"""The usual result and the usual start, read in half of the time that pydantic takes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import datetime
+from functools import lru_cache
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import orjson
+from msgspec import Meta
+from pydantic.fields import FieldInfo
+
+from streamer.schemas.base import LARGE_EVENT_BYTES, NO_CONTROL_CHARACTERS, UNKNOWN, is_plausible
+from streamer.schemas.events import Event, TrialResult, TrialStarted
+from streamer.schemas.wire import PLAIN, canonical_json, encode_plain
+
+# -----------------------------------------------------------------------------
+# The usual result and the usual start, read in half of the time.
+#
+# A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
+# :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.wire.decode` gives. It leaves
+# alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
+# says.
+
+
+_MAX_BYTES = 64 * 1024
+
+_SEPARATORS = slice(4, 20, 3)
+_SEPARATED = frozenset(f"--{between}::{after}" for between in "T " for after in ".Z+")
+"""What stands at those places of a time that is written in the usual way."""
+
+_LENGTHS_Z = frozenset({20, *range(22, 28)})
+"""Lengths of a time in UTC that ends in Z: without decimals, and with 1 to 6."""
+
+_LENGTHS_OFFSET = frozenset({25, *range(27, 33)})
+"""Likewise where it ends in +00:00."""
+
+
+_NEVER_PLAIN = frozenset({"agent_index", "benchmarks", "speedup_percentage"})
+"""Fields that only sub-trials and FormulaCode's trials have: those need the whole model."""
+
+_KINDS = {"string": str, "integer": int, "number": float}
+_LIMITS = {"minLength": "min_length", "maxLength": "max_length", "minimum": "ge", "maximum": "le"}
+_UNDERSTOOD = {*_LIMITS, "type", "pattern", "title", "description", "default", "unit"}
+_UNDERSTOOD_OF_DICTS = {"type", "patternProperties", "propertyNames", "maxProperties"}
+
+
+def _plain(name: str, model: type[Event]) -> Any:
+    """The msgspec struct of a model; its fields are in the order of canonical JSON."""
+    return msgspec.defstruct(
+        name,
+        [_field(name, schema, model.model_fields[name]) for name, schema in _properties(model)],
+        module=__name__,
+        forbid_unknown_fields=True,
+        gc=False,
+        kw_only=True,
+        omit_defaults=True,
+    )
+
+
+def _properties(model: type[Event]) -> list[tuple[str, dict[str, Any]]]:
+    """The fields of a model in order, with their parts of its JSON Schema."""
+    return sorted(model.model_json_schema(mode="serialization")["properties"].items())
+
+
+def _options(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that a field may have, without null."""
+    return [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+
+
+def _field(name: str, schema: dict[str, Any], field: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """One field of a model as msgspec declares it.
+
+    Args:
+        schema: the field's part of the model's JSON Schema.
+    """
+    options = _options(schema)
+    kind = None if name in _NEVER_PLAIN or len(options) > 1 else _kind(options[0])
+    if field.is_required():
+        return name, kind
+    return name, kind if field.default is not None or kind is None else kind | None, field.default
+
+
+def _kind(schema: dict[str, Any]) -> Any:
+    """The types that msgspec accepts without null; None for a field that only pydantic can judge.
+
+    Text is ASCII without control characters when it gets here, so that pattern is kept already.
+    """
+    if "const" in schema:
+        return Literal[schema["const"]]
+    if schema.get("format") == "date-time":
+        return Any  # read by `_moment`
+    if schema.get("type") == "boolean":
+        return bool
+    if schema.get("type") == "object":
+        return _dict(schema)
+    if not _UNDERSTOOD.issuperset(schema) or schema.get("type") not in _KINDS:
+        return None
+    if schema.get("pattern", NO_CONTROL_CHARACTERS) != NO_CONTROL_CHARACTERS:
+        return None
+    if schema["type"] == "number":
+        schema = {
+            "type": "number",
+            "minimum": max(schema.get("minimum", -PLAIN), -PLAIN),
+            "maximum": min(schema.get("maximum", PLAIN), PLAIN),
+        }
+    return Annotated[_KINDS[schema["type"]], Meta(**_limits(schema))]
+
+
+def _dict(schema: dict[str, Any]) -> Any:
+    """The dictionaries that msgspec accepts: of simple values, with one pattern for all keys; else None.
+
+    `_KEY_FITS` has the pattern.
+    """
+    patterns, names = schema.get("patternProperties", {}), schema.get("propertyNames", {})
+    if not _UNDERSTOOD_OF_DICTS.issuperset(schema) or not _UNDERSTOOD.issuperset(names) or len(patterns) != 1:
+        return None
+    [of_value] = patterns.values()
+    value = _kind(of_value) if of_value.get("type") in _KINDS else None
+    if value is None:
+        return None
+    key = Annotated[str, Meta(**_limits(names))]
+    return Annotated[GenericAlias(dict, (key, value)), Meta(max_length=schema.get("maxProperties"))]
+
+
+def _limits(schema: dict[str, Any]) -> dict[str, Any]:
+    return {_LIMITS[name]: limit for name, limit in schema.items() if name in _LIMITS}
+
+
+if TYPE_CHECKING:
+
+    class PlainTrial(TrialResult):
+        """A :class:`~streamer.schemas.events.TrialResult` without FormulaCode's sections.
+
+        It has that model's fields by the same names, with the same values, but is not one of its objects.
+        What cannot occur in it is null.
+        """
+
+    class PlainStart(TrialStarted):
+        """A :class:`~streamer.schemas.events.TrialStarted` in the same sense."""
+
+else:
+    PlainTrial = _plain("PlainTrial", TrialResult)
+    PlainStart = _plain("PlainStart", TrialStarted)
+
+_KEY_FITS = {
+    name: lru_cache(maxsize=4096)(re.compile(pattern).search)
+    for name, schema in _properties(TrialResult)
+    for option in _options(schema)
+    for pattern in option.get("patternProperties", ())
+    if pattern != NO_CONTROL_CHARACTERS and name not in _NEVER_PLAIN
+}
+"""Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
+
+PlainEvent = PlainTrial | PlainStart
+AnyTrial = PlainTrial | TrialResult
+AnyStart = PlainStart | TrialStarted
+
+_decode = msgspec.json.Decoder(PlainTrial).decode
+_decode_start = msgspec.json.Decoder(PlainStart).decode
+
+
+def canonical_content(trial: PlainTrial, model: str) -> bytes:
+    """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
+
+    msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
+    """
+    if model == UNKNOWN != trial.model:
+        return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
+    fields: Any = trial
+    held = fields.agent, fields.model, fields.revision
+    fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
+    fields.model = UNKNOWN if model == UNKNOWN else model
+    fields.revision = 0
+    content = encode_plain(fields)
+    fields.agent, fields.model, fields.revision = held
+    return content
+
+
+def _within_the_day(text: str) -> datetime:
+    """The time in a text whose hour is below 24, which Python takes for midnight from 3.14 on."""
+    if text[11:13] == "24":
+        raise ValueError
+    return datetime.fromisoformat(text)
+
+
+_from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_the_day
+
+
+def plain_event(value: bytes | None) -> PlainEvent | None:
+    """The result or the start in `value` if it is a usual one, as :func:`plain_trial` says; else None.
+
+    >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
+    7
+    """
+    trial = plain_trial(value)
+    if trial is not None or value is None or b'"trial_started"' not in value or not _may_be_plain(value):
+        return trial
+    try:
+        found = _decode_start(value)
+        start: Any = found
+        if start.started_at is not None:
+            start.started_at = _moment(start.started_at)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def plain_trial(value: bytes | None) -> PlainTrial | None:
+    """The result in `value` if it is a usual one; None: `decode` has to look at it.
+
+    Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot
+    occur: JSON allows them as escapes only, except U+007F.
+
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t"}').task_id
+    't'
+    >>> plain_trial(b'{"type": "trial_result", "run_id": "r", "task_id": "t", "colour": 1}') is None
+    True
+    """
+    if value is None or not _may_be_plain(value):
+        return None
+    try:
+        found = _decode(value)
+        trial: Any = found  # which may be changed, as mypy does not know
+        for name, fits in _KEY_FITS.items():
+            if not all(map(fits, getattr(found, name) or ())):
+                return None
+        if trial.started_at is not None:
+            trial.started_at = _moment(trial.started_at)
+        if trial.finished_at is not None:
+            trial.finished_at = _moment(trial.finished_at)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _may_be_plain(value: bytes) -> bool:
+    if not value.isascii() or 0x5C in value or 0x7F in value:
+        return False
+    return len(value) <= LARGE_EVENT_BYTES or (len(value) <= _MAX_BYTES and b'"benchmarks":{' not in value)
+
+
+def _moment(text: Any) -> datetime:
+    """The time in a text; raises ValueError if it is not the usual one, or not plausible."""
+    if text.__class__ is not str or text[_SEPARATORS] not in _SEPARATED:
+        raise ValueError
+    if len(text) not in (_LENGTHS_OFFSET if text[-6:] == "+00:00" else _LENGTHS_Z if text[-1] == "Z" else ()):
+        raise ValueError
+    moment = _from_iso(text)
+    if not is_plausible(moment):
+        raise ValueError
+    return moment
