@@ -2,7 +2,8 @@
 
 The first source with a value wins: arguments, environment, the configuration file, the discovery file of a
 running `streamer up`, the defaults. `STREAMER_CONFIG` names the configuration file, which must be there;
-empty means no file. Without it `streamer.toml` in the working directory is read, if it exists.
+empty means no file. Without it `streamer.toml` in the working directory is read, if it exists. Somebody else
+may have put it there. So where it decides where to connect, no credential from another source is used.
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ import socket
 import ssl
 import time
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 # -----------------------------------------------------------------------------
 # Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
@@ -128,7 +139,7 @@ READ_COMMITTED = "read_committed"
 
 
 class BadConfigurationFile(ValueError):
-    """The file that STREAMER_CONFIG names is not there, or the configuration file is not TOML in UTF-8."""
+    """The configuration file is absent, or no TOML in UTF-8, or must not get a password that is used."""
 
 
 class Settings(BaseModel):
@@ -217,6 +228,8 @@ class Settings(BaseModel):
     )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
+    _decided_by_found_file: tuple[str, ...] = PrivateAttr(default=())
+
     def __init__(self, **given: Any) -> None:
         """The given values, and for the others the sources in their order.
 
@@ -224,10 +237,20 @@ class Settings(BaseModel):
             ValidationError: a setting is wrong; :func:`what_is_wrong` says which.
             BadConfigurationFile: the configuration file cannot be used.
         """
-        named = _from_file() | _from_environment() | given
+        sources = Sources(*_from_file(), _from_environment(), given)
+        named = {**sources.file, **sources.environment, **given}
         # Never half of each: who names a broker or a Redis does not mean the running stack.
         running = {} if {"bootstrap", "redis"} & named.keys() else discovered_settings()
+        check_credentials(running | named, sources)
         super().__init__(**(running | named))
+        self._decided_by_found_file = sources.decided_by_found_file(CONNECTION)
+
+    def found_file_that_decides(self) -> str | None:
+        """A sentence about the file of the working directory that says where to connect; None: none does."""
+        if not self._decided_by_found_file:
+            return None
+        names = ", ".join(self._decided_by_found_file)
+        return f"{Path(DEFAULT_CONFIG_FILE).absolute()} says where to connect: it sets {names}"
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     @classmethod
@@ -307,8 +330,11 @@ class Settings(BaseModel):
         return options
 
 
-def _from_file() -> dict[str, Any]:
-    """The settings of the configuration file; none without one. A file that is named must be there."""
+def _from_file() -> tuple[bool, dict[str, Any]]:
+    """Whether the configuration file was only found, and its settings; none without one.
+
+    A file that is named must be there.
+    """
     named = os.environ.get("STREAMER_CONFIG")
     file = Path(DEFAULT_CONFIG_FILE if named is None else named).expanduser()
     if not file.is_file():
@@ -317,9 +343,9 @@ def _from_file() -> dict[str, Any]:
             raise BadConfigurationFile(
                 f"STREAMER_CONFIG names {named}, and {what}. Name another one, or unset it"
             )
-        return {}
+        return False, {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return named is None, tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfigurationFile(f"the configuration file {file} is not TOML: {error}") from error
     except OSError as error:
@@ -331,6 +357,81 @@ def _from_environment() -> dict[str, str]:
     variables = {name.lower(): value for name, value in os.environ.items()}
     named = ((name, variables.get(f"streamer_{name}")) for name in Settings.model_fields)
     return {name: value for name, value in named if value is not None}
+
+
+# -----------------------------------------------------------------------------
+# Where to connect, and with which credentials: of one source, or the user has named the file.
+#
+# A program may be started in a directory that holds a stranger's `streamer.toml`. It must not send the
+# password of the environment to a host of the stranger's choice, nor a file of the user as a password.
+
+
+KAFKA_ADDRESS = ("bootstrap", "security_protocol", "sasl_mechanism", "ssl_cafile")
+REDIS_ADDRESS = ("redis", "redis_cafile")
+CONNECTION = KAFKA_ADDRESS + REDIS_ADDRESS
+"""The settings that decide which servers are spoken to, how, and how they prove who they are."""
+
+
+class Sources(NamedTuple):
+    """Where the settings come from.
+
+    Attributes:
+        found: whether the file was only found in the working directory, not named.
+        file: its settings.
+        environment: the settings of the environment.
+        given: the arguments.
+    """
+
+    found: bool
+    file: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    given: Mapping[str, Any]
+
+    def decided_by_found_file(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of the settings that a found file decides."""
+        others = self.environment.keys() | self.given.keys()
+        return tuple(name for name in names if self.found and name in self.file and name not in others)
+
+    def place(self, name: str) -> str:
+        """Where a setting comes from that the file does not decide, for a message."""
+        return f"the argument {name}" if name in self.given else f"STREAMER_{name.upper()}"
+
+
+def check_credentials(settings: Mapping[str, Any], sources: Sources) -> None:
+    """Raise BadConfigurationFile if a found file would get a credential that is not its own."""
+    protocol, url = str(settings.get("security_protocol", "")), str(settings.get("redis", ""))
+    tls = {"ssl_cafile": protocol.endswith("SSL"), "redis_cafile": url.startswith("rediss://")}
+    of_kafka = {
+        "sasl_password": protocol.startswith("SASL"),
+        "sasl_password_file": protocol.startswith("SASL"),
+        "ssl_keyfile": protocol.endswith("SSL"),
+    }
+    of_redis = {"redis_password": True, "redis_password_file": True, "redis": "@" in url}
+    for address, credentials in ((KAFKA_ADDRESS, of_kafka), (REDIS_ADDRESS, of_redis)):
+        decided = sources.decided_by_found_file(name for name in address if tls.get(name, True))
+        used = [name for name, sent in credentials.items() if sent and settings.get(name)]
+        for name in used if decided else ():
+            _check_credential(name, settings[name], decided, sources)
+
+
+def _check_credential(name: str, value: Any, decided: Sequence[str], sources: Sources) -> None:
+    file = Path(DEFAULT_CONFIG_FILE).absolute()
+    is_of_file = bool(sources.decided_by_found_file([name]))
+    if is_of_file and not name.endswith("password_file"):
+        return
+    if is_of_file and Path(str(value)).resolve().is_relative_to(file.parent.resolve()):
+        return
+    lies = f"{name} = {value}, outside of its directory" if is_of_file else sources.place(name)
+    raise BadConfigurationFile(
+        f"{file} was found in the working directory and decides where to connect ({', '.join(decided)}). "
+        f"So no password or key of another place may be used there, but one is given: {lies}. If the file is "
+        f"yours, name it: STREAMER_CONFIG={DEFAULT_CONFIG_FILE}. Otherwise set "
+        f"{', '.join(f'STREAMER_{one.upper()}' for one in decided)} yourself, or STREAMER_CONFIG= for no file"
+    )
+
+
+# -----------------------------------------------------------------------------
+# Errors of settings, and the secrets that files hold.
 
 
 def what_is_wrong(error: ValidationError) -> str:

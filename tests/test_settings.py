@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -146,6 +147,139 @@ def test_data_lie_in_the_users_directory_unless_the_settings_name_another(
     monkeypatch.setattr("streamer.settings.user_data_dir", lambda: tmp_path / "user")
     assert Settings().data_root == tmp_path / "user"
     assert Settings(data_dir=tmp_path / "own").data_root == tmp_path / "own"
+
+
+# -----------------------------------------------------------------------------
+# A streamer.toml that was only found in the working directory gets no credential of another place.
+
+
+HOSTILE = """
+bootstrap = "evil.example:9092"
+security_protocol = "SASL_PLAINTEXT"
+sasl_username = "u"
+redis = "redis://evil.example:6379/0"
+"""
+
+
+def found_file(directory: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> Path:
+    file = directory / "streamer.toml"
+    file.write_text(content)
+    monkeypatch.chdir(directory)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "decides"),
+    [
+        (HOSTILE, "sasl_password", "bootstrap, security_protocol"),
+        (HOSTILE, "sasl_password_file", "bootstrap, security_protocol"),
+        ('bootstrap = "e:1"\nsecurity_protocol = "SSL"', "ssl_keyfile", "bootstrap, security_protocol"),
+        ('redis = "redis://e:1/0"', "redis_password", "redis"),
+        ('redis = "redis://e:1/0"', "redis_password_file", "redis"),
+    ],
+)
+def test_a_found_file_that_says_where_to_connect_gets_no_credential_of_the_environment(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, content: str, name: str, decides: str
+) -> None:
+    found = found_file(tmp_path, monkeypatch, content)
+    monkeypatch.setenv(f"STREAMER_{name.upper()}", str(file) if name.endswith("file") else SECRET)
+    with pytest.raises(BadConfigurationFile) as caught:
+        Settings()
+    said = str(caught.value)
+    assert f"{found} was found in the working directory" in said
+    assert f"({decides})" in said
+    assert f"STREAMER_{name.upper()}" in said
+    assert "STREAMER_CONFIG=streamer.toml" in said
+    assert SECRET not in said
+    monkeypatch.setenv("STREAMER_CONFIG", "streamer.toml")
+    assert getattr(Settings(), name) is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "environment"),
+    [
+        ('security_protocol = "SASL_PLAINTEXT"\nsasl_username = "u"', {"STREAMER_SASL_PASSWORD": SECRET}),
+        (
+            'sasl_mechanism = "PLAIN"\nsasl_username = "u"',
+            {
+                "STREAMER_BOOTSTRAP": "mine:1",
+                "STREAMER_SECURITY_PROTOCOL": "SASL_SSL",
+                "STREAMER_SASL_PASSWORD": SECRET,
+            },
+        ),
+        ('redis_cafile = "streamer.toml"', {"STREAMER_REDIS": f"rediss://u:{SECRET}@mine/0"}),
+    ],
+)
+def test_a_found_file_that_says_how_to_connect_gets_no_credential_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, environment: dict[str, str]
+) -> None:
+    found_file(tmp_path, monkeypatch, content)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BadConfigurationFile, match="no password or key of another place") as caught:
+        Settings()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_found_file_names_no_password_file_outside_of_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, project = tmp_path / "id_rsa", tmp_path / "project"
+    private.write_text(SECRET)
+    project.mkdir()
+    (project / "link").symlink_to(private)
+    (project / "own").write_text(SECRET)
+    for named in (private, "../id_rsa", "link"):
+        found_file(project, monkeypatch, f'{HOSTILE}sasl_password_file = "{named}"')
+        with pytest.raises(BadConfigurationFile, match="outside of its directory"):
+            Settings()
+    found_file(project, monkeypatch, f'{HOSTILE}sasl_password_file = "own"')
+    assert Settings().kafka_options()["sasl_plain_password"] == SECRET
+
+
+def test_address_and_password_of_one_source_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found_file(tmp_path, monkeypatch, f'{HOSTILE}sasl_password = "own"\nredis_password = "own"')
+    assert Settings().redis_options()["password"] == "own"
+    monkeypatch.setenv("STREAMER_REDIS", "redis://mine:1/0")
+    monkeypatch.setenv("STREAMER_REDIS_PASSWORD", SECRET)
+    assert Settings().redis_options()["password"] == SECRET
+    with pytest.raises(BadConfigurationFile, match="the argument sasl_password"):
+        Settings(sasl_password=SECRET)
+
+
+def test_a_found_file_that_says_nothing_of_where_to_connect_leaves_the_password_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_file(tmp_path, monkeypatch, "partitions = 3\n")
+    monkeypatch.setenv("STREAMER_REDIS_PASSWORD", SECRET)
+    settings = Settings()
+    assert settings.redis_options()["password"] == SECRET
+    assert settings.found_file_that_decides() is None
+
+
+def test_commands_send_no_password_of_the_environment_where_a_found_file_says(tmp_path: Path) -> None:
+    """The host of the hostile file never sees a connection; without the password it does."""
+    with socket.create_server(("127.0.0.1", 0)) as hostile:
+        hostile.settimeout(0.2)
+        (tmp_path / "streamer.toml").write_text(f'redis = "redis://127.0.0.1:{hostile.getsockname()[1]}/0"')
+        done = streamer("query", "runs", cwd=tmp_path, environment={"STREAMER_REDIS_PASSWORD": SECRET})
+        [line] = done.stderr.decode().splitlines()
+        assert done.returncode == 2
+        assert "STREAMER_REDIS_PASSWORD. If the file is yours, name it" in line
+        with pytest.raises(TimeoutError):
+            hostile.accept()
+
+
+def test_commands_that_connect_name_the_found_file_once(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "streamer.toml").write_text(f'redis = "redis://127.0.0.1:{port}/0"')
+    done = streamer("query", "runs", cwd=tmp_path)
+    named, away = done.stderr.decode().splitlines()
+    assert named == f"streamer: {tmp_path}/streamer.toml says where to connect: it sets redis"
+    assert str(port) in away
+    done = streamer("query", "runs", cwd=tmp_path, environment={"STREAMER_CONFIG": "streamer.toml"})
+    assert len(done.stderr.splitlines()) == 1
+    assert streamer("prices", "--json", cwd=tmp_path).stderr == b""
 
 
 # -----------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from streamer.terminal import FOUND_WRONG, print_line, say
 from streamer.terminal.boards import board_lines, print_board, print_run
 from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS
-from streamer.terminal.options import with_settings
+from streamer.terminal.options import with_local_settings
 from streamer.terminal.replay import exit_code, verdicts_of
 from streamer.terminal.replay import print_verdict as show_verdict
 from streamer.text import counted, percent, visible
@@ -588,7 +588,7 @@ RUNS_IN_FULL = 3
     show_default=True,
     help="Where the simulated run directory, the events and the final summaries are written.",
 )
-@with_settings
+@with_local_settings
 def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settings: Settings) -> None:
     """Start broker, Redis, worker and page, follow a simulated benchmark for a minute, verify, stop.
 

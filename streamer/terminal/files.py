@@ -31,7 +31,7 @@ from streamer.terminal.options import (
     prices_option,
     report_rejected,
     wide_option,
-    with_settings,
+    with_local_settings,
 )
 from streamer.text import counted, shown, visible
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 @prices_option
 @as_of_option
-@with_settings
+@with_local_settings
 def fold_command(
     file: Path, as_json: bool, by: str | None, prices: Path | None, as_of: Position | None, settings: Settings
 ) -> None:
@@ -184,7 +184,7 @@ SEED_BYTES = 4
     type=click.Choice([HARBOR, TERMINAL_BENCH, INSPECT]),
     help="Print it as this harness takes it.",
 )
-@with_settings
+@with_local_settings
 def shuffle_command(
     source: str | None, seed: str, attempts: int, as_json: bool, harness: str | None, settings: Settings
 ) -> None:
@@ -278,7 +278,7 @@ def _number(seed: str) -> int:
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory to write to."
 )
-@with_settings
+@with_local_settings
 def schema_command(out: Path, settings: Settings) -> None:
     """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
 
@@ -305,7 +305,7 @@ PriceRow = dict[str, Any]
 @click.argument("model", required=False)
 @json_option
 @prices_option
-@with_settings
+@with_local_settings
 def prices_command(model: str | None, as_json: bool, prices: Path | None, settings: Settings) -> None:
     """Say which price applies to MODEL, in USD per 1 million tokens, and from where it comes.
 

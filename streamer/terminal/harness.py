@@ -25,7 +25,7 @@ from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, E
 from streamer.sources.files import FileError, read_object
 from streamer.terminal import FOUND_WRONG, INTERRUPTED, StatusLine, print_json, print_line, say
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS, Asked, check_urls, notify_options
-from streamer.terminal.options import FiniteRange, read_settings, with_settings
+from streamer.terminal.options import FiniteRange, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _layouts() -> Iterable[str]:
 @click.option("--model", help="Model of runs whose files name none.")
 @click.option("--trial-files-only", is_flag=True, help="Leave out trials that stand only in run-level files.")
 @click.option("--explain", is_flag=True, help="Say of each trial where its tokens, cost and length are from.")
-@with_settings
+@with_local_settings
 def convert_command(
     paths: tuple[Path, ...],
     harness: str,
@@ -366,7 +366,7 @@ def _counts(status: FollowStatus) -> str:
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Trials that run at once."
 )
 @click.option("--shuffle", is_flag=True, help="Start the tasks in a random order; for harbor only.")
-@with_settings
+@with_local_settings
 def simulate_command(
     layout: str,
     out: Path,

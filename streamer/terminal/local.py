@@ -15,7 +15,7 @@ import click
 
 from streamer.settings import Settings
 from streamer.terminal import print_line, say
-from streamer.terminal.options import FiniteRange, budget_option, with_settings
+from streamer.terminal.options import FiniteRange, budget_option, with_local_settings, with_settings
 
 if TYPE_CHECKING:
     from streamer.operate.local import WebAccess
@@ -157,7 +157,7 @@ port_type = click.IntRange(1, 65535)
     help="Other machines must know it to open the page. Better in STREAMER_WEB_TOKEN.",
 )
 @notify_options
-@with_settings
+@with_local_settings
 def up_command(
     data: Path | None,
     ephemeral: bool,

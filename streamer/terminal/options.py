@@ -124,8 +124,19 @@ def label_of(text: str) -> tuple[str, str]:
 
 
 def with_settings(command: Command) -> Command:
-    """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied."""
+    """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied.
 
+    The command connects: a file that was found and says where to is named on stderr.
+    """
+    return _with_settings(command, connects=True)
+
+
+def with_local_settings(command: Command) -> Command:
+    """The same for a command that connects to no server that the settings name."""
+    return _with_settings(command, connects=False)
+
+
+def _with_settings(command: Command, *, connects: bool) -> Command:
     @click.option("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers, comma-separated.")
     @click.option("--redis", metavar="URL", help="Redis URL, redis:// or rediss://.")
     @click.option("--namespace", metavar="NAME", help="Prefix of topics, group and keys.")
@@ -136,6 +147,8 @@ def with_settings(command: Command) -> Command:
         given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
         settings = read_settings({name: value for name, value in given.items() if value is not None})
         click.get_current_context().find_root().obj = settings
+        if connects and (told := settings.found_file_that_decides()):
+            say(f"streamer: {told}")
         return command(*args, settings=settings, **kwargs)
 
     return wrapped  # type: ignore[return-value]

@@ -22,6 +22,8 @@ def main() -> int:
     except BadConfigurationFile as error:
         sys.stderr.write(f"streamer worker: {error}\n")
         return USED_WRONGLY
+    if told := settings.found_file_that_decides():
+        sys.stderr.write(f"streamer worker: {told}\n")
     return run_worker(settings)
 
 
