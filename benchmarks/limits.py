@@ -9,7 +9,6 @@ import argparse
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -152,8 +151,7 @@ def _lag(reader: StateReader) -> int:
 
 
 def _statuses(reader: StateReader) -> list[dict[str, Any]]:
-    now = datetime.now(UTC)
-    return [dict(worker.status) for worker in reader.workers() if not worker.stale(now)]
+    return [dict(worker.status) for worker in reader.workers() if not worker.stale()]
 
 
 def main() -> None:

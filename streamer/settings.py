@@ -246,7 +246,7 @@ class Settings(BaseModel):
         self._decided_by_found_file = sources.decided_by_found_file(CONNECTION)
 
     def found_file_that_decides(self) -> str | None:
-        """A sentence about the file of the working directory that says where to connect; None: none does."""
+        """A sentence about the file of the working directory that says where to connect, None without one."""
         if not self._decided_by_found_file:
             return None
         names = ", ".join(self._decided_by_found_file)
@@ -388,7 +388,7 @@ class Sources(NamedTuple):
     given: Mapping[str, Any]
 
     def decided_by_found_file(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the settings that a found file decides."""
+        """The settings among these that a found file decides."""
         others = self.environment.keys() | self.given.keys()
         return tuple(name for name in names if self.found and name in self.file and name not in others)
 

@@ -36,7 +36,7 @@ from streamer.schemas.summaries import (
     is_over,
     state_of,
 )
-from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run
+from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
 from streamer.storage.redis import AuthenticationError, AuthorizationError, ResponseError, other_protocol
 
 # -----------------------------------------------------------------------------
@@ -150,15 +150,29 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """The last heartbeat of a worker."""
+    """The last heartbeat of a worker.
+
+    Attributes:
+        worker_id: its name.
+        at: when it was written, by the clock of Redis; by the worker's own one if its release is older.
+        status: what it said.
+        read_at: when it was read, by the clock of Redis, so that no other clock matters for its age.
+            None: not known.
+    """
 
     worker_id: str
     at: datetime
     status: dict[str, Any]
+    read_at: datetime | None = None
 
-    def stale(self, now: datetime, after: timedelta = STALE_AFTER) -> bool:
-        """Whether the worker has been silent for too long."""
-        return now - self.at > after
+    @property
+    def age(self) -> timedelta:
+        """How old the heartbeat was when it was read; never negative."""
+        return max((self.read_at or datetime.now(UTC)) - self.at, timedelta())
+
+    def stale(self, after: timedelta = STALE_AFTER) -> bool:
+        """Whether the worker had been silent for too long when its heartbeat was read."""
+        return self.age > after
 
 
 class ReaderError(Exception):
@@ -498,12 +512,16 @@ class Queries:
 
     def workers(self) -> Exchange[list[WorkerStatus]]:
         """The last heartbeat of every worker, by worker id."""
-        [heartbeats] = yield [("HGETALL", self._keys.workers)]
+        [(heartbeats, time)] = yield [read_workers(self._keys)]
+        read_at = None
+        if time:
+            seconds, microseconds = map(int, time)
+            read_at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=microseconds)
         found = []
-        for worker_id, value in heartbeats.items():
+        for worker_id, value in zip(heartbeats[::2], heartbeats[1::2], strict=True):
             status = json.loads(value)
             at = datetime.fromisoformat(status.pop("at"))
-            found.append(WorkerStatus(as_text(worker_id), at, status))
+            found.append(WorkerStatus(as_text(worker_id), at, status, read_at))
         return sorted(found, key=lambda worker: worker.worker_id)
 
     def run_ids(self) -> Exchange[list[str]]:

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -125,17 +124,17 @@ class DeploymentHealth:
     partitions: list[PartitionLag] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def live_workers(self, now: datetime) -> list[WorkerStatus]:
-        """The workers with a recent heartbeat."""
-        return [worker for worker in self.workers if not worker.stale(now)]
+    def live_workers(self) -> list[WorkerStatus]:
+        """The workers with a recent heartbeat, by the clock of Redis."""
+        return [worker for worker in self.workers if not worker.stale()]
 
-    def as_json(self, now: datetime) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The same, for programs."""
         return {
             "broker": {"address": self.broker, "answers": self.broker_answers, "topics": self.topics},
             "redis": {"address": self.redis, "answers": self.redis_answers},
             "workers": [
-                {"id": w.worker_id, "at": w.at.isoformat(), "live": not w.stale(now), **w.status}
+                {"id": w.worker_id, "at": w.at.isoformat(), "live": not w.stale(), **w.status}
                 for w in self.workers
             ],
             "partitions": [asdict(p) | {"lag": p.lag} for p in self.partitions],
@@ -143,17 +142,16 @@ class DeploymentHealth:
         }
 
 
-def read_health(settings: Settings, now: datetime | None = None) -> DeploymentHealth:
+def read_health(settings: Settings) -> DeploymentHealth:
     """Ask everybody; never raises for what is away: that is a problem in the answer."""
 
     from streamer.storage.redis import address
 
-    now = now or datetime.now(UTC)
     health = DeploymentHealth(settings.bootstrap, address(settings.redis))
     _ask_broker(settings, health)
     _ask_redis(settings, health)
     if health.redis_answers and health.partitions:
-        health.problems += _worker_problems(health, now)
+        health.problems += _worker_problems(health)
     return health
 
 
@@ -202,8 +200,8 @@ def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
     ]
 
 
-def _worker_problems(health: DeploymentHealth, now: datetime) -> list[str]:
-    live = health.live_workers(now)
+def _worker_problems(health: DeploymentHealth) -> list[str]:
+    live = health.live_workers()
     if not live:
         lag = sum(partition.lag for partition in health.partitions)
         return [f"no worker is running ({lag:,} events wait): start one with `streamer worker`"]
@@ -295,8 +293,7 @@ class Flow:
 
 def live_workers(reader: StateReader) -> list[WorkerStatus]:
     """The workers with a recent heartbeat; RedisUnavailable where Redis does not answer."""
-    now = datetime.now(UTC)
-    return [worker for worker in reader.workers() if not worker.stale(now)]
+    return [worker for worker in reader.workers() if not worker.stale()]
 
 
 # -----------------------------------------------------------------------------

@@ -146,7 +146,7 @@ class Keys:
 
     @property
     def workers(self) -> str:
-        """Hash: worker id to its last heartbeat."""
+        """Hash: worker id to its last heartbeat, whose `at` is the time of Redis."""
         return f"{self._root}:workers"
 
     @property
@@ -440,11 +440,13 @@ def _last_event(entries: Iterable[KeyState]) -> float:
 
 
 # -----------------------------------------------------------------------------
-# The scripts that write one run and read one run, each in one step, and their arguments.
+# The scripts that write and read one run, or heartbeats, each in one step, and their arguments.
 
 
 SCRIPT = files("streamer.storage").joinpath("write_run.lua").read_text(encoding="utf-8")
 READ_SCRIPT = files("streamer.storage").joinpath("read_run.lua").read_text(encoding="utf-8")
+BEAT_SCRIPT = files("streamer.storage").joinpath("beat.lua").read_text(encoding="utf-8")
+WORKERS_SCRIPT = files("streamer.storage").joinpath("read_workers.lua").read_text(encoding="utf-8")
 NOT_TAKEN = -1
 """Redis does not hold the mark that changes follow: the run has to be sent whole."""
 
@@ -485,6 +487,16 @@ def read_run(
     """
     wanted = {"kinds": dict.fromkeys(kinds, True), "known": dict(known or {})}
     return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(wanted).decode())
+
+
+def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple[str | bytes | int, ...]:
+    """EVAL of the script that writes a heartbeat with Redis's time; see beat.lua for arguments and reply."""
+    return ("EVAL", BEAT_SCRIPT, 1, keys.workers, worker_id, status, at)
+
+
+def read_workers(keys: Keys) -> tuple[str | int, ...]:
+    """EVAL_RO of the script that reads heartbeats and Redis's time; see read_workers.lua for its reply."""
+    return ("EVAL_RO", WORKERS_SCRIPT, 1, keys.workers)
 
 
 # -----------------------------------------------------------------------------

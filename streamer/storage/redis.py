@@ -50,6 +50,7 @@ from streamer.storage.entries import (
     as_text,
     entries_of,
     last_event_seconds,
+    write_heartbeat,
 )
 
 # -----------------------------------------------------------------------------
@@ -436,22 +437,25 @@ class Heartbeats:
 
     def __init__(self, client: Redis, keys: Keys) -> None:
         self._client = client
+        self._keys = keys
         self._key = keys.workers
         self._workers: set[str] = set()
 
     async def beat(self, worker_id: str, status: Mapping[str, Any], at: datetime) -> bool:
         """Write one; True if the last one is gone, so that Redis must have lost its data.
 
-        In that case this one is removed too: its status is from before the loss.
+        In that case this one is removed too: its status is from before the loss. Its `at` is the time of
+        Redis; the given one counts only where the worker's account may not ask Redis for its time.
         """
-        added = await self._client.hset(self._key, worker_id, orjson.dumps({**status, "at": at}))
+        command = write_heartbeat(self._keys, worker_id, orjson.dumps(status), at.isoformat())
+        added, written = await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
         if worker_id in self._workers:
             if added:
                 self._workers.remove(worker_id)
                 await self._client.hdel(self._key, worker_id)
             return bool(added)
         self._workers.add(worker_id)
-        await self._forget(at - FORGET_AFTER)
+        await self._forget(datetime.fromisoformat(as_text(written)) - FORGET_AFTER)
         return False
 
     async def stop(self) -> None:
@@ -723,7 +727,8 @@ class RedisSink:
     async def heartbeat(self, worker_id: str, status: Mapping[str, Any], *, at: datetime) -> None:
         """Say that a worker is alive: field `worker_id` of `streamer:workers`, JSON of `status` and `at`.
 
-        The field of a worker that was killed stays; its old `at` tells. A field that vanished tells that
+        In the field, `at` is the time of Redis (see `Heartbeats.beat`). The field of a worker that was killed
+        stays; its old `at` tells. A field that vanished tells that
         Redis lost its data: everything is reconciled.
         """
         if not self._away:

@@ -55,28 +55,27 @@ def status_command(as_json: bool, settings: Settings) -> None:
     The exit code is 1 if something is wrong; each problem is a line on stderr. Lag alone is no problem.
     """
 
-    now = datetime.now(UTC)
-    health = read_health(settings, now)
+    health = read_health(settings)
     if as_json:
-        print_json(canonical_json(health.as_json(now)))
+        print_json(canonical_json(health.as_json()))
     else:
-        _print_health(health, now)
+        _print_health(health)
     for problem in health.problems:
         say(f"streamer: {problem}")
     if health.problems:
         raise click.exceptions.Exit(FOUND_WRONG)
 
 
-def _print_health(health: DeploymentHealth, now: datetime) -> None:
+def _print_health(health: DeploymentHealth) -> None:
     topics = f", {len(health.topics)} topics" if health.broker_answers else ""
     print_line(f"Broker  {health.broker}  {_answers(health.broker_answers)}{topics}")
     print_line(f"Redis   {health.redis}  {_answers(health.redis_answers)}")
     print_line()
     columns = ("worker", "state", "partitions", "lag", "unsent keys", "last heard of")
-    print_table("Workers", columns, (_worker(worker, now) for worker in health.workers), left=range(3))
+    print_table("Workers", columns, (_worker(worker) for worker in health.workers), left=range(3))
     owners = {
         number: worker.worker_id
-        for worker in health.live_workers(now)
+        for worker in health.live_workers()
         for number in worker.status.get("partitions", ())
     }
     rows = ((p.partition, owners.get(p.partition), p.lag, p.committed, p.end) for p in health.partitions)
@@ -87,16 +86,16 @@ def _answers(answers: bool) -> str:
     return "answers" if answers else "does not answer"
 
 
-def _worker(worker: WorkerStatus, now: datetime) -> list[object]:
+def _worker(worker: WorkerStatus) -> list[object]:
     status = worker.status
     state = "waits" if status.get("waits") else "catching up" if status.get("catching_up") else "running"
     return [
         worker.worker_id,
-        "silent" if worker.stale(now) else state,
+        "silent" if worker.stale() else state,
         ", ".join(map(str, status.get("partitions", ()))),
         sum(status.get("lag", {}).values()),
         status.get("unsent"),
-        f"{max(0.0, (now - worker.at).total_seconds()):.0f} s ago",
+        f"{worker.age.total_seconds():.0f} s ago",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import pytest
 import redis
 
 from streamer.client.readers import StateReader, finished
+from streamer.operate.health import live_workers
 from streamer.schemas.summaries import (
     SILENT_AFTER,
     RunSummary,
@@ -27,6 +29,7 @@ from streamer.storage.redis import BadRedisUrl, RedisSink
 from tests.client.writing import KEYS, a_benchmark_of_three_runs, write
 from tests.house.repository import ROOT
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
+from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
 
 # -----------------------------------------------------------------------------
@@ -261,17 +264,47 @@ async def test_tiers_come_by_name_each_followed_by_the_agents_within(
     assert within == [("T0", None), ("T0", "a:m"), ("T:1", None), ("T:1", "a|:m")]
 
 
-async def test_workers_tell_when_they_last_spoke(sink: RedisSink, plain: StateReader) -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
+async def test_workers_tell_when_they_last_spoke(
+    sink: RedisSink, plain: StateReader, redis_server: RedisServer
+) -> None:
+    """The first one is as an earlier release writes it."""
+    now = datetime.now(UTC)
     await sink.heartbeat("w2", {"lag": 5}, at=now)
-    await sink.heartbeat("w1", {}, at=now - timedelta(minutes=1))
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.hset(KEYS.workers, "w1", json.dumps({"at": (now - timedelta(minutes=1)).isoformat()}))
     first, second = plain.workers()
-    assert (first.worker_id, first.stale(now), second.stale(now), second.status) == (
-        "w1",
-        True,
-        False,
-        {"lag": 5},
-    )
+    assert (first.worker_id, first.stale(), second.stale(), second.status) == ("w1", True, False, {"lag": 5})
+
+
+@pytest.mark.parametrize("seconds", [-3600, -40, 40, 3600])
+async def test_a_worker_whose_clock_is_wrong_lives_while_it_speaks(
+    sink: RedisSink, plain: StateReader, seconds: int
+) -> None:
+    await sink.heartbeat("w", {}, at=datetime.now(UTC) + timedelta(seconds=seconds))
+    [worker] = live_workers(plain)
+    assert worker.age < timedelta(seconds=20)
+
+
+async def test_a_dead_worker_whose_clock_was_ahead_is_soon_known_to_be_silent(
+    sink: RedisSink, plain: StateReader
+) -> None:
+    await sink.heartbeat("w", {}, at=datetime.now(UTC) + timedelta(hours=1))
+    await eventually(lambda: plain.workers()[0].stale(after=timedelta(seconds=0.2)), "the worker is silent")
+
+
+async def test_without_permission_to_ask_for_the_time_clocks_count_as_before(
+    settings: Settings, redis_server: RedisServer
+) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.acl_setuser("old", enabled=True, passwords=["+p"], keys=["*"], commands=["+@all", "-time"])
+    url = redis_server.url.replace("redis://", "redis://old:p@")
+    old = settings.model_copy(update={"redis": url})
+    sink, at = RedisSink.from_settings(old), datetime.now(UTC) - timedelta(seconds=40)
+    await sink.heartbeat("w", {}, at=at)
+    with StateReader(old) as reader:
+        [worker] = reader.workers()
+    await sink.close()
+    assert (worker.at, worker.read_at, worker.stale()) == (at, None, True)
 
 
 def test_an_empty_redis_has_no_runs_boards_or_workers(plain: StateReader) -> None:

@@ -106,11 +106,11 @@ class Deployment:
         self.topics = {Names().topic(topic.name): 2 for topic in TOPICS}
         self.workers: list[WorkerStatus] = []
 
-    def worker(self, name: str = "w", at: datetime = NOW, **status: Any) -> None:
-        self.workers.append(WorkerStatus(name, at, {"partitions": [0, 1]} | status))
+    def worker(self, name: str = "w", silent: timedelta = timedelta(), **status: Any) -> None:
+        self.workers.append(WorkerStatus(name, NOW - silent, {"partitions": [0, 1]} | status, NOW))
 
     def problems(self) -> list[str]:
-        return read_health(SETTINGS, NOW).problems
+        return read_health(SETTINGS).problems
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_deployment_whose_partitions_have_a_live_worker_is_well(deployment: De
 
 
 def test_without_a_live_worker_the_events_that_wait_are_counted(deployment: Deployment) -> None:
-    deployment.worker(at=NOW - timedelta(hours=1))
+    deployment.worker(silent=timedelta(hours=1))
     [problem] = deployment.problems()
     assert problem.startswith("no worker is running (10 events wait)")
 

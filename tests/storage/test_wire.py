@@ -7,7 +7,8 @@ import json
 import logging
 import signal
 import struct
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import redis
@@ -25,6 +26,7 @@ from streamer.operate.local.processes import (
     read_answers,
     read_frame,
 )
+from streamer.storage.entries import BEAT_SCRIPT
 from tests.storage.conftest import MakeSink
 from tests.storage.owner import KEYS, Owner, converged, holds
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change, an_update
@@ -105,10 +107,34 @@ def test_clients_are_offered_only_the_versions_that_the_proxy_reads() -> None:
 async def test_heartbeats_of_workers_killed_long_ago_are_forgotten(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
-    sink = make_sink()
-    for worker, day in [("dead", 1), ("stale", 2), ("alive", 3)]:
-        await sink.heartbeat(worker, {}, at=datetime(2026, 1, day, 1, tzinfo=UTC))
+    now = datetime.now(UTC)
+    for worker, hours in [("dead", 25), ("stale", 23)]:
+        client.hset(KEYS.workers, worker, json.dumps({"at": (now - timedelta(hours=hours)).isoformat()}))
+    await make_sink().heartbeat("alive", {}, at=now)
     assert client.hkeys(KEYS.workers) == ["stale", "alive"]
+
+
+@pytest.mark.parametrize("status", [{}, {"lag": 3}, {"partitions": [], "waits": 'a "}\n€'}])
+async def test_a_heartbeat_is_what_the_worker_says_and_the_time_of_redis(
+    make_sink: MakeSink, client: redis.Redis, status: dict[str, Any]
+) -> None:
+    before = client.time()
+    await make_sink().heartbeat("w", status, at=datetime(2026, 1, 1, tzinfo=UTC))
+    written = json.loads(client.hget(KEYS.workers, "w"))
+    at = datetime.fromisoformat(written.pop("at"))
+    assert before <= divmod(round(at.timestamp() * 1_000_000), 1_000_000) <= client.time()
+    assert written == status
+
+
+@pytest.mark.parametrize(
+    "day", ["1970-01-01", "2024-02-29", "2024-12-31", "2026-03-01", "2100-02-28", "2100-03-01", "2400-02-29"]
+)
+def test_dates_of_heartbeats_are_those_of_the_calendar(client: redis.Redis, day: str) -> None:
+    at = datetime.fromisoformat(f"{day}T23:59:58.000007+00:00")
+    time = f"{{ '{int(at.timestamp())}', '7' }}"
+    script = BEAT_SCRIPT.replace("redis.pcall('TIME')", time)
+    assert time in script
+    assert client.eval(script, 1, "key", "w", "{}", "") == [1, at.isoformat()]
 
 
 async def test_a_heartbeat_that_finds_redis_emptied_does_not_stand_and_the_next_one_does(
@@ -286,7 +312,7 @@ async def test_lost_data_without_a_lost_connection_is_noticed_by_the_heartbeat(
     await owner.step()
     now = datetime(2026, 1, 1, tzinfo=UTC)
     await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
-    assert json.loads(client.hget(KEYS.workers, "w1")) == {"at": "2026-01-01T00:00:00+00:00", "lag": 3}
+    assert json.loads(client.hget(KEYS.workers, "w1"))["lag"] == 3
     client.flushall()
     await owner.sink.heartbeat("w1", {"lag": 3}, at=now)
     await converged(client, owner)

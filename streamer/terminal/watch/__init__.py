@@ -732,7 +732,7 @@ class WatchApp(App[None]):
         """How many workers there are."""
         if self._heartbeats is None:
             return []
-        live = sum(not worker.stale(self.now()) for worker in self._heartbeats)
+        live = sum(not worker.stale() for worker in self._heartbeats)
         return [counted(live, "worker") if live else "no worker is running"]
 
     def on_mount(self) -> None:
