@@ -61,43 +61,10 @@ def read_discovery() -> dict[str, Any] | None:
     """The data that the running stack wrote; None without any, or if the process that wrote it has ended."""
     try:
         found = json.loads(discovery_path().read_text())
-        alive = _alive(found["pid"], found["started_at"])
+        alive = is_running(found["pid"], found["started_at"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if alive else None
-
-
-def write_discovery(found: dict[str, Any]) -> None:
-    """Tell other commands about this process's stack; a reader never sees half a file.
-
-    A stack that was announced before and still runs is remembered, and found again when this one ends.
-    """
-    _write(found | {"before": read_discovery()})
-
-
-def _write(found: dict[str, Any]) -> None:
-    path = discovery_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(found, indent=2) + "\n")
-    partial.replace(path)
-
-
-def remove_discovery() -> None:
-    """Remove the file if this process wrote it (another stack may have been started since).
-
-    The stack that was announced before this one is announced again, if it still runs.
-    """
-    found = read_discovery()
-    if found is None or found["pid"] != os.getpid():
-        return
-    before = found.get("before")
-    while before is not None and not _alive(before["pid"], before["started_at"]):
-        before = before.get("before")
-    if before is None:
-        discovery_path().unlink(missing_ok=True)
-    else:
-        _write(before)
 
 
 def discovered_settings() -> dict[str, Any]:
@@ -109,7 +76,7 @@ def discovered_settings() -> dict[str, Any]:
     return {"embedded": True} | {name: found[name] for name in names if name in found}
 
 
-def _alive(pid: int, started_at: float) -> bool:
+def is_running(pid: int, started_at: float) -> bool:
     """True if that process runs and cannot be another one that got its number after a restart."""
     boot_clock = getattr(time, "CLOCK_BOOTTIME", None)
     if (

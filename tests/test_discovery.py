@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from streamer.settings import Settings, discovery_path, read_discovery, remove_discovery, write_discovery
+from streamer.operate.local import remove_discovery, write_discovery
+from streamer.settings import Settings, discovery_path, read_discovery
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamer.hooks import is_active
-from streamer.settings import write_discovery
+from streamer.operate.local import write_discovery
 
 VARIABLE = "STREAMER_SOME_HOOK"
 

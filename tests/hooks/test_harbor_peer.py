@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from streamer.operate.local import remove_discovery, write_discovery
 from streamer.schemas.wire import canonical_json
-from streamer.settings import Settings, remove_discovery, write_discovery
+from streamer.settings import Settings
 from streamer.sources.base import slot_of
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic

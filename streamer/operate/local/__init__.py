@@ -36,7 +36,7 @@ from streamer.operate.local.processes import (
     redis_answers,
     stopped_by_signals,
 )
-from streamer.settings import Settings, discovery_path, read_discovery, remove_discovery, write_discovery
+from streamer.settings import Settings, discovery_path, is_running, read_discovery
 from streamer.storage.entries import Keys
 from streamer.text import counted
 
@@ -162,6 +162,43 @@ def child_environment(settings: Settings) -> dict[str, str]:
         if not name.startswith(("sasl_", "ssl_"))
     }
     return {**os.environ, **ours, "STREAMER_REDIS_PASSWORD": ""}
+
+
+# -----------------------------------------------------------------------------
+# What `up` tells other commands of this machine: the file that `streamer.settings` reads.
+
+
+def write_discovery(found: dict[str, Any]) -> None:
+    """Tell other commands about this process's stack; a reader never sees half a file.
+
+    A stack that was announced before and still runs is remembered, and found again when this one ends.
+    """
+    _announce(found | {"before": read_discovery()})
+
+
+def _announce(found: dict[str, Any]) -> None:
+    path = discovery_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(found, indent=2) + "\n")
+    partial.replace(path)
+
+
+def remove_discovery() -> None:
+    """Remove the file if this process wrote it (another stack may have been started since).
+
+    The stack that was announced before this one is announced again, if it still runs.
+    """
+    found = read_discovery()
+    if found is None or found["pid"] != os.getpid():
+        return
+    before = found.get("before")
+    while before is not None and not is_running(before["pid"], before["started_at"]):
+        before = before.get("before")
+    if before is None:
+        discovery_path().unlink(missing_ok=True)
+    else:
+        _announce(before)
 
 
 # -----------------------------------------------------------------------------
