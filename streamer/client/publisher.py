@@ -51,6 +51,7 @@ from streamer.client.event_arguments import (
 )
 from streamer.schemas.wire import Reason
 from streamer.settings import Settings
+from streamer.storage.kafka import said_of
 from streamer.storage.outbox import BrokerConnection, LoopThread, Outgoing, too_large
 
 # -----------------------------------------------------------------------------
@@ -220,8 +221,7 @@ class DeliveryStatus:
 
     def broker_fails(self, error: Exception) -> None:
         """The broker cannot be reached, or does not acknowledge."""
-        said = " ".join(str(error).split()) or type(error).__name__
-        problem = f"the broker at {self._bootstrap} does not take events: {said}"
+        problem = f"the broker at {self._bootstrap} does not take events: {said_of(error)}"
         if self._broker is None:
             log.warning("%s. They are kept in %s until it does", problem, self._directory)
         self._broker = problem

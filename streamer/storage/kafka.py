@@ -26,6 +26,7 @@ from aiokafka.conn import create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     IllegalSaslStateError,
+    InvalidTimestampError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
     MessageSizeTooLargeError,
@@ -239,6 +240,24 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, _AWAY)
 
 
+WRONG_CLOCK = (
+    "the time of a record is too far from the broker's clock (limits: message.timestamp.after.max.ms and "
+    "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and of the broker, "
+    "set the wrong one, and publish again"
+)
+
+
+def said_of(error: BaseException) -> str:
+    """An error as one line: what the library says, and a sentence where that alone does not help.
+
+    >>> said_of(TimeoutError()), said_of(InvalidTimestampError())[:35]
+    ('TimeoutError', 'the time of a record is too far fro')
+    """
+    if isinstance(error, InvalidTimestampError):
+        return WRONG_CLOCK
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def broker_problem(error: Exception, bootstrap: str) -> str:
     """An error of aiokafka as a sentence for people, with what to do where no broker answers.
 
@@ -249,7 +268,7 @@ def broker_problem(error: Exception, bootstrap: str) -> str:
     """
     if is_away(error):
         return f"{no_broker_at(bootstrap)}. Start one (streamer up, or docker compose up)"
-    return f"Kafka refused: {' '.join(str(error).split()) or type(error).__name__}"
+    return f"Kafka refused: {said_of(error)}"
 
 
 class TopicMissing(Exception):

@@ -29,6 +29,7 @@ from streamer.storage.kafka import (
     TopicMissing,
     partition_of_key,
     producer,
+    said_of,
     telling_refusals,
 )
 
@@ -130,7 +131,7 @@ class NotDelivered(Exception):
     def __init__(self, failed: int, acknowledged: int, bootstrap: str, first: Exception) -> None:
         super().__init__(
             f"{failed:,} events were not acknowledged by the broker at {bootstrap} ({acknowledged:,} were): "
-            f"{first or type(first).__name__}. Publish the same events again: duplicates do not count"
+            f"{said_of(first)}. Publish the same events again: duplicates do not count"
         )
 
 

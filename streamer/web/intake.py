@@ -16,6 +16,7 @@ from starlette.requests import Request
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
 from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, shown
 from streamer.settings import Settings
+from streamer.storage.kafka import said_of
 from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
 from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
@@ -184,7 +185,7 @@ class NotPublished(Refused):
     again = True
 
     def __init__(self, bootstrap: str, error: Exception) -> None:
-        said = " ".join(str(error).split()) or type(error).__name__
+        said = said_of(error)
         super().__init__(
             f"The broker at {bootstrap} did not acknowledge all events: {said.rstrip('.')}. Send the same "
             "body again: duplicates do not count"

@@ -37,6 +37,7 @@ from streamer.storage.kafka import (
     partition_count,
     read_partition_counts,
     read_retention,
+    said_of,
     what_differs,
     what_is_finite,
 )
@@ -659,8 +660,7 @@ def run(settings: Settings, build: Build) -> int:
         log.critical("%s", error)
         return USED_WRONGLY
     except (KafkaError, OSError) as error:
-        away = is_away(error)
-        said = broker_problem(error, settings.bootstrap) if away else error
+        said = broker_problem(error, settings.bootstrap) if is_away(error) else said_of(error)
         log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, said)
         return FOUND_WRONG
     finally:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import InvalidTimestampError
 
 from streamer.client.publisher import DeliveryStatus
+from streamer.storage.kafka import broker_problem
+from streamer.storage.outbox import NotDelivered
+from streamer.web.intake import NotPublished
 
 
 def full() -> OSError:
@@ -28,6 +33,29 @@ def test_the_broker_is_complained_of_once_until_it_is_well_again(caplog: pytest.
     assert status.text is None
     assert len(caplog.records) == 2
     assert "takes events again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda error: broker_problem(error, "b:1"),
+        lambda error: str(NotDelivered(2, 0, "b:1", error)),
+        lambda error: str(NotPublished("b:1", error)),
+        lambda error: told_by_status(error),
+    ],
+)
+def test_a_refused_timestamp_is_told_as_a_wrong_clock(say: Callable[[Exception], str]) -> None:
+    said = say(InvalidTimestampError())
+    assert "the time of a record is too far from the broker's clock" in said
+    assert "message.timestamp.after.max.ms" in said
+    assert "Compare the clocks of this machine and of the broker" in said
+    assert "Error 32" not in said
+
+
+def told_by_status(error: Exception) -> str:
+    status = DeliveryStatus("b:1", Path("spill"))
+    status.broker_fails(error)
+    return status.text or ""
 
 
 def test_broker_and_disk_are_told_together() -> None:
