@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -11,19 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.operate.local.journal import (
+    COUNTS,
     FRAME_START,
     HEAD_BYTES,
     MAGIC,
     MAGIC_1,
+    MAX_BATCH_BYTES,
     Damage,
     Frame,
     Journal,
+    accepted,
     encode,
+    holds_its_events,
+    one_record,
     read_frames,
     unpacked,
 )
 from tests.operate.full_disk import small_disk
 from tests.support.examples import examples
+from tests.support.packed import a_batch
 
 # -----------------------------------------------------------------------------
 # The journal's files: order, numbers, segments, torn tails, damage, a full disk.
@@ -60,15 +67,118 @@ def test_a_journal_without_events_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_a_torn_tail_is_cut_with_one_warning_and_kept_beside(tmp_path: Path) -> None:
-    path = written(tmp_path, FRAMES).segments()[0]
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-5])
+    """The writer was killed while it wrote: nobody was told that the last frame is there."""
+    path = written(tmp_path, FRAMES[:-1]).segments()[0]
+    torn = path.read_bytes() + encode(FRAMES[-1])[:-5]
+    path.write_bytes(torn)
     frames, warnings = read(tmp_path)
     assert frames == FRAMES[:-1]
     assert len(warnings) == 1
-    assert "not written to its end" in warnings[0]
-    assert path.read_bytes() + path.with_suffix(".cut").read_bytes() == whole[:-5]
+    assert "It was not acknowledged either." in warnings[0]
+    assert path.read_bytes() + path.with_suffix(".cut").read_bytes() == torn
     assert read(tmp_path) == (FRAMES[:-1], [])
+
+
+LAST_FRAME_BYTES = len(encode(FRAMES[-1]))
+
+
+@pytest.mark.parametrize(("less", "lines"), [(5, 2), (LAST_FRAME_BYTES, 1)])
+def test_an_acknowledged_end_that_is_cut_is_missing_at_every_start(
+    tmp_path: Path, less: int, lines: int
+) -> None:
+    path = written(tmp_path, FRAMES).segments()[0]
+    path.write_bytes(path.read_bytes()[:-less])
+    frames, warnings = read(tmp_path)
+    assert frames == FRAMES[:-1]
+    assert len(warnings) == lines
+    assert not any("not acknowledged" in line for line in warnings)
+    missing = f"2 acknowledged events of partition 0 are missing in the journal in {tmp_path}: "
+    assert warnings[-1].startswith(missing)
+    again = Frame(0, 8, 2, b"again")
+    assert read(tmp_path)[1] == warnings[-1:]
+    written(tmp_path, [again])
+    assert read(tmp_path) == ([*FRAMES[:-1], again], warnings[-1:])
+
+
+def test_segments_that_are_gone_are_told_by_partition(tmp_path: Path) -> None:
+    for path in written(tmp_path, FRAMES, segment_bytes=1).segments()[-2:]:
+        path.unlink()
+    frames, warnings = read(tmp_path)
+    assert frames == FRAMES[:-2]
+    assert [line.partition(" are missing")[0] for line in warnings] == [
+        "2 acknowledged events of partition 0",
+        "2 acknowledged events of partition 2",
+    ]
+
+
+def test_a_segment_that_is_gone_in_the_middle_is_told_by_partition(tmp_path: Path) -> None:
+    written(tmp_path, FRAMES, segment_bytes=1).segments()[4].unlink()
+    frames, [warning] = read(tmp_path)
+    assert frames == [*FRAMES[:4], *FRAMES[5:]]
+    assert warning.startswith("2 acknowledged events of partition 1 are missing")
+
+
+def test_a_journal_without_counts_is_read_and_counted_from_then_on(tmp_path: Path) -> None:
+    """As earlier releases leave it."""
+    written(tmp_path, FRAMES[:5])
+    (tmp_path / COUNTS).unlink()
+    assert read(tmp_path) == (FRAMES[:5], [])
+    written(tmp_path, FRAMES[5:])
+    assert json.loads((tmp_path / COUNTS).read_bytes()) == {"version": 1, "events": {"0": 8, "1": 6, "2": 6}}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(b"", "cannot be read"), (b"[]", "cannot"), (b'{"version": 2}', "has version 2")]
+)
+def test_counts_that_say_nothing_are_told_and_written_anew(tmp_path: Path, content: bytes, why: str) -> None:
+    written(tmp_path, FRAMES)
+    (tmp_path / COUNTS).write_bytes(content)
+    frames, [warning] = read(tmp_path)
+    assert frames == FRAMES
+    assert why in warning
+    written(tmp_path, [Frame(0, 8, 2, b"new")])
+    assert read(tmp_path)[1] == []
+
+
+def test_a_file_that_can_be_no_segment_is_not_read(tmp_path: Path) -> None:
+    """40 GiB, of which the disk holds nothing; the events behind it are read, and numbers go on."""
+    journal = written(tmp_path, FRAMES, segment_bytes=1)
+    huge = journal.segments()[4]
+    os.truncate(huge, 40 * 2**30)
+    told: list[tuple[int, int]] = []
+    warnings: list[str] = []
+    frames = list(Journal(tmp_path).read(warnings.append, lambda *of: told.append(of)))
+    assert frames == [*FRAMES[:4], *FRAMES[5:]]
+    assert f"The journal {huge} has 42,949,672,960 bytes" in warnings[0]
+    assert "Restore the file from a copy" in warnings[0]
+    assert warnings[1:] == [f"Of the journal in {tmp_path}, 2 events are missing for these reasons."]
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.parametrize("batch", [b"", b"no batch at all", bytes(100)])
+def test_a_whole_frame_whose_batch_is_none_is_damage_of_this_frame(tmp_path: Path, batch: bytes) -> None:
+    good = [Frame(0, n, 1, one_record(1, b"key", b"%d" % n)) for n in (0, 2)]
+    path = written(tmp_path, [good[0], Frame(0, 1, 1, batch), good[1]]).segments()[0]
+    warnings: list[str] = []
+    assert list(Journal(tmp_path).read(warnings.append, is_good=holds_its_events)) == good
+    at = len(MAGIC) + len(encode(good[0]))
+    end = at + HEAD_BYTES + len(batch)
+    assert f"{path} is damaged from byte {at} to {end} ({end - at} bytes). 1 events there" in warnings[0]
+    assert warnings[1:] == [f"Of the journal in {tmp_path}, 1 events are missing for these reasons."]
+
+
+def test_a_batch_of_another_number_of_events_or_with_another_checksum_is_damage() -> None:
+    batch = one_record(1, b"key", b"value")
+    assert holds_its_events(Frame(0, 0, 1, batch))
+    assert not holds_its_events(Frame(0, 0, 2, batch))
+    assert not holds_its_events(Frame(0, 0, 1, batch.replace(b"value", b"vAlue")))
+
+
+def test_a_large_batch_that_was_accepted_packed_is_kept_and_read() -> None:
+    """It is kept unpacked, and then has more bytes than a producer may send."""
+    batch = accepted(a_batch("gzip", [os.urandom(11 * 2**20), bytes(8 * 2**20)]))
+    assert len(batch.data) > MAX_BATCH_BYTES
+    assert holds_its_events(Frame(0, 0, batch.events, batch.data))
 
 
 def test_a_writer_killed_before_its_first_event_leaves_no_damage(tmp_path: Path) -> None:

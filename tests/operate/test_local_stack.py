@@ -144,6 +144,39 @@ def test_a_journal_of_the_version_before_is_loaded_and_continued(tmp_path: Path)
             assert asyncio.run(send(broker, b"new", partition=0)) == [7 + start]
 
 
+@pytest.mark.parametrize("size", [20, 200_000])
+def test_a_whole_frame_that_no_broker_takes_does_not_keep_the_others_from_being_loaded(
+    tmp_path: Path, size: int
+) -> None:
+    """`size`: small batches are packed into others, large ones go to the broker as they are."""
+    with durable(tmp_path) as broker:
+        asyncio.run(send(broker, b"one"))
+    kept = journal.Journal(tmp_path / "journal")
+    assert len(list(kept.read(print))) == 1
+    kept.write([(0, 1, bytes(size))])
+    kept.close()
+    said: list[str] = []
+    for start in range(2):
+        with durable(tmp_path, said) as broker:
+            assert sum(broker.loaded.values()) == 1 + start
+            assert asyncio.run(send(broker, b"more")) == [1 + start]
+        assert "is damaged from byte" in said[0]
+        assert "1 events are missing" in said[1]
+        said.clear()
+
+
+def test_a_journal_whose_end_is_gone_is_loaded_and_the_missing_events_are_told(tmp_path: Path) -> None:
+    with durable(tmp_path) as broker:
+        asyncio.run(send(broker, b"one"))
+    with durable(tmp_path) as broker:
+        asyncio.run(send(broker, b"two", b"three", partition=1))
+    sorted((tmp_path / "journal").glob("*.journal"))[-1].unlink()
+    said: list[str] = []
+    with durable(tmp_path, said) as broker:
+        assert sum(broker.loaded.values()) == 1
+    assert [line.partition(" are missing")[0] for line in said] == ["2 acknowledged events of partition 1"]
+
+
 # -----------------------------------------------------------------------------
 # A server that ends is started again, later and later, and given up in the end.
 

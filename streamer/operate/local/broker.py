@@ -15,7 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from streamer.operate.local.journal import BatchRefused, EventLog, Frame, Journal, accepted, load
+from streamer.operate.local.journal import (
+    BatchRefused,
+    EventLog,
+    Frame,
+    Journal,
+    accepted,
+    holds_its_events,
+    load,
+)
 from streamer.operate.local.processes import (
     API_VERSIONS,
     BUFFER_BYTES,
@@ -305,7 +313,9 @@ class DurableBroker:
                 said = time.monotonic()
                 self._echo(f"Loading the journal: {done / 2**20:,.0f} of {total / 2**20:,.0f} MiB.")
 
-        return iter(()) if self._journal is None else self._journal.read(self._echo, progress)
+        return (
+            iter(()) if self._journal is None else self._journal.read(self._echo, progress, holds_its_events)
+        )
 
     def _trouble(self, error: OSError | None) -> None:
         if error is None:

@@ -10,6 +10,11 @@ All numbers are big-endian, both checksums CRC-32. The body is one record batch,
 `first` numbers the first event of the frame among all events of its partition: a gap shows how many events
 damage has cost. Behind damage, reading goes on at the next FRAME_START that begins a good frame.
 
+Beside the files, `counts.json` says how many events of each partition were synced:
+{"version": 1, "events": {PARTITION: COUNT}}. So an end that is missing is noticed, though no frame behind it
+tells. The file is written after each sync, so it never says too many. After a power cut it may say too few.
+Earlier releases do not look at it.
+
 Files of the version before begin with MAGIC_1 and hold one record per frame:
 
     frame = length u32 | crc u32 | body
@@ -25,6 +30,7 @@ True
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import struct
 import zlib
@@ -93,12 +99,19 @@ def accepted(records: bytes | None) -> RecordBatch:
     Raises:
         BatchRefused: no batch, a damaged one, one of a transaction, or too large.
     """
+    events, plain = _checked(records, MAX_BATCH_BYTES)
+    assert records is not None
+    return RecordBatch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
+
+
+def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
+    """How many events a batch has, and the batch without compression; BatchRefused as `accepted`."""
     if records is None or len(records) < _HEADER.size:
         raise BatchRefused(INVALID)
     _, length, _, magic, crc, attributes, last_delta, *_, events = _HEADER.unpack_from(records)
     if magic != 2:
         raise BatchRefused(UNSUPPORTED_FORMAT)
-    if len(records) > MAX_BATCH_BYTES:
+    if len(records) > most_bytes:
         raise BatchRefused(TOO_LARGE)
     if length + _BEFORE_LENGTH != len(records) or attributes & _TRANSACTION_OR_CONTROL:
         raise BatchRefused(INVALID)
@@ -111,7 +124,7 @@ def accepted(records: bytes | None) -> RecordBatch:
         raise BatchRefused(INVALID) from None
     if not found == events == last_delta + 1:
         raise BatchRefused(INVALID)
-    return RecordBatch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
+    return events, plain
 
 
 def unpacked(batch: bytes) -> Iterator[Any]:
@@ -263,6 +276,11 @@ def encode(frame: Frame) -> bytes:
 
 def read_frames(data: bytes) -> Iterator[Frame | Damage]:
     """Frames of a file in order, of either version, and the damage between them."""
+    return (found for _, _, found in _placed(data))
+
+
+def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
+    """The same, each with where it begins and ends."""
     version_1 = data.startswith(MAGIC_1) or not (data.startswith(MAGIC) or FRAME_START in data)
     decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
     at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
@@ -271,7 +289,7 @@ def read_frames(data: bytes) -> Iterator[Frame | Damage]:
         if isinstance(found, Damage):
             end = _next_frame(data, end, decode, begin)
             found = found._replace(size=end - at, torn=found.torn and end == len(data))
-        yield found
+        yield at, end, found
         at = end
 
 
@@ -334,9 +352,25 @@ def _decode_1(data: bytes, at: int) -> tuple[Frame | Damage, int]:
 
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+GROUP_BYTES = 64 * 1024 * 1024
+"""Batches that share a sync have so many bytes together, and one batch more at most."""
+
+MOST_SEGMENT_BYTES = 1024 * 1024 * 1024
+"""No segment is larger: it ends with the group that takes it beyond SEGMENT_BYTES."""
+
 SUFFIX = ".journal"
+COUNTS = "counts.json"
+COUNTS_VERSION = 1
 
 Say = Callable[[str], None]
+
+
+def holds_its_events(frame: Frame) -> bool:
+    """Whether the frame's batch is one that can be loaded, with as many events as the frame says."""
+    try:
+        return _checked(frame.batch, WORTH_PACKING * MAX_BATCH_BYTES)[0] == frame.events
+    except BatchRefused:
+        return False
 
 
 class Journal:
@@ -356,6 +390,8 @@ class Journal:
         self._path: Path | None = None
         self._file = -1
         self._size = 0
+        self._damaged = False
+        self._missing = Counter[int]()
         directory.mkdir(parents=True, exist_ok=True)
 
     def segments(self) -> list[Path]:
@@ -363,33 +399,38 @@ class Journal:
         return sorted(self._directory.glob(f"*{SUFFIX}"))
 
     def read(
-        self, warn: Say, progress: Callable[[int, int], None] = lambda _done, _all: None
+        self,
+        warn: Say,
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+        is_good: Callable[[Frame], bool] = lambda _: True,
     ) -> Iterator[Frame]:
         """All frames, in the order they were written.
 
         Args:
             warn: called with a sentence for each damage, and with how many events are missing.
             progress: called after each segment with the bytes read so far, and the bytes of all segments.
+            is_good: False for a frame that is whole and cannot be used: damage, too.
         """
-        segments = self.segments()
-        total, done, missing = sum(path.stat().st_size for path in segments), 0, 0
+        self._damaged, self._missing, torn = False, Counter[int](), list[str]()
+        segments = list(self._of_possible_size(warn))
+        total, done = sum(path.stat().st_size for path in segments), 0
         for path in segments:
             data = path.read_bytes()
-            for found in read_frames(data):
-                if isinstance(found, Frame):
-                    missing += self._count(found.partition, found.first, found.events)
+            for at, end, found in _placed(data):
+                if isinstance(found, Damage):
+                    if found.torn:
+                        torn.append(_cut(path, found, data))
+                    else:
+                        self._note(path, found, warn)
+                elif is_good(found):
+                    self._count(found.partition, found.first, found.events)
                     yield found
-                    continue
-                if found.torn:
-                    _cut(path, found, data, warn)
-                    continue
-                if found.head is not None:
-                    missing += found.head.events + self._count(*found.head)
-                warn(_words(path, found))
+                else:
+                    head = None if found.first is None else Head(found.partition, found.first, found.events)
+                    self._note(path, Damage(at, end - at, False, head), warn)
             done += len(data)
             progress(done, total)
-        if missing:
-            warn(f"Of the journal in {self._directory}, {missing:,} events are missing for these reasons.")
+        self._tell_missing(torn, warn)
 
     def write(self, batches: Sequence[tuple[int, int, bytes]]) -> None:
         """Append batches, each with its partition and its number of events, and sync them to the disk.
@@ -414,6 +455,7 @@ class Journal:
             self._take_back()
             raise
         self._next = numbers
+        self._keep_counts()
         self._size += len(data)
         if self._size >= self._segment_bytes:
             self.close()
@@ -423,13 +465,84 @@ class Journal:
         if self._path is not None:
             os.close(self._file)
             self._path = None
+            self._keep_counts(sync=True)
 
-    def _count(self, partition: int, first: int | None, events: int) -> int:
-        """Note that these events were read; how many before them are missing."""
+    def _of_possible_size(self, warn: Say) -> Iterator[Path]:
+        """The segments that may be read: one that is too large for the memory is not looked into."""
+        for path in self.segments():
+            if (size := path.stat().st_size) <= MOST_SEGMENT_BYTES:
+                yield path
+                continue
+            self._damaged = True
+            warn(
+                f"The journal {path} has {size:,} bytes, and no segment has more than "
+                f"{MOST_SEGMENT_BYTES:,}. So it is not read, and its events are missing. Restore the file "
+                "from a copy, or publish them again and move the file away."
+            )
+
+    def _note(self, path: Path, damage: Damage, warn: Say) -> None:
+        """Tell of damage, and count its events among the missing ones if they are known."""
+        self._damaged = True
+        if damage.head is not None:
+            self._count(*damage.head)
+            self._missing[damage.head.partition] += damage.head.events
+        warn(_words(path, damage))
+
+    def _count(self, partition: int, first: int | None, events: int) -> None:
+        """Note that these events were found, and that those between them and the ones before are missing."""
         expected = self._next.get(partition, 0)
         first = expected if first is None else first
         self._next[partition] = max(expected, first + events)
-        return max(0, first - expected)
+        self._missing[partition] += max(0, first - expected)
+
+    def _tell_missing(self, torn: list[str], warn: Say) -> None:
+        """Say what is missing, at the end too. Later events are numbered behind it: it stays missing."""
+        short = Counter[int]()
+        for partition, count in self._counts(warn).items():
+            if (less := count - self._next.get(partition, 0)) > 0:
+                short[partition] = less
+                self._next[partition] = count
+        for line in torn:
+            warn(line + ("" if short else " It was not acknowledged either."))
+        if self._damaged and (missing := self._missing.total()):
+            warn(f"Of the journal in {self._directory}, {missing:,} events are missing for these reasons.")
+        elif not self._damaged:
+            short += self._missing
+        for partition, events in sorted(short.items()):
+            warn(
+                f"{events:,} acknowledged events of partition {partition} are missing in the journal in "
+                f"{self._directory}: a file, or the end of one, is gone. Restore it from a copy, or publish "
+                "them again."
+            )
+
+    def _counts(self, warn: Say) -> dict[int, int]:
+        """How many events of each partition were synced; {} if nothing says so."""
+        path = self._directory / COUNTS
+        try:
+            kept = json.loads(path.read_bytes())
+            if kept["version"] == COUNTS_VERSION:
+                return {int(partition): int(count) for partition, count in kept["events"].items()}
+            why = f"has version {kept['version']}, and only {COUNTS_VERSION} is known"
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            why = "cannot be read"
+        warn(f"{path} {why}. So nothing says whether the end of the journal is missing. It is written anew.")
+        return {}
+
+    def _keep_counts(self, *, sync: bool = False) -> None:
+        """Write the counts. Where that fails they say too few, which only hides a loss."""
+        path, events = self._directory / COUNTS, {str(one): self._next[one] for one in sorted(self._next)}
+        partial = path.with_suffix(".partial")
+        with suppress(OSError):
+            with partial.open("wb") as file:
+                file.write(json.dumps({"version": COUNTS_VERSION, "events": events}).encode() + b"\n")
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            partial.replace(path)
+            if sync:
+                _sync_directory(self._directory)
 
     def _begin_segment(self) -> None:
         existing = self.segments()
@@ -462,13 +575,13 @@ def _words(path: Path, damage: Damage) -> str:
     )
 
 
-def _cut(path: Path, torn: Damage, data: bytes, warn: Say) -> None:
+def _cut(path: Path, torn: Damage, data: bytes) -> str:
     kept = path.with_suffix(".cut")
     kept.write_bytes(data[torn.at :])
     os.truncate(path, torn.at)
-    warn(
-        f"The journal {path} ends in {torn.size:,} bytes of an event that was not written to its end, so it "
-        f"was not acknowledged either. They are cut off and kept in {kept}."
+    return (
+        f"The journal {path} ends in {torn.size:,} bytes of an event that is not there to its end. They are "
+        f"cut off and kept in {kept}."
     )
 
 
@@ -540,8 +653,10 @@ class EventLog:
         """Keep and append incoming events until cancelled; ConnectionError if the broker ends or refuses."""
         while True:
             group = [await self._waiting.get()]
-            while not self._waiting.empty():
+            size = len(group[0].batch.data)
+            while size < GROUP_BYTES and not self._waiting.empty():
                 group.append(self._waiting.get_nowait())
+                size += len(group[-1].batch.data)
             if self._journal is not None:
                 kept = [waiting for waiting in group if waiting.keep]
                 if kept and not await self._journalled(kept, self._journal):
