@@ -51,6 +51,9 @@ TRUST_SECONDS = 12 * 60 * 60.0
 
 STAMP_SECONDS = 60.0
 
+LOCKED = "/LOCK: "
+"""Part of RocksDB's message that a database is open already; "lock" alone is in "block checksum mismatch"."""
+
 
 class Rows(base.Store[bytes, bytes]):
     """A store of one table, as `Table` uses it."""
@@ -162,8 +165,9 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
 class RocksRows(rocksdb.Store, Rows):
     """Rows in RocksDB by Faust's driver, one database for each partition, with its offset inside.
 
-    What a SIGKILL leaves behind is a state as of some moment, rows and offset together. A database that
-    cannot be read, or was not kept current for `TRUST_SECONDS`, is dropped: the changelog has everything.
+    What a SIGKILL leaves behind is a state as of some moment, rows and offset together. A database that was
+    not kept current for `TRUST_SECONDS` is dropped, and one that cannot be read to its end is set aside: the
+    changelog has everything.
     """
 
     logger = logging.getLogger("faust.streamer")
@@ -177,9 +181,9 @@ class RocksRows(rocksdb.Store, Rows):
 
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
         if partition in self._dbs:
-            for key, value in self._dbs[partition].items():
-                if key not in (self.offset_key, self.stamp_key):
-                    yield key, value
+            for at in _each(self._dbs[partition]):
+                if (key := at.key()) not in (self.offset_key, self.stamp_key):
+                    yield key, at.value()
 
     def row(self, key: bytes) -> bytes | None:
         found: Iterator[bytes | None] = (db.get(key) for db in self._dbs.values())
@@ -235,29 +239,69 @@ class RocksRows(rocksdb.Store, Rows):
             db.close()
 
     def _open_for_partition(self, partition: int) -> Any:
-        path = self.partition_path(partition)
+        path, db, damage, why = self.partition_path(partition), None, "", ""
         try:
             db = super()._open_for_partition(partition)
             why = self._why_not(db)
         except Exception as error:
-            if "lock" in str(error).lower():
+            if LOCKED in str(error):
                 raise  # held by this process still: Faust tries again
-            db, why = None, str(error)
-        if why:
+            damage = " ".join(str(error).split())
+        if not (damage or why):
+            return db
+        if db is not None:
+            db.close()
+        if damage:
+            aside = _set_aside(path)
+            self.log.warning(
+                "%s is damaged (%s). It is set aside as %s, and its partition is read again from Kafka. Look "
+                "at the disk, then delete what is set aside",
+                *(path, damage, aside),
+            )
+        else:
             self.log.warning("%s is dropped and recovered from the changelog: %s", path, why)
-            if db is not None:
-                db.close()
             shutil.rmtree(path, ignore_errors=True)
-            db = super()._open_for_partition(partition)
-        return db
+        return super()._open_for_partition(partition)
 
     def _why_not(self, db: Any) -> str:
-        """Why the rows of a database are of no use; "" if they are."""
+        """Why the rows of a database are of no use; "" if they are.
+
+        Raises:
+            Exception: it is damaged. All of it is read: only that tells of a damaged block.
+        """
+        for _ in _each(db):
+            pass
         offset, stamp = db.get(self.offset_key), db.get(self.stamp_key)
         if offset is None:
             return "its recovery was never finished" if next(iter(db.keys()), None) is not None else ""
         age = abs(time.time() - float(stamp or 0))
         return f"last current {age / 3600:.0f} hours ago" if age > TRUST_SECONDS else ""
+
+
+def _each(db: Any) -> Iterator[Any]:
+    """RocksDB's iterator at each row in turn. Other ways to iterate end at a damaged block without a word.
+
+    Raises:
+        Exception: the database is damaged there; all rows before have been seen.
+    """
+    from rocksdict import ReadOptions  # of the extra `rocksdb`
+
+    options: Any = ReadOptions()  # its type stub leaves the argument out
+    options.fill_cache(False)
+    at = db.iter(options)
+    at.seek_to_first()
+    while at.valid():
+        yield at
+        at.next()
+    at.status()
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a damaged database, in the place of one that was set aside before it; the new path."""
+    aside = path.with_name(f"{path.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    return aside
 
 
 def _now() -> bytes:

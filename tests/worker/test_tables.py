@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,11 +162,117 @@ def test_tombstones_stay_on_topics_for_longer_than_local_rows_are_trusted() -> N
     assert float(COMPACTED["delete.retention.ms"]) / 1000 >= 2 * TRUST_SECONDS
 
 
-def test_a_database_that_cannot_be_read_is_dropped(tmp_path: Path, directory: Path) -> None:
-    with held(tmp_path) as store:
-        store.wrote(CHANGELOG, 0, [(b"a", b"1")])
+ROWS = [(b"%05d" % number, os.urandom(100)) for number in range(2_000)]
+
+
+def many_rows(where: Path) -> None:
+    """Rows of partition 3 in files of several blocks."""
+    with held(where) as store:
+        store.wrote(CHANGELOG, 0, ROWS)
+    assert reopened(where) == dict(ROWS)  # RocksDB writes the files when it opens what was only in its log
+
+
+def spoil(file: Path, share: float) -> None:
+    """Write over some bytes, at this share of the file."""
+    content = bytearray(file.read_bytes())
+    at = int(len(content) * share)
+    content[at : at + 8] = b"no block"
+    file.write_bytes(content)
+
+
+def spoil_first_block(directory: Path) -> None:
+    """The block with the offset up to which the rows are complete."""
+    for file in directory.glob("*.sst"):
+        spoil(file, 0.001)
+
+
+def spoil_middle(directory: Path) -> None:
+    for file in directory.glob("*.sst"):
+        spoil(file, 0.5)
+
+
+def spoil_manifest(directory: Path) -> None:
+    (manifest,) = directory.glob("MANIFEST-*")
+    spoil(manifest, 0.5)
+
+
+def take_a_file(directory: Path) -> None:
+    next(directory.glob("*.sst")).unlink()
+
+
+def spoil_current(directory: Path) -> None:
     (directory / "CURRENT").write_text("nothing of the kind\n")
-    assert reopened(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "damage", [spoil_first_block, spoil_middle, spoil_manifest, take_a_file, spoil_current]
+)
+def test_a_damaged_database_is_set_aside_and_read_again(
+    tmp_path: Path, directory: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    many_rows(tmp_path)
+    damage(directory)
+    with held(tmp_path) as store:
+        assert dict(store.rows(3)) == {}
+        assert store.persisted_offset(CHANGELOG) is None
+        store.wrote(CHANGELOG, 0, ROWS)
+    aside = directory.with_name("table-3.db.damaged")
+    assert (aside / "IDENTITY").is_file()
+    [line] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"{directory} is damaged (" in line
+    assert f"It is set aside as {aside}, and its partition is read again from Kafka" in line
+    assert reopened(tmp_path) == dict(ROWS)
+
+
+def test_a_database_that_is_damaged_again_takes_the_place_of_the_one_set_aside(
+    tmp_path: Path, directory: Path
+) -> None:
+    for _ in range(2):
+        many_rows(tmp_path)
+        spoil_middle(directory)
+        assert reopened(tmp_path) == {}
+    assert sorted(path.name for path in directory.parent.glob("table-3*")) == [
+        "table-3.db",
+        "table-3.db.damaged",
+    ]
+
+
+def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of_its_rows(
+    tmp_path: Path, directory: Path
+) -> None:
+    many_rows(tmp_path)
+    with held(tmp_path) as store:
+        spoil_middle(directory)
+        with pytest.raises(Exception, match="Corruption"):
+            dict(store.rows(3))
+
+
+def test_a_database_that_is_open_already_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, directory: Path
+) -> None:
+    with held(tmp_path), pytest.raises(Exception, match="LOCK"), held(tmp_path):
+        pass
+    assert not directory.with_name("table-3.db.damaged").exists()
+
+
+@pytest.mark.slow
+def test_a_worker_with_damaged_tables_reads_them_again_from_kafka(
+    on_embedded: Deployment, tmp_path: Path
+) -> None:
+    worker = on_disk(on_embedded, tmp_path / "state").start()
+    on_embedded.publish(trial_events(1_000))
+    on_embedded.wait_until_equal(worker)
+    for _ in range(2):
+        assert worker.stop() == 0
+        files = list((tmp_path / "state").glob("state/*/*/0/**/trials-*.db/*.sst"))
+        for file in files:
+            spoil(file, 0.5)
+        worker.start()
+        on_embedded.publish(trial_events(100, seed=2))
+        on_embedded.wait_until_equal(worker)
+    assert files
+    assert "is damaged (Corruption" in worker.output
+    assert worker.stop() == 0
 
 
 def on_disk(deployment: Deployment, where: Path) -> WorkerProcess:
