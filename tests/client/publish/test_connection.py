@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RecordListTooLargeError
 from aiokafka.partitioner import DefaultPartitioner
 
@@ -159,6 +160,27 @@ def test_what_the_broker_refuses_is_counted_and_the_rest_arrives(stack: Online) 
     with pytest.raises(NotDelivered, match=r"^1 events were not acknowledged .* \(2 were\)"):
         publish_values(stack.settings, b"refused", values)
     assert sum(key == b"refused" for _, key, _ in in_topic(stack.settings)) == 2
+
+
+@pytest.mark.kafka
+def test_a_time_that_kafka_refuses_is_told_as_a_wrong_clock(kafka_bootstrap: str) -> None:
+    """The topic takes no record that is older than a moment: as if this machine's clock were behind."""
+    settings = Settings(bootstrap=kafka_bootstrap, partitions=1, namespace="clock")
+    asyncio.run(ensure_topics(settings))
+    asyncio.run(configure(settings, {"message.timestamp.before.max.ms": "0"}))
+    with pytest.raises(NotDelivered, match=r"too far from the broker's clock .* Compare the clocks"):
+        publish_values(settings, b"late", [b"value"])
+
+
+async def configure(settings: Settings, values: dict[str, str]) -> None:
+    """Settings of the event topic."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap)
+    await admin.start()
+    try:
+        topic = Names(settings.namespace).trial_events
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, values)])
+    finally:
+        await admin.close()
 
 
 def test_a_missing_topic_is_an_error_and_is_not_created(stack: Online) -> None:
