@@ -15,6 +15,8 @@ import logging
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import lt
 from typing import Any, Self, TypeAlias
 
 import cramjam
@@ -23,7 +25,7 @@ from aiokafka import AIOKafkaConsumer as AIOKafkaConsumer
 from aiokafka import TopicPartition
 from aiokafka.codec import snappy_decode
 from aiokafka.consumer import fetcher
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record import default_records, legacy_records
 from aiokafka.structs import ConsumerRecord
 
@@ -58,6 +60,8 @@ _FIRST_BUFFER_BYTES = 64 * 1024
 
 class UnreadableBatch(Exception):
     """A record batch that cannot be unpacked; the text says why."""
+
+    advice = "Send the events again, in smaller batches."
 
 
 class BatchTooLarge(UnreadableBatch):
@@ -133,12 +137,14 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 # The Kafka consumer that everything here reads with: what it unpacks and hands on has a bound.
 #
 # Producers pack records, and 1,000 MiB of zeros pack into less than a broker's limit. So this module changes
-# three things in aiokafka, for the whole process:
+# some things in aiokafka, for the whole process:
 #
 # - A record batch is unpacked up to :data:`MAX_UNPACKED_BYTES`. In the event topic, a batch that is larger,
 #   or that cannot be unpacked, becomes one record whose value is :class:`~streamer.schemas.wire.Unread`. The
 #   pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
 #   and the log says so. The next batch is read as ever.
+# - A batch whose records have offsets that it cannot hold is treated alike. A consumer that believed them
+#   would go on behind them, and skip what others wrote there.
 # - One call hands on at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.
 #
 # Import `AIOKafkaConsumer` from here, never from aiokafka.
@@ -151,6 +157,87 @@ _EVENTS = "trial-events"
 _logger = logging.getLogger(__name__)
 
 
+class FalseOffsets(UnreadableBatch):
+    """A record batch whose records have offsets that it cannot hold."""
+
+    advice = "Number the records of a batch 0, 1, 2 and so on, and send the events again."
+
+    def __init__(self, number: int, offset: int, before: int | None) -> None:
+        behind = "" if before is None else f", behind offset {before}"
+        super().__init__(
+            f"has offset {offset} in its record {number}{behind}; the offsets must rise, and none may lie "
+            "outside of the batch"
+        )
+
+
+_DAMAGE = (CorruptRecordException, UnsupportedCodecError, UnicodeDecodeError, OverflowError)
+"""How aiokafka tells of a batch that is damaged. A name of a header may be no UTF-8, a length too large."""
+
+_CHECKED_AT_ONCE = 20_000
+"""Records of a batch that are held while their offsets are checked. Usual batches have fewer."""
+
+
+class _CheckedBatch:
+    """A batch of aiokafka that hands on its records once it is known that their offsets can be true.
+
+    Compaction leaves gaps between offsets. Batches of the old formats do not say where they begin.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+        self.producer_id = batch.producer_id
+        self.is_control_batch = batch.is_control_batch
+        self.is_transactional = batch.is_transactional
+        self.base_offset: int = getattr(batch, "base_offset", 0)
+        self.next_offset: int = batch.next_offset
+        self.validate_crc = batch.validate_crc
+
+    def __next__(self) -> Any:
+        return next(self._batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        records = iter(iter(self._batch).__next__, None)  # the batch itself can begin only once
+        held, failure = _taken(records)
+        self._check(held, None, 0)
+        if failure is None and len(held) < _CHECKED_AT_ONCE:
+            return iter(held)
+        return self._in_parts(records, held, failure)
+
+    def _in_parts(self, records: Iterator[Any], held: list[Any], failure: Exception | None) -> Iterator[Any]:
+        count = 0
+        while True:
+            yield from held
+            if failure is not None:
+                raise failure
+            if len(held) < _CHECKED_AT_ONCE:
+                return
+            before, count = held[-1].offset, count + len(held)
+            held, failure = _taken(records)
+            self._check(held, before, count)
+
+    def _check(self, held: list[Any], before: int | None, count: int) -> None:
+        """Raise FalseOffsets unless these follow the offset `before`, which `count` records have used."""
+        offsets = [record.offset for record in held]
+        first = self.base_offset if before is None else before + 1
+        end = self.next_offset
+        if not held or (first <= offsets[0] and offsets[-1] < end and all(map(lt, offsets, offsets[1:]))):
+            return
+        for number, offset in enumerate(offsets, count + 1):
+            if not first <= offset < end:
+                raise FalseOffsets(number, offset, before)
+            before, first = offset, offset + 1
+
+
+def _taken(records: Iterator[Any]) -> tuple[list[Any], Exception | None]:
+    """The next records of a batch, and why there are no more: what is in front of damage is read."""
+    held: list[Any] = []
+    try:
+        held.extend(islice(records, _CHECKED_AT_ONCE))
+    except Exception as error:
+        return held, error
+    return held, None
+
+
 class _Batches:
     """The batches of one fetch; remembers which one is being read."""
 
@@ -161,7 +248,7 @@ class _Batches:
 
     def next_batch(self) -> Any:
         self.current = self._records.next_batch()
-        return self.current
+        return _CheckedBatch(self.current)
 
 
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
@@ -177,23 +264,27 @@ class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]
             try:
                 yield from super()._unpack_records()
             except UnreadableBatch as error:
-                yield from self._instead_of(batches.current, str(error))
-            except CorruptRecordException as error:
+                yield from self._instead_of(batches.current, error)
+            except _DAMAGE as error:
                 if "Invalid CRC" in str(error):  # damaged on its way: fetched again
                     raise
-                yield from self._instead_of(batches.current, f"does not hold what it claims: {error}")
+                unread = UnreadableBatch(f"does not hold what it claims: {error}")
+                yield from self._instead_of(batches.current, unread)
 
-    def _instead_of(self, batch: Any, why: str) -> Iterator[Any]:
+    def _instead_of(self, batch: Any, error: UnreadableBatch) -> Iterator[Any]:
         """One record at the end of an unreadable batch, in the event topic."""
-        first, after = batch.base_offset, batch.next_offset
+        after = batch.next_offset
+        first = getattr(batch, "base_offset", after - 1)  # batches of the old formats do not say it
         if after <= self.next_fetch_offset:
             return
         self.next_fetch_offset = after
+        events = self._tp.topic.endswith(_EVENTS)
+        topic = f" of topic {self._tp.topic}" if events and isinstance(error, FalseOffsets) else ""
         message = (
-            f"The record batch at offsets {first} to {after - 1} of partition {self._tp.partition} {why}. "
-            "None of its records from there on was read. Send the events again, in smaller batches."
+            f"The record batch at offsets {first} to {after - 1} of partition {self._tp.partition}{topic} "
+            f"{error}. None of its records from there on was read. {error.advice}"
         )
-        if not self._tp.topic.endswith(_EVENTS):
+        if not events:
             _logger.error("Topic %s: %s", self._tp.topic, message)
             return
         value = Unread(Reason("unreadable_batch", message))

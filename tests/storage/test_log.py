@@ -17,9 +17,12 @@ import pytest
 from aiokafka.codec import snappy_encode
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
 
 import streamer
 from streamer.operate.local.journal import CODECS as CODECS_OF_RECORD_BATCHES
@@ -38,7 +41,18 @@ from streamer.storage.kafka import TopicMissing
 from streamer.storage.log import MAX_HANDED_BYTES, MAX_UNPACKED_BYTES, read_batches, read_topic
 from tests.storage.filling import fill
 from tests.storage.reading import EVENTS, VALUES, at_offset, read
-from tests.support.packed import CODECS, MIB, a_batch, a_bomb, packed, record, record_batch
+from tests.support.examples import examples
+from tests.support.packed import (
+    CODECS,
+    FALSE_OFFSETS,
+    MIB,
+    a_batch,
+    a_batch_at,
+    a_bomb,
+    packed,
+    record,
+    record_batch,
+)
 
 # -----------------------------------------------------------------------------
 # What a consumer unpacks and hands on has a bound, whatever the producers packed.
@@ -82,6 +96,117 @@ def test_a_batch_that_was_damaged_on_its_way_is_an_error_as_ever() -> None:
     broken[-1] ^= 1
     with pytest.raises(Exception, match="Invalid CRC"):
         read(bytes(broken))
+
+
+# -----------------------------------------------------------------------------
+# A batch whose records have offsets that it cannot hold is one record with the reason.
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("offsets", FALSE_OFFSETS)
+def test_a_batch_with_false_offsets_is_one_record_and_all_behind_it_is_read(
+    offsets: tuple[int, ...], codec: str
+) -> None:
+    found = read(a_batch(codec, VALUES), a_batch_at(codec, offsets), a_batch(codec, VALUES))
+    assert [one.offset for one in found] == [0, 1, 2, 5, 6, 7, 8]
+    assert [one.value for one in found if not isinstance(one.value, Unread)] == VALUES * 2
+    unread = found[3].value
+    assert unread.reason.code == "unreadable_batch"
+    place = "The record batch at offsets 3 to 5 of partition 3 of topic team.trial-events has offset "
+    assert unread.reason.message.startswith(place)
+    assert unread.reason.message.endswith("0, 1, 2 and so on, and send the events again.")
+
+
+def test_the_first_false_offset_is_named() -> None:
+    [unread] = read(a_batch_at("none", (0, 1, 1, 3)))
+    assert "has offset 1 in its record 3, behind offset 1; " in unread.value.reason.message
+    [unread] = read(a_batch_at("none", (7, 1)))
+    assert "has offset 7 in its record 1; " in unread.value.reason.message
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_a_batch_with_false_offsets_is_the_same_record_wherever_reading_begins(start: int) -> None:
+    found = read(a_batch_at("none", (0, 0, 2)), a_batch("none", VALUES), start=start)
+    assert [one.offset for one in found] == [2, 3, 4, 5]
+    assert found[0].value == read(a_batch_at("none", (0, 0, 2)))[0].value
+
+
+def test_gaps_as_compaction_leaves_them_are_no_falsehood() -> None:
+    body = packed("zstd", [*record(1, 0, b"a"), *record(5, 0, b"b")])
+    compacted = bytearray(record_batch("zstd", body, 2))
+    struct.pack_into(">i", compacted, 23, 9)
+    found = read(sealed(bytes(compacted)), a_batch("zstd", VALUES))
+    assert [one.offset for one in found] == [1, 5, 10, 11, 12]
+    assert [one.value for one in found] == [b"a", b"b", *VALUES]
+
+
+def test_in_other_topics_a_batch_with_false_offsets_is_left_out_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tables = TopicPartition("trials-changelog", 0)
+    found = read(a_batch_at("none", (1000, 1001, 2)), a_batch("none", VALUES), tp=tables)
+    assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES, 3))
+    [line] = caplog.messages
+    assert "Topic trials-changelog: The record batch at offsets 0 to 2 of partition 0 has offset 1000" in line
+
+
+@pytest.mark.parametrize("false", [19_999, 20_000, 39_999])
+def test_of_a_huge_batch_what_is_in_front_of_a_false_offset_may_be_read(false: int) -> None:
+    offsets = list(range(40_000))
+    assert [one.offset for one in read(a_batch_at("lz4", offsets, b""))] == offsets
+    offsets[false] = 0
+    *found, unread, behind = read(a_batch_at("lz4", offsets, b""), a_batch("lz4", [b"next"]))
+    assert [one.offset for one in found] == offsets[: false // 20_000 * 20_000]
+    assert (unread.offset, behind.offset, behind.value) == (39_999, 40_000, b"next")
+    assert f"has offset 0 in its record {false + 1}, behind offset {false - 1}" in unread.value.reason.message
+
+
+def test_a_header_whose_name_is_no_text_makes_a_batch_unreadable_and_stops_nobody() -> None:
+    body = b"".join(record(0, 0, b"v"))[:-1] + b"\x02\x02\xff\x00"  # one header, its name \xff
+    found = read(record_batch("none", bytes([body[0] + 6]) + body[1:], 1), a_batch("none", VALUES))
+    assert [one.offset for one in found] == [0, 1, 2, 3]
+    assert isinstance(found[0].value, Unread)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_batches_of_the_old_format_which_do_not_say_where_they_begin_are_read(codec: int) -> None:
+    builder = LegacyRecordBatchBuilder(1, codec, 10**6)
+    for number in range(3):
+        builder.append(number, 1_700_000_000_000, None, b"%d" % number)
+    old = bytes(builder.build())
+    old = at_offset(old, 2) if codec else old  # a packed one has the offset of its last record
+    found = list(fetcher.PartitionRecords(EVENTS, MemoryRecords(old), [], 0, None, None, True, 0))
+    assert [(one.offset, one.value) for one in found] == [(0, b"0"), (1, b"1"), (2, b"2")]
+
+
+deltas = st.one_of(st.integers(-3, 8), st.sampled_from([2**31, -(2**40), 2**62, 2**63 - 1]))
+
+
+@examples(2_000)
+@given(st.data(), st.sampled_from(list(CODECS)))
+def test_no_batch_stops_reading_or_hides_what_is_behind_it(data: st.DataObject, codec: str) -> None:
+    count = data.draw(st.integers(1, 4))
+    body = bytearray()
+    for place in range(count):
+        delta = data.draw(st.one_of(st.just(place), deltas))
+        body += b"".join(record(delta, 0, data.draw(st.binary(max_size=4))))
+    if data.draw(st.booleans()):
+        body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    made = record_batch(codec, packed(codec, [bytes(body)]), count)
+    found = read(made, a_batch("none", [b"behind"]))
+    offsets = [one.offset for one in found]
+    assert offsets == sorted(set(offsets))
+    assert (offsets[-1], found[-1].value) == (count, b"behind")
+    assert sum(isinstance(one.value, Unread) for one in found) <= 1
+    try:
+        accepted(made)
+    except BatchRefused:
+        return
+    assert offsets == list(range(count + 1))
+
+
+# -----------------------------------------------------------------------------
+# One call hands on a bounded number of bytes.
 
 
 class Assigned:
@@ -260,6 +385,11 @@ REFUSED = {
         ),
         TOO_LARGE,
     ),
+    **{
+        f"with the offsets {offsets} of its records, {codec}": (a_batch_at(codec, offsets), INVALID)
+        for offsets in FALSE_OFFSETS
+        for codec in ("none", "zstd")
+    },
 }
 
 
@@ -271,17 +401,32 @@ def test_a_batch_that_no_consumer_could_read_is_refused_with_its_code(what: str)
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("offsets", FALSE_OFFSETS)
+def test_a_batch_with_false_offsets_is_refused_as_a_damaged_one(offsets: tuple[int, ...], codec: str) -> None:
+    with pytest.raises(BatchRefused) as refused:
+        accepted(a_batch_at(codec, offsets))
+    assert refused.value.code == INVALID
+    assert accepted(a_batch_at(codec, range(3))).events == 3
+
+
+def test_a_batch_may_begin_at_any_offset_since_the_broker_gives_it_its_own() -> None:
+    assert accepted(at_offset(a_batch("zstd", VALUES), 7)).events == len(VALUES)
+    with pytest.raises(BatchRefused):
+        accepted(at_offset(a_batch("zstd", VALUES), 2**63 - 2))
+
+
 @pytest.mark.parametrize("codec", CODECS_OF_RECORD_BATCHES.values())
 def test_what_compression_hardly_makes_smaller_is_kept_unpacked(codec: int) -> None:
     single = bytes(batch(codec=codec, value=os.urandom(500)))
     many = bytes(batch(100, codec=codec, value=b"the same words in each of them" * 20))
     assert DefaultRecordBatch(accepted(single).data).compression_type == 0
     assert DefaultRecordBatch(accepted(many).data).compression_type == codec
-    for given in (single, many):
-        kept = accepted(given).data
+    for sent in (single, many):
+        kept = accepted(sent).data
         assert DefaultRecordBatch(kept).validate_crc()
         assert accepted(kept).data == kept
-        assert [(r.offset, r.value) for r in unpacked(kept)] == [(r.offset, r.value) for r in unpacked(given)]
+        assert [(r.offset, r.value) for r in unpacked(kept)] == [(r.offset, r.value) for r in unpacked(sent)]
 
 
 # -----------------------------------------------------------------------------

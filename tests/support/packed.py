@@ -6,7 +6,7 @@ import asyncio
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import cramjam
@@ -14,6 +14,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.record.util import calc_crc32c, encode_varint
 
 MIB = 1024**2
+FALSE_OFFSETS = [(1000, 1001, 2), (5, 7, 2), (0, 0, 2), (0, 2**31, 2), (2, 1, 0), (0, 1, 3), (-1, 1, 2)]
+"""Offsets of three records, from that of their batch on, that no batch can have."""
+
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """By their numbers in a record batch's attributes."""
 
@@ -76,6 +79,12 @@ def a_batch(codec: str, values: list[bytes], timestamp_ms: int | None = None) ->
     """A batch of these values."""
     pieces = (piece for offset, value in enumerate(values) for piece in record(offset, 0, value))
     return record_batch(codec, packed(codec, pieces), len(values), timestamp_ms)
+
+
+def a_batch_at(codec: str, offsets: Sequence[int], value: bytes = b"v") -> bytes:
+    """A batch that claims as many records as there are offsets, and gives them these, from its own on."""
+    pieces = (piece for offset in offsets for piece in record(offset, 0, value))
+    return record_batch(codec, packed(codec, pieces), len(offsets))
 
 
 def send_batches(bootstrap: str, topic: str, partition: int, batches: list[tuple[bytes, int]]) -> list[int]:

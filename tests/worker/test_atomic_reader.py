@@ -26,7 +26,7 @@ from streamer.schemas.base import SEMANTICS_VERSION
 from tests.conformance.fc_runs import unpacked
 from tests.support.cli import streamer
 from tests.support.events import Event, a_plan, a_trial
-from tests.support.packed import MIB, a_batch, a_bomb, send_batches
+from tests.support.packed import FALSE_OFFSETS, MIB, a_batch, a_batch_at, a_bomb, send_batches
 from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
@@ -123,6 +123,39 @@ def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
     again = on_both.worker().start()
     on_both.publish(trial_events(300)[200:])
     on_both.wait_until_equal(again)
+
+
+def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_skipped(
+    on_both: Deployment,
+) -> None:
+    """Apache Kafka acknowledges it too, since it looks into no batch that is not compressed."""
+    worker = on_both.worker().start()
+    on_both.publish(trial_events(100))
+    on_both.wait_until_equal(worker)
+    topic = on_both.names.trial_events
+    false = [offsets for offsets in FALSE_OFFSETS for _ in range(on_both.partitions)]
+    first = {}
+    for number, offsets in enumerate(false):
+        place = number % on_both.partitions
+        batch = a_batch_at("none", offsets)
+        [first[number]] = send_batches(on_both.bootstrap, topic, place, [(batch, 3)])
+        on_both.publish(trial_events(100 + 10 * (number + 1))[100 + 10 * number :])
+    on_both.wait_until_equal(worker)
+    worker.wait_until(lambda: len(rejections(on_both)) == len(false), "each is one rejection")
+    found = {(one["source_partition"], one["source_offset"]): one for one in rejections(on_both)}
+    for number, begin in first.items():
+        place = number % on_both.partitions
+        rejected = found[place, begin + 2]
+        assert rejected["code"] == "unreadable_batch"
+        where = f"at offsets {begin} to {begin + 2} of partition {place} of topic {topic} has offset "
+        assert where in rejected["message"]
+    everything = 100 + 13 * len(false)
+    worker.wait_until(lambda: on_both.committed() == everything, "everything is done")
+    worker.kill()
+    again = on_both.worker().start()
+    on_both.publish(trial_events(1_000)[900:])
+    on_both.wait_until_equal(again)
+    assert len(rejections(on_both)) == len(false)
 
 
 @pytest.mark.slow

@@ -97,7 +97,8 @@ def accepted(records: bytes | None) -> RecordBatch:
     kept unpacked: it loads ten times as fast.
 
     Raises:
-        BatchRefused: no batch, a damaged one, one of a transaction, or too large.
+        BatchRefused: no batch, a damaged one, one of a transaction, one that is too large, or one whose
+            records are not numbered 0, 1, 2 and so on.
     """
     events, plain = _checked(records, MAX_BATCH_BYTES)
     assert records is not None
@@ -119,12 +120,29 @@ def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
         raise BatchRefused(CORRUPT)
     try:
         plain = _plain(records)
-        found = sum(1 for _ in _records(plain))
+        found = _numbered(plain)
     except CorruptRecordException:
         raise BatchRefused(INVALID) from None
     if not found == events == last_delta + 1:
         raise BatchRefused(INVALID)
     return events, plain
+
+
+def _numbered(plain: bytes) -> int:
+    """How many records the batch has.
+
+    Apache Kafka believes the numbers of a batch that is not compressed. Its readers would go on behind them.
+
+    Raises:
+        CorruptRecordException: they are not numbered 0, 1, 2 and so on.
+    """
+    (base,) = struct.unpack_from(">q", plain)
+    count = 0
+    for record in _records(plain):
+        if record.offset != base + count:
+            raise CorruptRecordException(f"record {count} has the number {record.offset - base}")
+        count += 1
+    return count
 
 
 def unpacked(batch: bytes) -> Iterator[Any]:
@@ -183,8 +201,8 @@ def _builder(codec_number: int) -> Any:
 def _records(plain: bytes) -> Iterator[Any]:
     try:
         yield from DefaultRecordBatch(plain)
-    except UnicodeDecodeError as error:
-        raise CorruptRecordException(f"name of a header: {error}") from None
+    except (UnicodeDecodeError, OverflowError) as error:
+        raise CorruptRecordException(f"name of a header, or a length: {error}") from None
 
 
 def _plain(batch: bytes) -> bytes:
