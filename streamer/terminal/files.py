@@ -32,6 +32,7 @@ from streamer.terminal.options import (
     report_rejected,
     wide_option,
     with_local_settings,
+    with_settings,
 )
 from streamer.text import counted, shown, visible
 
