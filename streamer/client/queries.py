@@ -170,9 +170,14 @@ class WorkerStatus:
         """How old the heartbeat was when it was read; never negative."""
         return max((self.read_at or datetime.now(UTC)) - self.at, timedelta())
 
-    def stale(self, after: timedelta = STALE_AFTER) -> bool:
-        """Whether the worker had been silent for too long when its heartbeat was read."""
-        return self.age > after
+    def stale(self, now: datetime | None = None, after: timedelta = STALE_AFTER) -> bool:
+        """Whether the worker has been silent for too long.
+
+        Args:
+            now: the time; None: when the heartbeat was read, by the clock of Redis, the only right one.
+            after: how long is too long.
+        """
+        return (self.age if now is None else now - self.at) > after
 
 
 class ReaderError(Exception):
