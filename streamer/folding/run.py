@@ -33,7 +33,7 @@ from streamer.folding.slots import (
 )
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Grades, Summaries, rescored
-from streamer.schemas.base import decode_id, encode_id
+from streamer.schemas.base import MAX_COUNT, decode_id, encode_id
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
 from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
 from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode
@@ -52,6 +52,9 @@ RUN_PAGE = 0
 PAGE_VERSION = 3
 READ_VERSIONS = (1, 2, 3)
 """Version 1 had its events as they are, version 2 had no starts."""
+
+_LAST_PLAUSIBLE_VERSION = 1_000
+"""A greater one is no version of a later worker, but damage: it costs a run, and does not end a worker."""
 
 
 class PageError(ValueError):
@@ -88,11 +91,11 @@ def opened(value: bytes) -> tuple[dict[str, Any], bytes]:
     """Header and events of a page; raises what reading JSON and lz4 raise, and PageError for its version."""
     head, _, body = value.partition(b"\n")
     header = orjson.loads(head)
-    if header["v"] not in READ_VERSIONS:
-        readable = ", ".join(map(str, READ_VERSIONS))
-        raise PageFromTheFuture(
-            f"has version {header['v']}, this worker reads {readable}. Upgrade the worker."
-        )
+    version, readable = header["v"], ", ".join(map(str, READ_VERSIONS))
+    if type(version) is int and max(READ_VERSIONS) < version <= _LAST_PLAUSIBLE_VERSION:
+        raise PageFromTheFuture(f"has version {version}, this worker reads {readable}. Upgrade the worker.")
+    if version not in READ_VERSIONS:
+        raise PageError(f"has version {version}, this worker reads {readable}.")
     return header, bytes(lz4.decompress_block(body)) if body and header["v"] > 1 else body
 
 
@@ -334,7 +337,10 @@ def join_page(run: RunState, key: str, value: bytes) -> int:
         ) from error
     except PageError as error:
         raise type(error)(f"state page {key} {error}") from None
-    run.state_version = max(run.state_version, header["as_of"])
+    as_of = header["as_of"]
+    if type(as_of) is not int or not -1 <= as_of <= MAX_COUNT:
+        raise PageError(f"state page {key} has the offset {as_of!r}, which no record has.")
+    run.state_version = max(run.state_version, as_of)
     run.happened_at(header["at"])
     if header.get("deleted_to") is not None:
         run.delete(header["deleted_to"])

@@ -12,14 +12,16 @@ import gzip
 import importlib
 import io
 import logging
+import re
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import lt
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import cramjam
+import msgspec
 import orjson
 from aiokafka import AIOKafkaConsumer as AIOKafkaConsumer
 from aiokafka import TopicPartition
@@ -29,7 +31,7 @@ from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record import default_records, legacy_records
 from aiokafka.structs import ConsumerRecord
 
-from streamer.schemas.base import decode_id, encode_id
+from streamer.schemas.base import MAX_COUNT, decode_id, encode_id
 from streamer.schemas.wire import Reason, Unread
 from streamer.settings import Settings
 from streamer.storage.kafka import (
@@ -626,6 +628,30 @@ async def ends_of(settings: Settings, places: Collection[PartitionId]) -> dict[P
 
 
 # -----------------------------------------------------------------------------
+# Records of our own topics that cannot be read: others may write there too. One of them ends no worker.
+
+
+_SAID_AT_MOST = 10_000
+_said: set[tuple[str, int, int]] = set()
+"""Places of the records that the log has named, each once in the life of the process."""
+
+
+def leave_out(record: Any, why: str) -> None:
+    """Say that a record is left out, and where it lies; `why` ends the sentence "The record ..."."""
+    place = (record.topic, record.partition, record.offset)
+    if place not in _said and len(_said) < _SAID_AT_MOST:
+        _said.add(place)
+        _logger.error(
+            "Topic %s: The record at offset %d of partition %d %s. It is left out. Only workers and commands "
+            "of streamer may write there: find out who wrote it",
+            record.topic,
+            record.offset,
+            record.partition,
+            why,
+        )
+
+
+# -----------------------------------------------------------------------------
 # The records of the changelog of state pages besides pages: runs set apart, and runs to fold again.
 #
 # Under `/quarantined/RUN`, written by the worker: why the run is set apart. Under `/repair/RUN`, written by
@@ -684,7 +710,7 @@ def quarantine_key(run_id: str) -> str:
 
 def quarantined_run(key: str) -> str | None:
     """The run of such a key; None for every other key."""
-    return decode_id(key.removeprefix(_QUARANTINED)) if key.startswith(_QUARANTINED) else None
+    return decode_id(key.removeprefix(_QUARANTINED)) or None if key.startswith(_QUARANTINED) else None
 
 
 def repair_key(run_id: str) -> str:
@@ -698,7 +724,7 @@ def repair_key(run_id: str) -> str:
 
 def run_to_repair(key: str) -> str | None:
     """The run of such a key; None for every other key."""
-    return decode_id(key.removeprefix(_REPAIR)) if key.startswith(_REPAIR) else None
+    return decode_id(key.removeprefix(_REPAIR)) or None if key.startswith(_REPAIR) else None
 
 
 # -----------------------------------------------------------------------------
@@ -730,6 +756,14 @@ def epoch_value(epoch: int) -> bytes:
     return orjson.dumps({"epoch": epoch})
 
 
+class _EpochRecord(msgspec.Struct):
+    epoch: Annotated[int, msgspec.Meta(ge=FIRST_EPOCH, le=MAX_COUNT)]
+
+
+_NAME = re.compile(rb"[0-9A-Za-z_-]{1,64}")
+"""What the name of a log and the fingerprint of a configuration may be."""
+
+
 def greatest_epoch(records: Iterable[Any]) -> int:
     """The current epoch by the records of the topic (anything with key and value); 1 if none says one.
 
@@ -737,8 +771,34 @@ def greatest_epoch(records: Iterable[Any]) -> int:
     >>> greatest_epoch([Record(key=EPOCH_KEY, value=epoch_value(n)) for n in (2, 3, 2)]), greatest_epoch([])
     (3, 1)
     """
-    values = (record.value for record in records if record.key == EPOCH_KEY and record.value)
-    return max((int(orjson.loads(value)["epoch"]) for value in values), default=FIRST_EPOCH)
+    greatest = FIRST_EPOCH
+    for record in records:
+        if record.key == EPOCH_KEY and record.value:
+            try:
+                found = msgspec.convert(orjson.loads(record.value), _EpochRecord)
+            except ValueError as error:
+                allowed = f"{FIRST_EPOCH} to {MAX_COUNT}"
+                leave_out(record, f"holds no epoch, which is an integer from {allowed} ({error})")
+            else:
+                greatest = max(greatest, found.epoch)
+    return greatest
+
+
+def _last_name(records: Iterable[Any], key: bytes, what: str) -> str | None:
+    """The last readable value under a key; None if there is none."""
+    last = None
+    for record in records:
+        if record.key == key and record.value:
+            if _NAME.fullmatch(record.value):
+                last = record.value.decode()
+            else:
+                leave_out(record, f"holds no {what}, which is 1 to 64 letters, digits, - and _")
+    return last
+
+
+def current_log(records: Iterable[Any]) -> str | None:
+    """The name of the log by the records of the topic; None if the topic has none."""
+    return _last_name(records, LOG_KEY, "name of a log")
 
 
 def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
@@ -753,5 +813,4 @@ def current_configuration(records: Iterable[Any]) -> str | None:
     >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])
     '9a01'
     """
-    values = [record.value for record in records if record.key == CONFIGURATION_KEY and record.value]
-    return values[-1].decode("utf-8", "replace") if values else None
+    return _last_name(records, CONFIGURATION_KEY, "fingerprint of a configuration")

@@ -29,7 +29,7 @@ from streamer.schemas.wire import Rejected
 from streamer.storage.kafka import Names
 from streamer.storage.log import Quarantine
 from streamer.worker.producer import ProducerRecord, clock
-from streamer.worker.tables import Tables
+from streamer.worker.tables import COVERED, Tables
 from streamer.worker.transport import FetchedBatch
 
 # -----------------------------------------------------------------------------
@@ -202,8 +202,7 @@ class PublishQueue:
 # formulas, profiles, prices and epoch, so the next worker knows whether what is published still holds.
 
 
-PREFIX = "/covered/"
-"""No id of a run is empty, so no page's key begins so."""
+PREFIX = COVERED
 
 
 class StateLost(RuntimeError):
@@ -598,8 +597,11 @@ class RecordEncoder:
         value = self._tables.summaries[change.kind].get(change.key)
         if value is None or change.summary is None:
             return value is not change.value
-        known = orjson.loads(value)
-        return any(known.get(name) != change.summary.get(name) for name in DECIDING)
+        try:
+            known: dict[str, Any] = orjson.loads(value)
+            return any(known.get(name) != change.summary.get(name) for name in DECIDING)
+        except (ValueError, AttributeError):
+            return True
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int
@@ -614,7 +616,8 @@ class RecordEncoder:
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
                 if run_of_key(key) in current and (kind, key) not in standing:
-                    found.append(_tombstone(kind, key, orjson.loads(value), epoch))
+                    with suppress(ValueError, TypeError, KeyError, IndexError):  # as in `stored_of_runs`
+                        found.append(_tombstone(kind, key, orjson.loads(value), epoch))
         return found
 
 

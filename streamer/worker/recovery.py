@@ -20,7 +20,7 @@ from streamer.folding.run import slots_on
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.base import encode_id, run_of_key
-from streamer.schemas.wire import Failure, Version, is_older, version_of
+from streamer.schemas.wire import Failure, is_older, version_of
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, Names, partition_of
 from streamer.storage.log import (
@@ -29,6 +29,7 @@ from streamer.storage.log import (
     Quarantine,
     epoch_by,
     epoch_value,
+    leave_out,
     meta_records,
     quarantined_run,
     records_between,
@@ -45,7 +46,7 @@ from streamer.worker.partition import (
 )
 from streamer.worker.processor import Processor
 from streamer.worker.producer import PAGES_PER_TURN, Producer, ProducerRecord
-from streamer.worker.tables import StateTable, Tables
+from streamer.worker.tables import NoRow, StateTable, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 # -----------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class PartitionRecovery:
         epoch = epoch_by(self._settings, records)
         partitions = {}
         for number in mine:
-            pages = dict(self._tables.trials.of_partition(number))
+            pages = _readable(self._tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
             _note_quarantined(partitions[number], pages)
             if rebalance != self._app.rebalances:
@@ -187,7 +188,7 @@ class PartitionRecovery:
     ) -> Partition:
         if self._settings.epoch is None:
             epoch = max(epoch, self._greatest("epoch", number))
-        told = Checkpoint.decoded(self._tables.trials.get(checkpoint_key(number)))
+        told = Checkpoint.decoded(pages.get(checkpoint_key(number)))
         covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
         holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
         settled_to = (at.committed or 0) if covered and holds else 0
@@ -295,8 +296,11 @@ class PartitionRecovery:
 
     def _greatest(self, field: str, number: int) -> int:
         """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
-        runs = self._tables.summaries["run"].of_partition(number)
-        return max((int(orjson.loads(value)[field]) for _, value in runs), default=-1)
+        greatest = -1
+        for _, value in self._tables.summaries["run"].of_partition(number):
+            with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
+                greatest = max(greatest, int(orjson.loads(value)[field]))
+        return greatest
 
     async def _next_epoch(self, number: int, as_of: int, end: int, epoch: int) -> int:
         log.warning(
@@ -309,6 +313,16 @@ class PartitionRecovery:
         record = ProducerRecord(self._names.streamer_meta, 0, EPOCH_KEY, epoch_value(epoch + 1))
         await self._producer.write([record])
         return epoch + 1
+
+
+def _readable(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """The rows of the state pages that a changelog would give, too; a local disk may have others."""
+    found = {}
+    for key, value in rows:
+        with suppress(NoRow):
+            refuse_page(key, value)
+            found[key] = value
+    return found
 
 
 def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
@@ -543,13 +557,13 @@ class Fencing:
         for place, end in (await self._app.event_consumer.highwaters(*places)).items():
             for start, stop in self._producer.take_foreign_ranges(place.topic, place.partition, end):
                 try:
-                    keys = {record.key: record.value for record in await self._read(place, start, stop)}
+                    written = await self._read(place, start, stop)
                 except KafkaError:
                     self._producer.note_foreign_range(place.topic, place.partition, start, stop)
                     raise
-                await self._answer(self._tables[place.topic], place.partition, keys)
+                await self._answer(self._tables[place.topic], place.partition, _by_key(written))
 
-    async def _answer(self, table: StateTable, number: int, written: dict[bytes, bytes | None]) -> None:
+    async def _answer(self, table: StateTable, number: int, written: dict[str, bytes | None]) -> None:
         async with self._processor.lock:
             partition = self._processor.partitions.get(number)
             if partition is None:
@@ -558,12 +572,11 @@ class Fencing:
                 _note_requests(partition, written)
                 return
             outs = []
-            for raw, value in written.items():
-                key = raw.decode("utf-8")
+            for key, value in written.items():
                 run_id = run_of_key(key)
                 known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
                 if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
-                    outs.append(ProducerRecord(table.topic, number, raw, table.get(key)))
+                    outs.append(table.put(number, key, table.get(key)))
             if outs:
                 log.warning(
                     "%d summaries on %s were overwritten by older ones: again", len(outs), table.topic
@@ -575,11 +588,21 @@ class Fencing:
             return [record async for batch in batches for record in batch]
 
 
-def _note_requests(partition: Partition, written: Mapping[bytes, bytes | None]) -> None:
+def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
+    """The last value under each key, of records that have one."""
+    found: dict[str, bytes | None] = {}
+    for record in written:
+        try:
+            found[row_key(record.key)] = record.value
+        except NoRow as error:
+            leave_out(record, str(error))
+    return found
+
+
+def _note_requests(partition: Partition, written: Mapping[str, bytes | None]) -> None:
     """Requests to fold runs again; pages that a zombie writes do no harm."""
-    for raw, value in written.items():
-        run_id = run_to_repair(raw.decode("utf-8", "replace"))
-        if run_id is not None and value is not None:
+    for key, value in written.items():
+        if (run_id := run_to_repair(key)) is not None and value is not None:
             partition.repairs[run_id] = value.decode("utf-8", "replace")
 
 
@@ -589,11 +612,13 @@ def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
     >>> old, new = (b'{"epoch": 1, "state_version": %d}' % n for n in (3, 7))
     >>> [is_overwritten(*pair) for pair in ((old, new), (new, old), (new, new), (None, new), (old, None))]
     [True, False, False, True, True]
+    >>> is_overwritten(b"no summary", new)
+    True
     """
-    if written is None or own is None:
+    if written is None or own is None or written == own:
         return written != own
-    return written != own and not is_older(_version(own), _version(written))
-
-
-def _version(value: bytes) -> Version:
-    return version_of(orjson.loads(value))
+    try:
+        said = version_of(orjson.loads(written))
+        return not is_older(version_of(orjson.loads(own)), said)
+    except (ValueError, TypeError, KeyError):
+        return True

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import shutil
 import time
 import uuid
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import faust
+import orjson
 from faust.stores import base, rocksdb
 from faust.stores import memory as memory_store
 from faust.tables.manager import TableManager
@@ -27,12 +31,98 @@ from faust.types import TP
 from filelock import BaseFileLock, FileLock, Timeout
 from mode import Service
 from mode.utils.queues import ThrowableQueue
+from msgspec import Meta, Struct, convert
 
-from streamer.folding.slots import SummaryKind
+from streamer.folding.slots import GroupId, SummaryKind
+from streamer.schemas.base import MAX_COUNT, run_of_key
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, producing
-from streamer.storage.log import LOG_KEY, meta_records
+from streamer.storage.log import LOG_KEY, current_log, leave_out, meta_records, quarantined_run
 from streamer.worker.producer import ProducerRecord, RecordsRefused
+
+# -----------------------------------------------------------------------------
+# Which records of the changelogs are rows: others may write there too, and no record may end the worker.
+
+
+_Number = Annotated[int, Meta(ge=-1, le=MAX_COUNT)]
+
+
+class _SummaryRow(Struct):
+    epoch: _Number
+    state_version: _Number
+    digest: str
+
+
+class _QuarantineRow(Struct):
+    reason: str
+    at: _Number
+    deleted_to: int | None
+
+
+class _CheckpointRow(Struct):
+    complete_from: _Number | None = None
+    basis: str | None = None
+    lost: tuple[tuple[_Number, _Number], ...] = ()
+    scored_to: _Number = 0
+
+
+COVERED = "/covered/"
+"""Begins the key of a partition's checkpoint. No id of a run is empty, so no page's key begins so."""
+
+_PAGE_KEY = re.compile(r"[^/]+/[^/]+/[0-9]+")
+_SHOWN_KEY = 200
+
+
+class NoRow(ValueError):
+    """A record of a changelog that is no row of its table; the text ends the sentence "The record ..."."""
+
+
+class NoValue(NoRow):
+    """A row's key with a value that says nothing: the row is taken away, and published again."""
+
+
+Refuse = Callable[[str, bytes | None], None]
+"""Raises NoRow for the key and the value (None: a tombstone) of a record that is no row."""
+
+
+def row_key(raw: bytes | None) -> str:
+    """The key of a row; NoRow for a missing key, and for bytes that are not UTF-8."""
+    if not raw:
+        raise NoRow("has no key")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NoRow(f"has a key that is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def refuse_page(key: str, value: bytes | None) -> None:
+    """Raise NoRow for what is no row of the state pages. A page that cannot be read sets its run apart."""
+    if not (key.startswith("/") or _PAGE_KEY.fullmatch(key)):
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, and a page has RUN/WRITER/NUMBER")
+    layout: Any = (
+        _QuarantineRow if quarantined_run(key) else _CheckpointRow if key.startswith(COVERED) else None
+    )
+    if layout is None or value is None:
+        return
+    try:
+        convert(orjson.loads(value), layout)
+    except ValueError as error:
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r} and another value ({error})") from None
+
+
+def refuse_summary(kind: SummaryKind, key: str, value: bytes | None) -> None:
+    """Raise NoRow for what is no row of the summaries of this kind."""
+    run_id, group = run_of_key(key), None
+    with suppress(ValueError, IndexError):
+        group = GroupId.of_topic_key(kind, key)
+    if not run_id or group is None or group.kind != kind or group.topic_key(run_id) != key:
+        raise NoRow(f"has the key {key[:_SHOWN_KEY]!r}, which no summary of this topic has")
+    try:
+        if value is not None:
+            convert(orjson.loads(value), _SummaryRow)
+    except ValueError as error:
+        raise NoValue(f"holds no summary ({error})") from None
+
 
 # -----------------------------------------------------------------------------
 # Where the tables keep their rows: in memory, or in RocksDB on local disk. Both keep partitions apart.
@@ -59,6 +149,7 @@ class Rows(base.Store[bytes, bytes]):
     """A store of one table, as `Table` uses it."""
 
     logger = logging.getLogger("faust.streamer")
+    refuse: Refuse = staticmethod(lambda _key, _value: None)
 
     @abstractmethod
     def rows(self, partition: int) -> Iterator[tuple[bytes, bytes]]:
@@ -105,10 +196,19 @@ class Rows(base.Store[bytes, bytes]):
             message = event.message
             if message.partition in held and message.topic in topics:
                 rows, _ = found.get(message.partition, ([], 0))
-                rows.append((message.key, message.value))
                 found[message.partition] = rows, message.offset
+                rows += self._row_of(message)
         for partition, (rows, last) in found.items():
             self.apply(partition, rows, last)
+
+    def _row_of(self, message: Any) -> list[StoreRow]:
+        """The row of a record; [] for what is no row."""
+        try:
+            self.refuse(row_key(message.key), message.value)
+        except NoRow as error:
+            leave_out(message, str(error))
+            return [(message.key, None)] if isinstance(error, NoValue) else []
+        return [(message.key, message.value)]
 
     async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
         """Rows of standby partitions stay."""
@@ -412,7 +512,10 @@ class StateTable:
         return self.rows.row(key.encode("utf-8"))
 
     def of_partition(self, partition: int) -> Iterator[tuple[str, bytes]]:
-        return ((raw.decode("utf-8"), value) for raw, value in self.rows.rows(partition))
+        """Keys and values; what a local disk has had since before such rows were left out is left out."""
+        for raw, value in self.rows.rows(partition):
+            with suppress(NoRow):
+                yield row_key(raw), value
 
 
 class Tables:
@@ -427,6 +530,9 @@ class Tables:
         self.trials = trials
         self.summaries = summaries
         self._by_topic = {table.topic: table for table in self.all()}
+        trials.rows.refuse = refuse_page
+        for kind, table in summaries.items():
+            table.rows.refuse = partial(refuse_summary, kind)
 
     def all(self) -> list[StateTable]:
         return [self.trials, *self.summaries.values()]
@@ -455,6 +561,8 @@ class Tables:
 log = logging.getLogger(__name__)
 
 STANDBY_NEWS_SECONDS = 1.0
+LOOKS_AT_AN_END = 3
+"""So many looks, one a second, find a changelog at its end before records that are missing there count."""
 
 
 class RecoveryIncomplete(RuntimeError):
@@ -522,11 +630,53 @@ class PatientRecovery(Recovery):
                 log.info("standby: %d changelog records copied, %d behind", copied, behind)
             told = copied
 
+    @Service.task
+    async def _pass_unread_ends(self) -> None:
+        """Go on where the last records of a changelog were left out.
+
+        Faust waits for the very last record. It never comes if its batch cannot be read.
+        """
+        looks: Counter[tuple[TP, int, int | None]] = Counter()
+        while not self.should_stop:
+            await self.sleep(1.0)
+            unread = await self._unread_ends()
+            looks = Counter({place: looks[place] + 1 for place in unread})
+            for place in [place for place, count in looks.items() if count >= LOOKS_AT_AN_END]:
+                tp, _, reached = place
+                end = self.active_highwaters[tp]
+                log.warning("%s: no record behind offset %s can be read; it ends at %d", tp, reached, end)
+                self.active_offsets[tp] = end
+                del looks[place]
+
+    async def _unread_ends(self) -> list[tuple[TP, int, int | None]]:
+        """Changelogs whose end is fetched and not handed on: with the rebalance, and how far they came.
+
+        The position means something once the recovery of this rebalance has sought it.
+        """
+        found = []
+        sought = self._sought == self._rebalance == rebalances(self.app)
+        if sought and self.in_recovery and self.tables.changelog_queue.empty():
+            for tp in list(self.active_tps):
+                end, reached = self.active_highwaters.get(tp), self.active_offsets.get(tp)
+                if end is not None and (reached is None or reached < end):
+                    position = await self.app.consumer.position(tp)
+                    if position is not None and position > end:
+                        found.append((tp, rebalances(self.app), reached))
+        return found
+
+    async def _seek_offsets(self, consumer: Any, tps: set[TP], offsets: Any, title: str) -> None:
+        rebalance = self._rebalance
+        await super()._seek_offsets(consumer, tps, offsets, title)
+        if title == "active":
+            self._sought = rebalance
+
     _rebalance = 0
+    _sought = -1
 
     async def on_rebalance(self, *args: Any, **kwargs: Any) -> None:
         """Partitions are assigned; their recovery begins."""
         self._rebalance = rebalances(self.app)
+        self._sought = -1
         self.tables.changelog_queue.clear()
         await super().on_rebalance(*args, **kwargs)
 
@@ -639,8 +789,7 @@ async def log_name(settings: Settings) -> str:
 
 
 async def _known_name(settings: Settings) -> str | None:
-    names = [record.value for record in await meta_records(settings) if record.key == LOG_KEY]
-    return names[-1].decode() if names else None
+    return current_log(await meta_records(settings))
 
 
 @contextmanager

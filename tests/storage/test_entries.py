@@ -29,7 +29,7 @@ from tests.storage.hostile import HOSTILE, IDS
 from tests.storage.make_docs import DOCUMENT, example_updates, with_table
 from tests.storage.test_in_flight import RUN as RUN_OF_ENTRY
 from tests.storage.test_in_flight import Worker
-from tests.storage.test_in_flight import result as result_of_entry
+from tests.storage.test_in_flight import result_of_named_boards as result_of_entry
 from tests.support.builders import (
     a_formulacode_summary,
     a_run_change,

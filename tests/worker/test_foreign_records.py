@@ -1,0 +1,386 @@
+"""Records that others wrote into the workers' topics: each is named and left out, none ends a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from faust.types import TP
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.score.prices import PriceTable
+from streamer.folding.slots import SummaryKind
+from streamer.settings import Settings
+from streamer.storage import log as storage_log
+from streamer.storage.kafka import Names
+from streamer.storage.log import CONFIGURATION_KEY, EPOCH_KEY, LOG_KEY, quarantine_key, repair_key
+from streamer.worker import recovery
+from streamer.worker.partition import Checkpoint, Partition, checkpoint_key
+from streamer.worker.recovery import LogPositions, PartitionRecovery
+from streamer.worker.tables import NoRow, Tables, refuse_page, refuse_summary
+from tests.support.examples import examples
+from tests.support.packed import a_batch_at, send_batches
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import KINDS, Deployment, folded, trial_events
+from tests.worker.processor_bench import Bench
+
+# -----------------------------------------------------------------------------
+# What is no row of a table stays out of it, and the log names it once.
+
+
+NAMES = Names()
+TOPICS = [NAMES.trials_changelog, *KINDS]
+HUGE = b"1" + b"0" * 400
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test finds records that the log has not named."""
+    monkeypatch.setattr(storage_log, "_said", set())
+
+
+def a_record(topic: str, offset: int, key: bytes | None, value: bytes | None) -> Any:
+    return SimpleNamespace(topic=topic, partition=0, offset=offset, key=key, value=value, headers=())
+
+
+def read_into(tables: Tables, topic: str, records: Iterable[Any]) -> None:
+    """Let the table of this topic read its changelog, as Faust does."""
+    [table] = [table for table in tables.all() if table.topic == topic]
+    events = [SimpleNamespace(message=record) for record in records]
+    table.rows.apply_changelog_batch(events, None, None)
+
+
+COVERED, SET_APART = checkpoint_key(0).encode(), quarantine_key("run").encode()
+NO_PAGES = [
+    (None, b"{}"),
+    (b"", b"{}"),
+    (b"\xff\xfe/w/1", b"{}"),
+    (b"run", b"{}"),
+    (b"run/w/x", b"{}"),
+    (b"run/w", None),
+    (COVERED, b"no JSON"),
+    (COVERED, b'{"complete_from":' + HUGE + b"}"),
+    (COVERED, b'{"lost":[[1]]}'),
+    (SET_APART, b""),
+    (SET_APART, b"null"),
+    (SET_APART, b'{"reason":"r","at":"7","deleted_to":null}'),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), NO_PAGES)
+def test_what_is_no_row_of_the_state_pages_is_left_out_and_named_once(
+    key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables, topic = Bench().tables, NAMES.trials_changelog
+    good = [a_record(topic, 0, b"run/w/1", b"page"), a_record(topic, 2, b"run/w/2", b"page")]
+    for _ in range(2):
+        read_into(tables, topic, [good[0], a_record(topic, 1, key, value), good[1]])
+    assert dict(tables.trials.of_partition(0)) == {"run/w/1": b"page", "run/w/2": b"page"}
+    assert tables.trials.rows.persisted_offset(TP(topic, 0)) == 2
+    [line] = caplog.messages
+    assert line.startswith("Topic trials-changelog: The record at offset 1 of partition 0 has ")
+
+
+def test_a_checkpoint_that_says_nothing_leaves_the_one_before_it() -> None:
+    tables, topic = Bench().tables, NAMES.trials_changelog
+    known = Checkpoint(complete_from=5).encoded()
+    read_into(tables, topic, [a_record(topic, 0, COVERED, known), a_record(topic, 1, COVERED, b"?")])
+    assert tables.trials.get(checkpoint_key(0)) == known
+
+
+SUMMARY = orjson.dumps({"epoch": 1, "state_version": 3, "digest": "d"})
+NO_SUMMARIES: list[tuple[SummaryKind, bytes | None, bytes | None]] = [
+    ("run", None, SUMMARY),
+    ("run", b"\xff", SUMMARY),
+    ("run", b"r|a:m", SUMMARY),
+    ("run", b"a/b", SUMMARY),
+    ("agent_model", b"r", SUMMARY),
+    ("agent_model", b"r|a", SUMMARY),
+    ("tier", b"r", None),
+    ("comparison", b"", SUMMARY),
+]
+
+
+@pytest.mark.parametrize(("kind", "key", "value"), NO_SUMMARIES)
+def test_what_is_no_row_of_the_summaries_is_left_out_and_named_once(
+    kind: SummaryKind, key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = Bench().tables
+    table = tables.summaries[kind]
+    for _ in range(2):
+        read_into(tables, table.topic, [a_record(table.topic, 4, key, value)])
+    assert list(table.of_partition(0)) == []
+    [line] = caplog.messages
+    assert line.startswith(f"Topic {table.topic}: The record at offset 4 of partition 0 has ")
+
+
+VALUES_OF_NO_SUMMARY = [b"", b"\xff", b"null", b"[]", b"{}", SUMMARY.replace(b"3", HUGE), b'{"x":' * 5_000]
+
+
+@pytest.mark.parametrize("value", VALUES_OF_NO_SUMMARY)
+def test_a_value_that_is_no_summary_takes_the_row_away_so_that_it_is_published_again(value: bytes) -> None:
+    tables, topic = Bench().tables, NAMES.run_summaries
+    read_into(tables, topic, [a_record(topic, 0, b"r", SUMMARY)])
+    assert tables.summaries["run"].get("r") == SUMMARY
+    read_into(tables, topic, [a_record(topic, 1, b"r", value)])
+    assert tables.summaries["run"].get("r") is None
+
+
+def test_rows_of_ours_are_rows() -> None:
+    for key, value in [
+        ("a%2Fb/w.1/0", b"any page"),
+        (checkpoint_key(3), Checkpoint(1, "b", ((3, 4),), 9).encoded()),
+        (checkpoint_key(3), Checkpoint().encoded()),
+        (checkpoint_key(3), b'{"complete_from":7}'),
+        (quarantine_key("a/b"), storage_log.Quarantine("r", -1).value()),
+        (quarantine_key("a/b"), storage_log.Quarantine("r", 7).deleted(2**60).value()),
+        (repair_key("a/b"), b"request"),
+        ("/of a later version/x", b"?"),
+    ]:
+        refuse_page(key, value)
+        refuse_page(key, None)
+    kinds: list[tuple[SummaryKind, str]] = [("run", "a%2Fb"), ("tier", "r|T"), ("tier", "r|T|a:m")]
+    for kind, name in [*kinds, ("comparison", "r"), ("agent_model", "r|a%3Ab:m")]:
+        refuse_summary(kind, name, SUMMARY)
+    with pytest.raises(NoRow, match="a page has RUN/WRITER/NUMBER"):
+        refuse_page("run" * 1_000, b"")
+
+
+def test_what_others_write_beside_a_running_worker_is_left_out_too(caplog: pytest.LogCaptureFixture) -> None:
+    written = [a_record("run-summaries", 3, b"\xff", b"x"), a_record("run-summaries", 4, None, b"x")]
+    assert recovery._by_key([*written, a_record("run-summaries", 5, b"r", b"x")]) == {"r": b"x"}
+    assert len(caplog.messages) == 2
+
+
+# -----------------------------------------------------------------------------
+# A worker takes its partitions over, whatever lies in its topics.
+
+
+class FakeApp:
+    """A worker's app of one partition, all of whose changelogs are read."""
+
+    rebalances = 1
+    event_consumer = SimpleNamespace(refolded=set[Any]())
+
+    def check_recovered(self) -> None:
+        """They are."""
+
+    def assigned_partitions(self, _topic: str) -> list[int]:
+        return [0]
+
+    def changelog_ends(self) -> dict[Any, int]:
+        return {}
+
+
+def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch) -> Partition:
+    """The partition, its tables recovered, as a worker has it who reads these records of `streamer-meta`."""
+    bench.broker.note_ends = lambda _ends: None  # type: ignore[attr-defined]
+    taken: dict[int, Partition] = {}
+
+    async def logs(*_: Any) -> dict[int, LogPositions]:
+        return {0: LogPositions(0, 0, 100, 0, 100, committed_by_others=False)}
+
+    async def records(_: Any) -> list[Any]:
+        return meta
+
+    async def nothing() -> None:
+        """All is well."""
+
+    monkeypatch.setattr(recovery, "read_positions", logs)
+    monkeypatch.setattr(recovery, "meta_records", records)
+    app: Any = FakeApp()
+    broker: Any = bench.broker
+    work = PartitionRecovery(
+        app,
+        Settings(partitions=1),
+        tables=bench.tables,
+        processor=bench.processor,
+        producer=broker,
+        prices=PriceTable.default(),
+        check_topics=nothing,
+        check_configuration=storage_log.current_configuration,
+        writer="w",
+        on_ready=lambda _numbers: None,
+    )
+    monkeypatch.setattr(bench.processor, "own", taken.update)
+    asyncio.run(work._rebuild(1))
+    [partition] = taken.values()
+    return partition
+
+
+def test_an_epoch_that_cannot_be_read_is_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = [b'{"epoch":3}', b"no JSON", b"7", b'{"epoch":"9"}', b'{"epoch":0}', b'{"epoch":' + HUGE + b"}"]
+    meta = [a_record("streamer-meta", offset, EPOCH_KEY, value) for offset, value in enumerate(values)]
+    assert taken_over(Bench(), meta, monkeypatch).epoch == 3
+    assert [line.partition(" holds ")[0] for line in caplog.messages] == [
+        f"Topic streamer-meta: The record at offset {offset} of partition 0" for offset in range(1, 6)
+    ]
+
+
+def test_a_name_that_cannot_be_one_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    values = [b"ab12", b"../../elsewhere", b"\xff", b"x" * 65, b"", None]
+    for key, read in [
+        (LOG_KEY, storage_log.current_log),
+        (CONFIGURATION_KEY, storage_log.current_configuration),
+    ]:
+        records = [a_record(key.decode(), offset, key, value) for offset, value in enumerate(values)]
+        assert read(records) == "ab12"
+    assert len(caplog.messages) == 6
+
+
+anything = st.one_of(
+    st.none(),
+    st.binary(max_size=8),
+    st.sampled_from([b"", b"null", b"{}", b"[]", b"0", HUGE, b"NaN", b'"\xff"', b'{"v":' + HUGE + b"}"]),
+    st.sampled_from([b'{"v":3}', b'{"v":null}', b'{"v":9999}', b'{"v":"3"}', b"[" * 2_000]),
+    st.builds(
+        lambda version, number, other: (
+            b'{"v":%d,"as_of":%d,"at":%d,"slots":[],"epoch":%d,"state_version":%d}'
+            % (version, number, other, number, other)
+        ),
+        st.sampled_from([1, 2, 3, 2_000, 2**64]),
+        st.sampled_from([-1, 0, 7, 2**53 + 1, 2**63, 2**70, -(2**63)]),
+        st.sampled_from([0, 2**53, 2**70]),
+    ),
+)
+keys = st.one_of(
+    st.none(),
+    st.binary(max_size=6),
+    st.sampled_from([b"", b"r", b"r/w/1", b"r/w/0", b"/w/1", b"r|a:m", b"r|T", b"|", b"//", b"%/%/1"]),
+    st.sampled_from([b"r/w/" + HUGE, b"/covered/0", b"/covered/", b"/repair/", b"/repair/r"]),
+    st.sampled_from([b"/quarantined/r", b"/quarantined/", EPOCH_KEY, LOG_KEY, CONFIGURATION_KEY]),
+)
+topics = st.sampled_from([*TOPICS, NAMES.streamer_meta])
+
+
+@examples(1_000)
+@given(st.lists(st.tuples(topics, keys, anything), max_size=12))
+def test_no_record_in_its_topics_keeps_a_worker_from_taking_over(
+    written: list[tuple[str, bytes | None, bytes | None]],
+) -> None:
+    logging.disable(logging.ERROR)
+    records = [a_record(topic, offset, key, value) for offset, (topic, key, value) in enumerate(written)]
+    meta = [record for record in records if record.topic == NAMES.streamer_meta]
+    try:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            bench = Bench()
+            for topic in TOPICS:
+                read_into(bench.tables, topic, [record for record in records if record.topic == topic])
+            partition = taken_over(bench, meta, monkeypatch)
+            storage_log.current_log(meta)
+            recovery._note_requests(partition, recovery._by_key(records))
+            bench.processor.partitions = {0: partition}
+            partition.position = partition.end
+            asyncio.run(bench.processor.publish_passed())
+            assert partition.caught_up
+            assert not partition.abandoned
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+# -----------------------------------------------------------------------------
+# The same with a real worker.
+
+
+def named(worker: WorkerProcess, topic: str, partition: int, offset: int) -> int:
+    """How often the worker's log names a record."""
+    return worker.output.count(f"Topic {topic}: The record at offset {offset} of partition {partition} ")
+
+
+FOREIGN = [
+    ("trials-changelog", 0, b"\xff\xfe", b"x"),
+    ("trials-changelog", 1, b"no page", b"x"),
+    ("trials-changelog", 2, checkpoint_key(2).encode(), b"\xff"),
+    ("trials-changelog", 3, quarantine_key("run 1").encode(), b"null"),
+    ("trials-changelog", 0, b"", b"x"),
+    ("run-summaries", 0, b"\xff", b"x"),
+    ("agent-model-summaries", 1, b"run 1", b"{}"),
+    ("tier-summaries", 2, b"", None),
+    ("streamer-meta", 0, EPOCH_KEY, b"no JSON"),
+    ("streamer-meta", 0, EPOCH_KEY, b'{"epoch":"three"}'),
+    ("streamer-meta", 0, EPOCH_KEY, b'{"epoch":' + HUGE + b"}"),
+    ("streamer-meta", 0, CONFIGURATION_KEY, b"\xff\x00"),
+]
+
+
+@pytest.mark.stack
+def test_a_worker_starts_on_topics_with_records_of_others_and_names_each_once(
+    on_embedded: Deployment,
+) -> None:
+    first = on_embedded.worker().start()
+    on_embedded.publish(trial_events(100))
+    on_embedded.wait_until_equal(first)
+    first.kill()
+    names = on_embedded.names
+    for topic, partition, key, value in [*FOREIGN, ("streamer-meta", 0, b"\xff", b"\xff")]:
+        on_embedded.send_to(topic, partition, key, value)
+    places = {
+        (topic, one.partition, one.key, one.value): one.offset
+        for topic in {topic for topic, *_ in FOREIGN}
+        for one in storage_log.read_topic(on_embedded.settings, names.topic(topic))
+    }
+    second = on_embedded.worker().start()
+    on_embedded.publish(trial_events(200)[100:])
+    wait_without_reading(on_embedded, second, 200)
+    for topic, partition, key, value in FOREIGN:
+        full, offset = names.topic(topic), places[topic, partition, key, value]
+        assert named(second, full, partition, offset) == 1, (topic, key)
+    on_embedded.send_to("run-summaries", 1, b"\xfd", b"y")
+    on_embedded.send_to("trials-changelog", 1, b"\xfe", b"y")
+    on_embedded.publish(trial_events(300)[200:])
+    wait_without_reading(on_embedded, second, 300)
+    told = lambda: [second.output.count(f"Topic {names.topic(topic)}: The record") for topic in seen]  # noqa: E731
+    seen = {"run-summaries": 2, "trials-changelog": 6}
+    second.wait_until(lambda: told() == list(seen.values()), "what came meanwhile is named, too")
+    assert second.stop() == 0
+
+
+def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: int) -> None:
+    """Wait until Redis equals the fold, and everything is done; the topics hold keys that are no text."""
+    wanted = folded(deployment.published)
+    worker.wait_until(lambda: deployment.in_redis(wanted) == wanted, "Redis equals the fold")
+    worker.wait_until(lambda: deployment.committed() == events, "everything is done")
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("junk", [b"no summary", b"{}"])
+def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
+    junk: bytes, on_embedded: Deployment
+) -> None:
+    first = on_embedded.worker().start()
+    on_embedded.publish(trial_events(100))
+    on_embedded.wait_until_equal(first)
+    first.kill()
+    for key in on_embedded.latest("run-summaries"):
+        place = on_embedded.place(orjson.dumps({"run_id": key}))
+        on_embedded.send_to("run-summaries", place, key.encode(), junk)
+    second = on_embedded.worker().start()
+    again = lambda: junk not in on_embedded.latest("run-summaries").values()  # noqa: E731
+    second.wait_until(again, "all are published again")
+    on_embedded.wait_until_equal(second)
+
+
+@pytest.mark.stack
+def test_a_changelog_that_ends_in_a_batch_that_cannot_be_read_keeps_no_worker_waiting(
+    on_embedded: Deployment,
+) -> None:
+    first = on_embedded.worker().start()
+    on_embedded.publish(trial_events(100))
+    on_embedded.wait_until_equal(first)
+    first.kill()
+    topic = on_embedded.names.trials_changelog
+    for partition in range(on_embedded.partitions):
+        false = a_batch_at("none", (1000, 1001, 2))
+        send_batches(on_embedded.bootstrap, topic, partition, [(false, 3)])
+    second = on_embedded.worker().start()
+    on_embedded.publish(trial_events(200)[100:])
+    on_embedded.wait_until_equal(second)
+    assert f"Topic {topic}: The record batch at offsets " in second.output
