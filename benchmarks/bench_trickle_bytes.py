@@ -86,7 +86,7 @@ def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str
                 ("state pages", [(page.key, page.value) for page in pages if page.value is not None]),
                 *((f"{change.kind} summaries", [(change.key, change.value)]) for change in cut.summaries),
                 ("scored trials", [(change.key, change.value) for change in cut.scored]),
-                ("grade changes", [(news.key, news.value) for news in cut.news]),
+                ("grade changes", [(news.key, news.value) for news in cut.notifications]),
             ):
                 batches[topic, partition] += [(key, value or b"") for key, value in records_of]
         yield {place: found for place, found in batches.items() if found}

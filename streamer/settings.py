@@ -60,20 +60,20 @@ def user_data_dir() -> Path:
 def read_discovery() -> dict[str, Any] | None:
     """The data that the running stack wrote; None without any, or if the process that wrote it has ended."""
     try:
-        found = json.loads(discovery_path().read_text())
-        alive = is_running(found["pid"], found["started_at"])
+        stack = json.loads(discovery_path().read_text())
+        alive = is_running(stack["pid"], stack["started_at"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if alive else None
+    return stack if alive else None
 
 
 def discovered_settings() -> dict[str, Any]:
     """The settings that follow from a running stack, {} without one."""
-    found = read_discovery()
-    if found is None:
+    stack = read_discovery()
+    if stack is None:
         return {}
     names = ("bootstrap", "redis", "namespace", "partitions")
-    return {"embedded": True} | {name: found[name] for name in names if name in found}
+    return {"embedded": True} | {name: stack[name] for name in names if name in stack}
 
 
 def is_running(pid: int, started_at: float) -> bool:

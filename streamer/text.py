@@ -259,10 +259,10 @@ def _columns(character: str) -> int:
 
 def _fitting(pieces: Iterable[tuple[str, int]], width: int) -> list[str]:
     """The first characters that together fit."""
-    found = []
+    texts = []
     for text, columns in pieces:
         width -= columns
         if width < 0:
             break
-        found.append(text)
-    return found
+        texts.append(text)
+    return texts

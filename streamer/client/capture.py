@@ -86,7 +86,7 @@ MODEL_BYTES = 1024
 """What an entry of it, and a model, are taken to weigh until they are written."""
 
 
-class HeldBenchmarks:
+class BenchmarkTable:
     """A dictionary that belongs to the caller and must not change; notices when it was filled again."""
 
     __slots__ = ("_count", "_ends", "content")
@@ -119,7 +119,7 @@ class CapturedEvent(NamedTuple):
     """
 
     head: bytes | Event
-    benchmarks: HeldBenchmarks | None
+    benchmarks: BenchmarkTable | None
     size: int
 
 
@@ -135,19 +135,19 @@ def capture(event: AnEvent) -> CapturedEvent:
     """
     if event.__class__ is not dict:  # asked first: the other questions take ten times as long
         if isinstance(event, Event):
-            held = _held(event.benchmarks) if isinstance(event, TrialResult) else None
-            return CapturedEvent(event, held, MODEL_BYTES + _weight(held))
+            table = _large_table(event.benchmarks) if isinstance(event, TrialResult) else None
+            return CapturedEvent(event, table, MODEL_BYTES + _weight(table))
         if not isinstance(event, Mapping):
             kind = type(event).__name__
             raise TypeError(
                 f"publish() takes an event, a mapping or a model of streamer.schemas.events, not {kind}"
             )
-    held = _held(event.get("benchmarks"))
-    if held is not None:
+    table = _large_table(event.get("benchmarks"))
+    if table is not None:
         event = dict(event)
         del event["benchmarks"]
     head = _written(event)
-    return CapturedEvent(head, held, len(head) + _weight(held))
+    return CapturedEvent(head, table, len(head) + _weight(table))
 
 
 def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
@@ -174,17 +174,17 @@ def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
     return run_id if isinstance(run_id, str) else None, task_id if isinstance(task_id, str) else None
 
 
-def _held(benchmarks: Any) -> HeldBenchmarks | None:
+def _large_table(benchmarks: Any) -> BenchmarkTable | None:
     """A dictionary to hold; None for what is copied with the rest, or is no dictionary at all."""
     if benchmarks is None or not (benchmarks.__class__ is dict or isinstance(benchmarks, Mapping)):
         return None
     if len(benchmarks) <= COPIED_BENCHMARKS:
         return None
-    return HeldBenchmarks(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
+    return BenchmarkTable(benchmarks if isinstance(benchmarks, dict) else dict(benchmarks))
 
 
-def _weight(held: HeldBenchmarks | None) -> int:
-    return ENTRY_BYTES * len(held.content) if held else 0
+def _weight(table: BenchmarkTable | None) -> int:
+    return ENTRY_BYTES * len(table.content) if table else 0
 
 
 def _written(event: Mapping[str, Any]) -> bytes:
@@ -208,8 +208,8 @@ def _not_finite(value: Any, where: str) -> str | None:
     elif isinstance(value, list | tuple):
         items = enumerate(value)
     for name, part in items:
-        if found := _not_finite(part, f"{where}.{name}" if where else str(name)):
-            return found
+        if place := _not_finite(part, f"{where}.{name}" if where else str(name)):
+            return place
     return None
 
 
@@ -287,8 +287,8 @@ def _head_of(taken: CapturedEvent) -> bytes:
     """Canonical JSON of an event except the benchmarks that are held."""
     if isinstance(taken.head, bytes):
         return taken.head
-    apart = {"benchmarks"} if taken.benchmarks else None
-    return canonical_json(taken.head.model_dump(mode="json", exclude_unset=True, exclude=apart))
+    excluded = {"benchmarks"} if taken.benchmarks else None
+    return canonical_json(taken.head.model_dump(mode="json", exclude_unset=True, exclude=excluded))
 
 
 def reread(value: bytes) -> Outgoing | Reason:
@@ -300,7 +300,7 @@ def reread(value: bytes) -> Outgoing | Reason:
     return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
 
 
-def _joined(held: HeldBenchmarks, pause: Callable[[], object]) -> bytes:
+def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:
     """Benchmarks as JSON, in the order that they have.
 
     Raises:
@@ -308,7 +308,7 @@ def _joined(held: HeldBenchmarks, pause: Callable[[], object]) -> bytes:
     """
     pieces = []
     try:
-        for entries in _slices(held.content):
+        for entries in _slices(table.content):
             pause()
             piece = written(entries, "benchmarks")
             if isinstance(piece, bytes) and isinstance(reason := decode(_BEFORE + piece + _AFTER), Reason):
@@ -318,7 +318,7 @@ def _joined(held: HeldBenchmarks, pause: Callable[[], object]) -> bytes:
             pieces.append(piece[1:-1])
     except RuntimeError:  # changed its size meanwhile
         raise NotWritten(CHANGED) from None
-    if held.is_changed:
+    if table.is_changed:
         raise NotWritten(CHANGED)
     return b"{" + b",".join(pieces) + b"}"
 
@@ -421,10 +421,10 @@ class SpillFile:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             ours = lock_descriptor(descriptor, blocking=False)
-            found = ours and os.fstat(descriptor).st_ino == path.stat().st_ino
+            is_same = ours and os.fstat(descriptor).st_ino == path.stat().st_ino
         except FileNotFoundError:
-            found = False
-        if not found:
+            is_same = False
+        if not is_same:
             os.close(descriptor)
             return None
         file = cls(path, descriptor)

@@ -95,8 +95,8 @@ async def subscribe(
         async for batch in reader.read({} if from_beginning else ends, None):
             for record in batch:
                 update = _update(record)
-                is_news = not versioned or guard.is_news(update.key, update.version)
-                if is_news and (run_id is None or update.run_id == run_id):
+                is_newer = not versioned or guard.is_news(update.key, update.version)
+                if is_newer and (run_id is None or update.run_id == run_id):
                     yield update
 
 

@@ -149,15 +149,15 @@ class FoldedRun:
 
     def snapshot(self) -> RunSnapshot:
         """The run with its agents, tiers and trials in flight."""
-        found = snapshot_of(Keys(), self.run_id, stored_of(self.run))
-        assert found is not None, "the run exists"
-        return found
+        snapshot = snapshot_of(Keys(), self.run_id, stored_of(self.run))
+        assert snapshot is not None, "the run exists"
+        return snapshot
 
     def comparison(self) -> ComparedRun:
         """The agents of the run compared, with their ranks, and its tasks."""
-        found = compared_run(Keys(), self.run_id, stored_of(self.run))
-        assert found is not None, "the run exists"
-        return found
+        compared = compared_run(Keys(), self.run_id, stored_of(self.run))
+        assert compared is not None, "the run exists"
+        return compared
 
     def scored_trials(self) -> list[bytes]:
         """The scored trial of every filled slot, by key."""
@@ -167,12 +167,12 @@ class FoldedRun:
 
 def board_run_of(run: Run, *, tasks: bool = True) -> BoardRun:
     """A folded run that exists, as `StateReader.board_runs` gives it; `tasks` False: without its tasks."""
-    run_id, held = run.state.run_id, stored(run.summaries(comparison=False), {})
-    if tasks and TASKS in kinds_of(parsed(RunSummary, Keys().run(run_id), held["run"])):
-        held |= stored([], {TASKS: run.comparisons.tasks()})
-    found = board_run(Keys(), run_id, held)
-    assert found is not None, "the run exists"
-    return found
+    run_id, entries = run.state.run_id, stored(run.summaries(comparison=False), {})
+    if tasks and TASKS in kinds_of(parsed(RunSummary, Keys().run(run_id), entries["run"])):
+        entries |= stored([], {TASKS: run.comparisons.tasks()})
+    run_of_board = board_run(Keys(), run_id, entries)
+    assert run_of_board is not None, "the run exists"
+    return run_of_board
 
 
 def stored_of(run: Run) -> dict[str, Any]:
@@ -243,21 +243,21 @@ class PastRuns:
     """Runs as of a position, with the answers of `StateReader` that a worker's summaries would give.
 
     Attributes:
-        found: the runs, the one with the latest event first.
+        folded_runs: the runs, the one with the latest event first.
         moment: the time at which their states are determined.
         truncated: what has lost the beginning of its log (`run 'r'`, `partition 3`), to the offset at which
             that begins now; {}: nothing has.
-        failed: runs that an exception sets apart; they are missing in `found`.
+        failed: runs that an exception sets apart; they are missing in `folded_runs`.
     """
 
-    found: Sequence[BoardRun]
+    folded_runs: Sequence[BoardRun]
     moment: datetime
     truncated: Mapping[str, int] = field(default_factory=dict)
     failed: Sequence[Failure] = ()
 
     def runs(self) -> list[RunSummary]:
         """The runs, the one with the latest event first."""
-        return [one.run for one in self.found]
+        return [one.run for one in self.folded_runs]
 
     def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if it is not among them."""
@@ -292,8 +292,8 @@ class PastRuns:
     def _chosen(self, run: str | None, benchmark: str | None, labels: Mapping[str, str]) -> list[BoardRun]:
         if run is not None:
             self.run(run)
-        held = [one for one in self.found if run in (None, one.run.run_id)]
-        chosen = [one for one in held if is_chosen(one.run, benchmark, labels)]
+        of_run = [one for one in self.folded_runs if run in (None, one.run.run_id)]
+        chosen = [one for one in of_run if is_chosen(one.run, benchmark, labels)]
         if benchmark is not None and not chosen:
             require_benchmark(benchmark, self.runs())
         return chosen
@@ -337,15 +337,15 @@ def fold_runs(
     refuse_future(as_of)
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))
-    found, failed = list[BoardRun](), list[Failure]()
+    runs, failed = list[BoardRun](), list[Failure]()
     for partition in range(count):
-        held, broken = _fold_partition(settings, topic, partition, count, prices, as_of, tasks=tasks)
-        found += held
+        of_partition, broken = _fold_partition(settings, topic, partition, count, prices, as_of, tasks=tasks)
+        runs += of_partition
         failed += broken
-    found.sort(key=_latest, reverse=True)
+    runs.sort(key=_latest, reverse=True)
     beginnings = asyncio.run(beginnings_of(settings, topic))  # what was deleted meanwhile may be missing
     begins = _truncated({f"partition {number}": offset for number, offset in beginnings.items()})
-    return PastRuns(found, as_of.at, begins, failed)
+    return PastRuns(runs, as_of.at, begins, failed)
 
 
 def _fold_partition(
@@ -365,13 +365,13 @@ def _fold_partition(
         owns=lambda run_id: partition_of(run_id, count) == partition,
         as_of=as_of,
     )
-    found = []
+    runs = []
     for run_id in folding.runs():
         try:
-            found.append(board_run_of(folding.pipeline.run(run_id), tasks=tasks))
+            runs.append(board_run_of(folding.pipeline.run(run_id), tasks=tasks))
         except Exception as error:
             folding.pipeline.fail(run_id, error)
-    return found, folding.failed
+    return runs, folding.failed
 
 
 def _truncated(beginnings: Mapping[str, int]) -> dict[str, int]:
@@ -416,13 +416,13 @@ class FollowedRuns:
 
     Args:
         settings: where the broker is.
-        wanted: ids that the runs may have; other runs are left alone.
+        run_ids: ids that the runs may have; other runs are left alone.
         prices: price table (R2).
     """
 
-    def __init__(self, settings: Settings, wanted: Collection[str], prices: PriceTable) -> None:
-        self._settings, self._wanted = settings, frozenset(wanted)
-        self._pipeline = Pipeline(prices=prices, owns=self._wanted.__contains__, takes_changes=False)
+    def __init__(self, settings: Settings, run_ids: Collection[str], prices: PriceTable) -> None:
+        self._settings, self._run_ids = settings, frozenset(run_ids)
+        self._pipeline = Pipeline(prices=prices, owns=self._run_ids.__contains__, takes_changes=False)
 
     def states(self) -> dict[str, RunState]:
         """The runs that exist, by id.
@@ -432,8 +432,8 @@ class FollowedRuns:
         """
         for failure in self._pipeline.failed.values():
             raise CannotBeFolded(failure)
-        known = {run_id: self._pipeline.run(run_id).state for run_id in self._pipeline.runs()}
-        return {run_id: state for run_id, state in known.items() if state.exists}
+        states = {run_id: self._pipeline.run(run_id).state for run_id in self._pipeline.runs()}
+        return {run_id: state for run_id, state in states.items() if state.exists}
 
     async def looks(self, seconds: float) -> AsyncGenerator[None]:
         """A first look once everything that the log holds now is folded; then one after news, without end.
@@ -447,19 +447,19 @@ class FollowedRuns:
         """
         topic = Names(self._settings.namespace).trial_events
         count = len(await partitions_of(self._settings, topic))
-        places = [(topic, number) for number in {partition_of(run_id, count) for run_id in self._wanted}]
+        places = [(topic, number) for number in {partition_of(run_id, count) for run_id in self._run_ids}]
         ends = await ends_of(self._settings, places)
         wait_ms = following_wait_ms(self._settings)
         async with PartitionReader(self._settings, places, wait_ms=wait_ms) as reader:
             async for batch in reader.read({}, ends):
                 self._pipeline.fold(batch)
             yield
-            news = asyncio.Event()
-            reading = asyncio.create_task(self._read_on(reader, ends, news))
+            changed = asyncio.Event()
+            reading = asyncio.create_task(self._read_on(reader, ends, changed))
             try:
                 while True:
-                    await _either(reading, news)
-                    news.clear()
+                    await _either(reading, changed)
+                    changed.clear()
                     yield
                     await asyncio.sleep(seconds)
             finally:
@@ -468,16 +468,16 @@ class FollowedRuns:
                     await reading
 
     async def _read_on(
-        self, reader: PartitionReader, start: dict[tuple[str, int], int], news: asyncio.Event
+        self, reader: PartitionReader, start: dict[tuple[str, int], int], changed: asyncio.Event
     ) -> None:
         async for batch in reader.read(start, None, patience_seconds=None):
             if self._pipeline.fold(batch).touched:
-                news.set()
+                changed.set()
 
 
-async def _either(reading: asyncio.Task[None], news: asyncio.Event) -> None:
+async def _either(reading: asyncio.Task[None], changed: asyncio.Event) -> None:
     """Wait for news; raises what ended the reading."""
-    waiting = asyncio.create_task(news.wait())
+    waiting = asyncio.create_task(changed.wait())
     try:
         await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:

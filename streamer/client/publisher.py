@@ -174,8 +174,8 @@ class Inbox:
 
     def _checked(self, taken: CapturedEvent) -> Outgoing | Refused:
         try:
-            found = validate(taken, _let_others_run)
-            checked = _refused(taken, found) if isinstance(found, Reason) else found
+            answer = validate(taken, _let_others_run)
+            checked = _refused(taken, answer) if isinstance(answer, Reason) else answer
         except Exception as error:  # an odd mapping or a mistake of ours: what comes after it is sent
             log.exception("An event cannot be checked")
             reason = Reason(

@@ -235,15 +235,15 @@ class UnknownMetric(ReaderError):
     """No board has this metric."""
 
     def __init__(self, metric: str) -> None:
-        known = ", ".join(BOARD_METRICS)
-        super().__init__(f"There is no board of {metric!r}. Metrics: {known}, and metrics/NAME.")
+        metrics = ", ".join(BOARD_METRICS)
+        super().__init__(f"There is no board of {metric!r}. Metrics: {metrics}, and metrics/NAME.")
 
 
 class UnknownBenchmark(ReaderError):
     """No run names this benchmark."""
 
-    def __init__(self, benchmark: str, known: Iterable[str]) -> None:
-        named = ", ".join(sorted(known)) or "none yet; a run names one in its run_started event"
+    def __init__(self, benchmark: str, benchmarks: Iterable[str]) -> None:
+        named = ", ".join(sorted(benchmarks)) or "none yet; a run names one in its run_started event"
         super().__init__(f"No run names the benchmark {benchmark!r}. Benchmarks: {named}.")
 
 
@@ -281,10 +281,10 @@ def ranked(
         (None if summary.baseline else of.value(fields), summary)
         for fields, summary in zip(stored, summaries, strict=True)
     ]
-    known = [(value, summary) for value, summary in values if value is not None]
-    known.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
+    graded = [(value, summary) for value, summary in values if value is not None]
+    graded.sort(key=lambda pair: (pair[1].provisional, sign * pair[0], pair[1].run_id, pair[1].agent_model))
     rows: list[LeaderboardRow] = []
-    for position, (value, summary) in enumerate(known, start=1):
+    for position, (value, summary) in enumerate(graded, start=1):
         last = rows[-1] if rows else None
         tied = last is not None and (last.value, last.provisional) == (value, summary.provisional)
         rows.append(
@@ -329,17 +329,17 @@ def snapshot_of(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunSnapsh
     Raises:
         UnreadableSummary: a value is not what this version understands.
     """
-    found: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
+    summaries: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
     for suffix, value in stored.items():
         kind = suffix.partition(":")[0]
         if kind in SUMMARIES and value is not None:
-            found[kind].append(parsed(SUMMARIES[kind], keys.of_run(run_id, suffix), value))
-    if not found["run"]:
+            summaries[kind].append(parsed(SUMMARIES[kind], keys.of_run(run_id, suffix), value))
+    if not summaries["run"]:
         return None
-    agents = sorted(found["agent_model"], key=lambda agent: agent.agent_model)
-    tiers = sorted(found["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+    agents = sorted(summaries["agent_model"], key=lambda agent: agent.agent_model)
+    tiers = sorted(summaries["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
     in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
-    return RunSnapshot(found["run"][0], agents, tiers, in_flight)
+    return RunSnapshot(summaries["run"][0], agents, tiers, in_flight)
 
 
 def kinds_of(run: RunSummary) -> tuple[str, ...]:
@@ -353,10 +353,10 @@ def board_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> BoardRun | 
     Raises:
         UnreadableSummary: a value is not what this version understands.
     """
-    found = snapshot_of(keys, run_id, stored)
-    if found is None:
+    snapshot = snapshot_of(keys, run_id, stored)
+    if snapshot is None:
         return None
-    return BoardRun(found.run, found.agents, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+    return BoardRun(snapshot.run, snapshot.agents, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
 
 
 def compared_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> ComparedRun | None:
@@ -389,10 +389,10 @@ def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
     """The tasks of a run by task key, from the fields and values of the hash under `key`."""
     try:
         pairs = zip(stored[::2], stored[1::2], strict=True)
-        found = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
+        outcomes = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
     except ValidationError as error:
         raise UnreadableSummary(key, error) from error
-    return dict(sorted(found.items()))
+    return dict(sorted(outcomes.items()))
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
@@ -435,18 +435,18 @@ class Queries:
     def runs(self) -> Exchange[list[RunSummary]]:
         """All runs, the one with the latest event first."""
         run_ids = yield from self.run_ids()
-        found = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
-        return [run for run in found if run]
+        summaries = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
+        return [run for run in summaries if run]
 
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
-        return (yield from self._known(run_id, run))
+        return (yield from self._existing(run_id, run))
 
     def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
         """A run with its groups of these kinds, or its trials in flight, all from one moment."""
         [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        return (yield from self._known(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
+        return (yield from self._existing(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
@@ -463,7 +463,7 @@ class Queries:
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, and its tasks, from one moment."""
         [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
-        return (yield from self._known(run_id, compared_run(self._keys, run_id, stored_in(reply))))
+        return (yield from self._existing(run_id, compared_run(self._keys, run_id, stored_in(reply))))
 
     def leaderboard(
         self,
@@ -478,19 +478,19 @@ class Queries:
         if not can_have_board(metric):
             raise UnknownMetric(metric)
         if run is not None and benchmark is None and not labels:
-            found_run = yield from self.snapshot(run, ["agent_model"])
-            states = {run: state_of(found_run.run, now)}
-            return ranked(metric, found_run.agents, states)[:limit]
+            snapshot = yield from self.snapshot(run, ["agent_model"])
+            states = {run: state_of(snapshot.run, now)}
+            return ranked(metric, snapshot.agents, states)[:limit]
         places = yield from self._places(metric, run, benchmark, labels)
         if benchmark is not None and not places:
             yield from self._require_benchmark(benchmark)
         keys = [self._keys.of_run(run_id, f"agent_model:{label}") for run_id, label in places]
-        found = yield from self._summaries(AgentModelSummary, keys)
+        rows = yield from self._summaries(AgentModelSummary, keys)
         runs = sorted({run_id for run_id, _ in places})
         summaries = yield from self._summaries(RunSummary, map(self._keys.run, runs))
         states = {run.run_id: state_of(run, now) for run in summaries if run}
-        standing = [summary for summary in found if summary and summary.run_id in states]
-        return ranked(metric, standing, states)[:limit]
+        current = [summary for summary in rows if summary and summary.run_id in states]
+        return ranked(metric, current, states)[:limit]
 
     def board_runs(
         self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
@@ -506,7 +506,7 @@ class Queries:
             board_run(self._keys, one.run_id, stored_in(reply))
             for one, reply in zip(latest, replies, strict=True)
         )
-        return [found for found in read if found is not None]
+        return [one for one in read if one is not None]
 
     def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -522,24 +522,24 @@ class Queries:
         if time:
             seconds, microseconds = map(int, time)
             read_at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=microseconds)
-        found = []
+        workers = []
         for worker_id, value in zip(heartbeats[::2], heartbeats[1::2], strict=True):
             status = json.loads(value)
             at = datetime.fromisoformat(status.pop("at"))
-            found.append(WorkerStatus(as_text(worker_id), at, status, read_at))
-        return sorted(found, key=lambda worker: worker.worker_id)
+            workers.append(WorkerStatus(as_text(worker_id), at, status, read_at))
+        return sorted(workers, key=lambda worker: worker.worker_id)
 
     def run_ids(self) -> Exchange[list[str]]:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
 
-    def _known(self, run_id: str, found: T | None) -> Exchange[T]:
+    def _existing(self, run_id: str, answer: T | None) -> Exchange[T]:
         """The answer about a run; UnknownRun where nothing was found."""
-        if found is None:
-            known = yield from self.run_ids()
-            raise UnknownRun(run_id, known)
-        return found
+        if answer is None:
+            run_ids = yield from self.run_ids()
+            raise UnknownRun(run_id, run_ids)
+        return answer
 
     def _places(
         self, metric: str, run: str | None, benchmark: str | None, labels: Mapping[str, str]
@@ -549,9 +549,9 @@ class Queries:
             members = yield from self._board(self._keys.benchmark_board(benchmark, metric))
             return [(decode_id(run_id), label) for run_id, _, label in (m.partition("|") for m in members)]
         places = []
-        for found in (yield from self._chosen(run, benchmark, labels)):
-            board = yield from self._board(self._keys.board(found.run_id, metric))
-            places += [(found.run_id, label) for label in board]
+        for one in (yield from self._chosen(run, benchmark, labels)):
+            board = yield from self._board(self._keys.board(one.run_id, metric))
+            places += [(one.run_id, label) for label in board]
         return places
 
     def _chosen(
@@ -559,7 +559,7 @@ class Queries:
     ) -> Exchange[list[RunSummary]]:
         """The runs that a board is narrowed to, the latest first."""
         runs = [(yield from self.run(run))] if run is not None else (yield from self.runs())
-        return [found for found in runs if is_chosen(found, benchmark, labels)]
+        return [one for one in runs if is_chosen(one, benchmark, labels)]
 
     def _require_benchmark(self, benchmark: str) -> Exchange[None]:
         require_benchmark(benchmark, (yield from self.runs()))
@@ -582,9 +582,9 @@ def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str])
 
 def require_benchmark(benchmark: str, runs: Iterable[RunSummary]) -> None:
     """Raises UnknownBenchmark if no run names this benchmark."""
-    known = {run.benchmark for run in runs if run.benchmark}
-    if benchmark not in known:
-        raise UnknownBenchmark(benchmark, known)
+    benchmarks = {run.benchmark for run in runs if run.benchmark}
+    if benchmark not in benchmarks:
+        raise UnknownBenchmark(benchmark, benchmarks)
 
 
 def stored_in(reply: Sequence[Any]) -> dict[str, Any]:

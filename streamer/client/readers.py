@@ -341,8 +341,8 @@ class ChangeFeed:
         if self._run_id is not None:
             run_ids = [self._run_id]
         else:
-            known = yield from self._questions.run_ids()
-            run_ids = list(dict.fromkeys([*known, *self._seen]))
+            stored = yield from self._questions.run_ids()
+            run_ids = list(dict.fromkeys([*stored, *self._seen]))
         return (yield from self.of_runs(run_ids, thorough=thorough))
 
     def of_runs(
@@ -355,13 +355,13 @@ class ChangeFeed:
             named: keys that may have changed without a new version.
             thorough: look at every key.
         """
-        wanted = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
-        known = {run: {} if thorough else self._known(run, named) for run in wanted}
-        commands = [read_run(self._keys, run, (*SUMMARIES, "within"), known[run]) for run in wanted]
+        chosen = [run_id for run_id in run_ids if self._run_id in (None, run_id)]
+        digests = {run: {} if thorough else self._digests(run, named) for run in chosen}
+        commands = [read_run(self._keys, run, (*SUMMARIES, "within"), digests[run]) for run in chosen]
         replies = yield from in_round_trips(commands)
-        return [update for run, reply in zip(wanted, replies, strict=True) for update in self._of(run, reply)]
+        return [update for run, reply in zip(chosen, replies, strict=True) for update in self._of(run, reply)]
 
-    def _known(self, run_id: str, named: Collection[str]) -> dict[str, str]:
+    def _digests(self, run_id: str, named: Collection[str]) -> dict[str, str]:
         """Versions of the keys that need not be read again."""
         return {
             suffix: version_text(seen.version)
@@ -376,15 +376,15 @@ class ChangeFeed:
         run_deleted = versions.pop(DELETED, None)
         updates = []
         for suffix, before in list(seen.items()):
-            gone = suffix not in versions and run_deleted is not None and run_deleted >= before.version
-            if gone and before.digest is not None:
+            is_deleted = suffix not in versions and run_deleted is not None and run_deleted >= before.version
+            if is_deleted and before.digest is not None:
                 seen[suffix] = _Seen(before.version, None)
                 updates.append(self._update(run_id, suffix, None))
         for suffix, value in stored_in(reply).items():
-            updates += self._news(run_id, suffix, versions[suffix], value)
+            updates += self._updates(run_id, suffix, versions[suffix], value)
         return updates
 
-    def _news(self, run_id: str, suffix: str, version: Version, value: bytes | None) -> list[StateUpdate]:
+    def _updates(self, run_id: str, suffix: str, version: Version, value: bytes | None) -> list[StateUpdate]:
         """The update that this value is, if it is one; the value may be newer than the version."""
         seen = self._seen[run_id]
         before = seen.get(suffix, _Seen((0, -1), None))
@@ -550,8 +550,8 @@ class AsyncStateReader:
         while True:
             try:
                 async with self._listening() as listener:
-                    found = await self._answer(watch.everything(thorough=True))
-                    for update in found if told else []:
+                    changes = await self._answer(watch.everything(thorough=True))
+                    for update in changes if told else []:
                         yield update
                     begun = told = True
                     async for update in self._changes(watch, listener):
@@ -570,11 +570,11 @@ class AsyncStateReader:
             if messages:
                 run_ids = dict.fromkeys(str(message["run"]) for message in messages)
                 keys = {str(message["key"]) for message in messages}
-                found = await self._answer(watch.of_runs(run_ids, keys))
+                changes = await self._answer(watch.of_runs(run_ids, keys))
             else:
-                found = await self._answer(watch.everything(thorough=False))
+                changes = await self._answer(watch.everything(thorough=False))
                 silence = min(2 * silence, LAST_SILENCE_SECONDS)
-            for update in found:
+            for update in changes:
                 yield update
 
     @asynccontextmanager

@@ -83,9 +83,9 @@ class UnknownLabel(ValueError):
     """No trial of the run has the label."""
 
     def __init__(self, run: RunState, label: str) -> None:
-        known = sorted({name for slot in run.slots.values() for name in _labels(slot)})
+        names = sorted({name for slot in run.slots.values() for name in _labels(slot)})
         hint = (
-            f"Labels: {', '.join(map(repr, known[:20]))}." if known else "Its trials have no labels at all."
+            f"Labels: {', '.join(map(repr, names[:20]))}." if names else "Its trials have no labels at all."
         )
         super().__init__(f"no trial of run {run.run_id!r} has a label {label!r}. {hint}")
 
@@ -255,18 +255,18 @@ def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
 
 def _in_order(run: RunState) -> list[_Ended]:
     """The trials of a run as they ended, those without a time last."""
-    found, written = [], {}
+    trials, written = [], {}
     for key, slot in run.slots.items():
         scored = run.scores.of(slot)
         if scored is not None:
             event = event_of(slot.raw)
-            found.append(_Ended(_end(event), key, scored))
+            trials.append(_Ended(_end(event), key, scored))
             written[key] = event_time(event, -1)
-    if all(trial.at == NO_TIME for trial in found):
-        found = [trial._replace(at=written[trial.key]) for trial in found]
-    low, high = plausible([trial.at for trial in found if trial.at != NO_TIME])
-    found = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in found]
-    return sorted(found, key=lambda trial: (trial.at == NO_TIME, trial.at, str(trial.key)))
+    if all(trial.at == NO_TIME for trial in trials):
+        trials = [trial._replace(at=written[trial.key]) for trial in trials]
+    low, high = plausible([trial.at for trial in trials if trial.at != NO_TIME])
+    trials = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in trials]
+    return sorted(trials, key=lambda trial: (trial.at == NO_TIME, trial.at, str(trial.key)))
 
 
 def _end(event: AnyTrial) -> int:
@@ -296,7 +296,7 @@ def plausible(times: Sequence[int]) -> tuple[int, int]:
 def _points(
     run: RunState, group_id: GroupId, trials: list[_Ended], planned: Denominators, points: int
 ) -> list[dict[str, Any]]:
-    group, found, before = GroupState(), [], 0
+    group, rows, before = GroupState(), [], 0
     sizes = evenly(len(trials), points)
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
     for size in sizes:
@@ -307,8 +307,8 @@ def _points(
         ended = None if is_last else {trial.key for trial in trials[:size]}
         band = _final(run, group_id, planned, ended, at) if size in bands and group_id.agent else None
         numbers = _numbers(run, group_id, group, is_last=is_last)
-        found.append({"at": rfc3339(at), **numbers, "final": band})
-    return found
+        rows.append({"at": rfc3339(at), **numbers, "final": band})
+    return rows
 
 
 def evenly(count: int, points: int) -> list[int]:
@@ -325,7 +325,7 @@ def evenly(count: int, points: int) -> list[int]:
 def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bool) -> dict[str, Any]:
     """The headline numbers of a group, as its summary has them."""
     says = headline(group)
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "trials": group.trials,
         "accuracy": says["accuracy"],
         "pass_rate": group.distributions["pass_rate"].mean(),
@@ -338,11 +338,11 @@ def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bo
         "metrics": _named(run, group),
     }
     if group_id.agent is None or not run.totals.with_formulacode:
-        return found
+        return numbers
     owner = (group_id.agent, group_id.model or "")
     lacking = missing_sub_trials(run).get(owner) if is_last else None
     code = formulacode_body(group, lacking or MissingTrials(), None, nop=owner[0] == NOP)
-    return found | {name: code[name] for name in ("mean_speedup", "agent_advantage")}
+    return numbers | {name: code[name] for name in ("mean_speedup", "agent_advantage")}
 
 
 def _named(run: RunState, group: GroupState) -> dict[str, Any]:
@@ -368,22 +368,22 @@ def _final(
     undeclared = planned.undeclared(group_id)
     if undeclared:
         return None
-    known = None if ended is None else _known(run, evidence, ended, at)
-    passes = conclusion(evidence, planned.declared(group_id), run.queue, known).passes
+    outcomes = None if ended is None else _outcomes_at(run, evidence, ended, at)
+    passes = conclusion(evidence, planned.declared(group_id), run.queue, outcomes).passes
     if passes is None:
         return None
     low, high = passes.rates()
     return {"low": low, "high": high}
 
 
-def _known(run: RunState, evidence: Evidence, ended: Set[SlotKey], at: int) -> dict[int, bool | None]:
+def _outcomes_at(run: RunState, evidence: Evidence, ended: Set[SlotKey], at: int) -> dict[int, bool | None]:
     """The outcome of each row that stood at that moment: the trial had ended, or started; None: no more."""
-    known: dict[int, bool | None] = {}
+    stored: dict[int, bool | None] = {}
     keys, outcomes = evidence.lineup.keys(), evidence.outcomes()
     for row in np.flatnonzero(evidence.lineup.states).tolist():
         started_at = run.slots[keys[row]].started_at
         if keys[row] in ended:
-            known[row] = outcomes[row]
+            stored[row] = outcomes[row]
         elif started_at is not None and started_at <= at:
-            known[row] = None
-    return known
+            stored[row] = None
+    return stored

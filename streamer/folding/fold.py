@@ -90,7 +90,7 @@ class Pipeline:
         self._takes_changes = takes_changes
         self._runs: dict[str, Run] = {}
         self._closed: set[str] = set()
-        self._held: set[str] = set()
+        self._quarantined: set[str] = set()
 
     def fold(self, records: Iterable[LogRecord]) -> Folded:
         """Fold a batch. Never raises: bad input becomes a rejection, an exception sets its run apart."""
@@ -122,7 +122,7 @@ class Pipeline:
             PageFromTheFuture: a newer version wrote it.
         """
         run_id = run_of_page(key)
-        if run_id in self._held:
+        if run_id in self._quarantined:
             return
         run = self._begun(run_id)
         try:
@@ -170,11 +170,11 @@ class Pipeline:
         """Drop what is in memory of a run; its records are counted and not folded from now on."""
         self._runs.pop(run_id, None)
         self._closed.discard(run_id)
-        self._held.add(run_id)
+        self._quarantined.add(run_id)
 
     def holds(self, run_id: str) -> bool:
         """True for a run that is set apart."""
-        return run_id in self._held
+        return run_id in self._quarantined
 
     def delete(self, run_id: str, revision: int) -> None:
         """Begin a run as deleted: its events up to that revision are ignored, without a look at them."""
@@ -192,7 +192,7 @@ class Pipeline:
     def adopt_run(self, run_id: str, other: Pipeline) -> None:
         """Take a closed run over from another pipeline; a new one begins if that does not know it."""
         self._closed.discard(run_id)
-        self._held.discard(run_id)
+        self._quarantined.discard(run_id)
         if run_id in other._runs:
             self._runs[run_id] = other._runs[run_id]
 
@@ -203,7 +203,7 @@ class Pipeline:
             folded.misplaced.append((record, run_id))
         elif run_id in self._closed:
             folded.of_closed.append((record, run_id))
-        elif run_id in self._held:
+        elif run_id in self._quarantined:
             folded.held += 1
             if isinstance(event, RunDeleted):
                 folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
@@ -346,18 +346,18 @@ class CannotBeFolded(Exception):
 class NoSuchRun(Exception):
     """A file of events holds no such run, or several without a choice."""
 
-    def __init__(self, run_id: str | None, known: Sequence[str]) -> None:
-        shown = ", ".join(known[:5])
-        if not known:
+    def __init__(self, run_id: str | None, run_ids: Sequence[str]) -> None:
+        shown = ", ".join(run_ids[:5])
+        if not run_ids:
             text = "the file holds no run. `streamer fold` says what is wrong with its lines"
         elif run_id is None:
-            text = f"the file holds {len(known)} runs ({shown}): say which one, or give a file with one"
+            text = f"the file holds {len(run_ids)} runs ({shown}): say which one, or give a file with one"
         else:
-            close = get_close_matches(run_id, known, n=5, cutoff=0.4)
-            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(known)}: {shown}."
+            close = get_close_matches(run_id, run_ids, n=5, cutoff=0.4)
+            hint = f"Did you mean {', '.join(close)}?" if close else f"It holds {len(run_ids)}: {shown}."
             text = f"the file holds no run {run_id!r}. {hint}"
         super().__init__(text)
-        self.known = known
+        self.run_ids = run_ids
 
 
 @dataclass(slots=True)
@@ -392,13 +392,13 @@ class Folding:
             NoSuchRun: there is none of this id, or several without a choice.
             CannotBeFolded: an exception sets it apart.
         """
-        known, failed = self.runs(), self.pipeline.failed
-        if run_id in failed or (failed and not known):
+        run_ids, failed = self.runs(), self.pipeline.failed
+        if run_id in failed or (failed and not run_ids):
             raise CannotBeFolded(failed[run_id or next(iter(failed))])
-        if run_id is None and len(known) == 1:
-            return known[0]
-        if run_id is None or run_id not in known:
-            raise NoSuchRun(run_id, known)
+        if run_id is None and len(run_ids) == 1:
+            return run_ids[0]
+        if run_id is None or run_id not in run_ids:
+            raise NoSuchRun(run_id, run_ids)
         return run_id
 
     def summaries(self) -> Iterator[SummaryChange]:

@@ -80,12 +80,14 @@ class FormulaCodeSums:
         sums.with_benchmarks = sum(score.num_benchmarks > 0 for score in scores)
         sums.speedup.extend([score.task_speedup for score in scores if score.task_speedup is not None])
         percentages = [score.speedup_percentage for score in scores]
-        sums.speedup_percentage.extend([known for known in percentages if known is not None])
+        sums.speedup_percentage.extend([value for value in percentages if value is not None])
         levels = zip(*(score.advantages for score in scores if score.advantages is not None), strict=True)
         for name, level in zip(ADVANTAGES, levels, strict=False):  # there are no levels of nothing
-            known = [advantage for advantage in level if advantage is not None]
-            sums.advantages[name].extend(known)
-            sums.logs[name].extend([math.log(1.0 + advantage) for advantage in known if advantage > -1.0])
+            advantages = [advantage for advantage in level if advantage is not None]
+            sums.advantages[name].extend(advantages)
+            sums.logs[name].extend(
+                [math.log(1.0 + advantage) for advantage in advantages if advantage > -1.0]
+            )
         return sums
 
     def merge(self, other: FormulaCodeSums) -> None:
@@ -134,7 +136,7 @@ class FormulaCodeSums:
         nop: bool,
     ) -> dict[str, Any]:
         """The agent's numbers under the specification's own names, and what each rests on."""
-        means = {name: held.mean() for name, held in self.advantages.items()}
+        means = {name: distribution.mean() for name, distribution in self.advantages.items()}
         gmeans = {name: json_number(self._gmean(name)) for name in ADVANTAGES}
         return {name: json_number(mean) for name, mean in means.items()} | {
             "mean_speedup": json_number(self.speedup.mean()),
@@ -259,21 +261,21 @@ class GroupState:
         group.no_verdict = sum(scored.resolved is None for scored in scores)
         group.infrastructure_failures = sum(scored.infrastructure_failure for scored in scores)
         group.passes_with_cost = sum(scored.success for scored in scores if scored.cost_usd is not None)
-        group.failure_modes.update(_known(scores, "failure_mode"))
-        group.subtests.update(_known(keys, "subtest"))
+        group.failure_modes.update(_values(scores, "failure_mode"))
+        group.subtests.update(_values(keys, "subtest"))
         group.owners.update((key.agent, key.model, key.tier) for key in keys)
-        for metric, held in group.distributions.items():
-            held.extend(_known(scores, metric))
+        for metric, distribution in group.distributions.items():
+            distribution.extend(_values(scores, metric))
         for metric, total in group.sums.items():
-            total.extend(_known(scores, metric))
+            total.extend(_values(scores, metric))
         named: dict[str, list[float]] = {}
-        for measured in _known(scores, "metrics"):
+        for measured in _values(scores, "metrics"):
             for name, value in measured.items():
                 named.setdefault(name, []).append(value)
         group.named = {name: Distribution.of(values) for name, values in named.items()}
         group.pass_at_k = PassAtK.of((key.task_id, scored.resolved is True) for key, scored in trials)
         group.formulacode = FormulaCodeSums.of(
-            _known(scores, "formulacode"),
+            _values(scores, "formulacode"),
             failures=sum(not scored.success for scored in scores if scored.formulacode is not None),
         )
         return group
@@ -295,14 +297,14 @@ class GroupState:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         for name in _COUNTERS:
             count_all(getattr(self, name), getattr(other, name), sign)
-        for metric, held in other.distributions.items():
-            if held.count or held.nans:
-                change(self.distributions[metric], held, sign)
+        for metric, distribution in other.distributions.items():
+            if distribution.count or distribution.nans:
+                change(self.distributions[metric], distribution, sign)
         for metric, total in other.sums.items():
             if total.count:
                 change(self.sums[metric], total, sign)
-        for name, held in list(other.named.items()):
-            change(self.named.setdefault(name, Distribution()), held, sign)
+        for name, distribution in list(other.named.items()):
+            change(self.named.setdefault(name, Distribution()), distribution, sign)
             if not (self.named[name].count or self.named[name].nans):
                 del self.named[name]
         change(self.pass_at_k, other.pass_at_k, sign)
@@ -345,7 +347,7 @@ class GroupState:
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
 
 
-def _known(items: Sequence[Any], name: str) -> list[Any]:
+def _values(items: Sequence[Any], name: str) -> list[Any]:
     """The values that the items have under a name, without those that are None."""
     column = list(map(attrgetter(name), items))
     return [value for value in column if value is not None] if None in column else column
@@ -361,12 +363,12 @@ class Statistic(Protocol):
         """Undo one `merge` of the other."""
 
 
-def change(held: S, part: S, sign: int) -> None:
+def change(total: S, part: S, sign: int) -> None:
     """Merge a part (`sign` 1), or undo that (-1)."""
     if sign > 0:
-        held.merge(part)
+        total.merge(part)
     else:
-        held.unmerge(part)
+        total.unmerge(part)
 
 
 def count(counter: Counter[T], item: T, times: int) -> None:
@@ -504,8 +506,8 @@ class RunTotals:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * group.trials
         self.with_formulacode += sign * group.formulacode.trials
-        for metric, held in self.sums.items():
-            change(held, group.sums.get(metric) or group.distributions[metric].finite, sign)
+        for metric, total in self.sums.items():
+            change(total, group.sums.get(metric) or group.distributions[metric].finite, sign)
         for metric in _COVERED:
             counted = group.sums.get(metric) or group.distributions[metric]
             self.covered[metric] += sign * counted.count
@@ -536,7 +538,7 @@ class RunTotals:
             },
             "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
             "failure_modes": dict(self.failure_modes),
-            "coverage": {metric: held.count for metric, held in self.sums.items()}
+            "coverage": {metric: total.count for metric, total in self.sums.items()}
             | {metric: self.covered[metric] for metric in _COVERED},
         }
 

@@ -47,24 +47,24 @@ class Plan:
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
         """Take in a plan event; True if it now decides a field, even with the same value."""
-        standing = (event.revision, fingerprint)
+        rank = (event.revision, fingerprint)
         changed = False
         for name in event.model_fields_set - _NOT_PLAN:
             value = getattr(event, name, None)
             if value is not None and name in RunStarted.model_fields:
-                changed |= _join(self._fields, name, standing, value)
+                changed |= _join(self._fields, name, rank, value)
                 if name in _GROWING and event.plan_complete is not False:
-                    changed |= _join(self._first, name, standing, value, first=True)
+                    changed |= _join(self._first, name, rank, value, first=True)
         for label, text in (event.labels or {}).items():
-            changed |= _join(self._labels, label, standing, text)
+            changed |= _join(self._labels, label, rank, text)
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
         """Take in the end of the run; True if it changed anything."""
-        standing = (event.revision, fingerprint)
-        if self._finished and self._finished[0] >= standing:
+        rank = (event.revision, fingerprint)
+        if self._finished and self._finished[0] >= rank:
             return False
-        self._finished = (standing, event)
+        self._finished = (rank, event)
         return True
 
     def get(self, name: str) -> Any:
@@ -77,11 +77,11 @@ class Plan:
         entry = self._first.get(name)
         return entry[1] if entry else self.get(name)
 
-    def standings(self) -> set[PlanRank]:
+    def ranks(self) -> set[PlanRank]:
         """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
-        held = {standing for standing, _ in set_by}
-        return held | ({self._finished[0]} if self._finished else set())
+        ranks = {rank for rank, _ in set_by}
+        return ranks | ({self._finished[0]} if self._finished else set())
 
     @property
     def labels(self) -> dict[str, str]:
@@ -210,9 +210,9 @@ class Denominators:
         self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
     ) -> GroupPlan:
         """What the plan says of a group with so many planned trials."""
-        plan, known = self._plan, None if self.incomplete else trials
+        plan, declared_trials = self._plan, None if self.incomplete else trials
         facts = (plan.attempts, self._task_count, plan.judged, plan.finished is not None, self.incomplete)
-        return GroupPlan(known, declared, undeclared, *facts)
+        return GroupPlan(declared_trials, declared, undeclared, *facts)
 
     def group(self, group: GroupId) -> int | None:
         """Any group but the run itself."""
@@ -288,11 +288,11 @@ class Denominators:
         return len(pooled.subtests) if pooled else 0
 
 
-def _join(fields: dict[str, Any], name: str, standing: PlanRank, value: Any, first: bool = False) -> bool:
-    held = fields.get(name)
-    if held and (held[0] <= standing if first else held[0] >= standing):
+def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any, first: bool = False) -> bool:
+    stored = fields.get(name)
+    if stored and (stored[0] <= rank if first else stored[0] >= rank):
         return False
-    fields[name] = (standing, value)
+    fields[name] = (rank, value)
     return True
 
 

@@ -155,7 +155,7 @@ MAX_BYTES_AGAIN = 2 * 1024
 """A page that was written takes more slots up to here only: in a trickle each of them writes it again."""
 
 _SLOT_OVERHEAD_BYTES = 16
-_KNOWN_BYTES = 64
+_ENTRY_BYTES = 64
 """For each loser, and for each start."""
 
 
@@ -257,15 +257,15 @@ class PageBook:
 
     def _place(self, key: SlotKey, slot: Slot) -> int:
         """Number of the page that a slot belongs on from now on, which is on none."""
-        size, held = slot_bytes(slot), self._open
-        room = MAX_BYTES if held is None or not held.value else MAX_BYTES_AGAIN
-        if held is None or len(held.keys) >= MAX_SLOTS or held.size + size > room:
-            held = self._open = self._pages[self._next] = StatePage(self._next)
+        size, page = slot_bytes(slot), self._open
+        room = MAX_BYTES if page is None or not page.value else MAX_BYTES_AGAIN
+        if page is None or len(page.keys) >= MAX_SLOTS or page.size + size > room:
+            page = self._open = self._pages[self._next] = StatePage(self._next)
             self._next += 1
-        held.keys.append(key)
-        held.size += size
-        slot.page = held
-        return held.number or 0
+        page.keys.append(key)
+        page.size += size
+        slot.page = page
+        return page.number or 0
 
     def _repaged(self, rewritten: set[int]) -> set[int]:
         """Take slots off pages that grew past their size; the pages that received them."""
@@ -320,7 +320,7 @@ class PageBook:
 def slot_bytes(slot: Slot) -> int:
     """About how many bytes a slot takes on a page."""
     size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
-    return size + _KNOWN_BYTES * (len(slot.losers) + len(slot.starts)) if slot.has_history else size
+    return size + _ENTRY_BYTES * (len(slot.losers) + len(slot.starts)) if slot.has_history else size
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
@@ -449,18 +449,18 @@ class Run:
         """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 
-    def take_changes(self, *, news: bool = True, comparison: bool = True) -> RunUpdate:
+    def take_changes(self, *, notify: bool = True, comparison: bool = True) -> RunUpdate:
         """Everything that changed, from one moment.
 
         Args:
-            news: False: grades move silently.
+            notify: False: grades move silently.
             comparison: False: the comparison of the agents and the tasks wait for the next time.
         """
-        changes = self.take_summaries(news=news, comparison=comparison)
+        changes = self.take_summaries(notify=notify, comparison=comparison)
         changes.scored = self.take_scored()
         return changes
 
-    def take_summaries(self, *, news: bool = False, comparison: bool = True) -> RunUpdate:
+    def take_summaries(self, *, notify: bool = False, comparison: bool = True) -> RunUpdate:
         """What changed, without scored trials: these wait for `take_scored` or `forget_scored`."""
         self.state.count()
         groups, rescorings = self.state.changes.take_groups()
@@ -473,7 +473,7 @@ class Run:
             compared, tasks = self.comparisons.take()
             summaries = _in_order(summaries + compared)
             self.comparison_waits = False
-        return RunUpdate(self.state.run_id, summaries, in_flight, tasks, news=told if news else [])
+        return RunUpdate(self.state.run_id, summaries, in_flight, tasks, notifications=told if notify else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:
         """Scored trials that changed, `most` of them if that is given; [] if none waits.

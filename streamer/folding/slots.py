@@ -154,10 +154,10 @@ def fingerprint(event: Event | PlainTrial) -> str:
     if isinstance(event, PlainTrial):
         content = canonical_content(event, _reported(event.agent, event.model))
     else:
-        known = known_content(event)
-        if "model" in known:
-            known["model"] = _reported(known.get("agent", UNKNOWN), known["model"])
-        content = canonical_json(known)
+        content_fields = known_content(event)
+        if "model" in content_fields:
+            content_fields["model"] = _reported(content_fields.get("agent", UNKNOWN), content_fields["model"])
+        content = canonical_json(content_fields)
     return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
 
 
@@ -485,34 +485,34 @@ class Slot(Struct, gc=False, eq=False):
         """Let this result stand here."""
         self.revision, self.raw, self.agent_index = revision, raw, agent_index
 
-    def offer(self, standing: SlotRank, raw: bytes, agent_index: int | None) -> bool:
+    def offer(self, rank: SlotRank, raw: bytes, agent_index: int | None) -> bool:
         """Offer a result; True if it changed anything that the slot knows, even the revision alone."""
-        if self.floor is not None and standing[0] <= self.floor:
+        if self.floor is not None and rank[0] <= self.floor:
             return False
         winner = self.winner
         if winner is not None:
-            if standing[2] == winner[2] and standing <= winner:
+            if rank[2] == winner[2] and rank <= winner:
                 return False
-            if standing < winner:
-                return self.lose(standing)
-            if standing[2] != winner[2]:
+            if rank < winner:
+                return self.lose(rank)
+            if rank[2] != winner[2]:
                 self._note(winner)
-        self.fill(standing[0], raw, agent_index)
+        self.fill(rank[0], raw, agent_index)
         rare = self._own()
-        rare.losers.pop(standing[2], None)
-        rare.rest = standing[1:]
+        rare.losers.pop(rank[2], None)
+        rare.rest = rank[1:]
         return True
 
-    def lose(self, standing: SlotRank) -> bool:
+    def lose(self, rank: SlotRank) -> bool:
         """Note a content that does not win; True if that was news."""
-        if self.floor is not None and standing[0] <= self.floor:
+        if self.floor is not None and rank[0] <= self.floor:
             return False
-        if self.revision is not None and standing[2] == self.fingerprint:
+        if self.revision is not None and rank[2] == self.fingerprint:
             return False
-        held = self.losers.get(standing[2])
-        if held is not None and held >= standing[:2]:
+        stored = self.losers.get(rank[2])
+        if stored is not None and stored >= rank[:2]:
             return False
-        self._note(standing)
+        self._note(rank)
         return True
 
     def start(self, start: Start) -> bool:
@@ -521,7 +521,7 @@ class Slot(Struct, gc=False, eq=False):
             return False
         if any(map(start.says_no_more_than, self.starts)):
             return False
-        kept = [held for held in self.starts if not held.says_no_more_than(start)]
+        kept = [stored for stored in self.starts if not stored.says_no_more_than(start)]
         self._own().starts = tuple(sorted([*kept, start], key=repr)) if kept else (start,)
         return True
 
@@ -629,9 +629,9 @@ def packed(fields: Mapping[str, str]) -> bytes:
     return zlib.compress(canonical_json(dict(fields)), 1) if fields else b""
 
 
-def unpacked(held: bytes) -> dict[str, str]:
+def unpacked(compressed: bytes) -> dict[str, str]:
     """Inverse of :func:`packed`."""
-    fields: dict[str, str] = orjson.loads(zlib.decompress(held)) if held else {}
+    fields: dict[str, str] = orjson.loads(zlib.decompress(compressed)) if compressed else {}
     return fields
 
 
@@ -644,7 +644,7 @@ class ScoredChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NewsItem:
+class NotificationRecord:
     """A grade change or a rescoring, for the topic `grade-changes`."""
 
     run_id: str
@@ -672,7 +672,7 @@ class RunUpdate:
     in_flight: InFlightChange | None = None
     tasks: TasksChange | None = None
     scored: list[ScoredChange] = field(default_factory=list)
-    news: list[NewsItem] = field(default_factory=list)
+    notifications: list[NotificationRecord] = field(default_factory=list)
 
 
 class Effect(StrEnum):

@@ -58,7 +58,7 @@ from streamer.schemas.wire import canonical_json, decode, json_number, sha256_he
 
 _label = lru_cache(maxsize=4096)(agent_model_label)
 
-_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "awaited")
+_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "pending")
 """Parts of a score that are counted only."""
 
 
@@ -399,12 +399,12 @@ class RunState:
             return Effect.IGNORED
         if slot.raw == raw:
             return Effect.DUPLICATE
-        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
-        repeats = slot.revision is not None and slot.fingerprint == standing[2]
-        changed = self._change(key, lambda held: held.offer(standing, raw, event.agent_index), event)
+        rank = (event.revision, microseconds(event.finished_at), fingerprint(event))
+        repeats = slot.revision is not None and slot.fingerprint == rank[2]
+        changed = self._change(key, lambda stored: stored.offer(rank, raw, event.agent_index), event)
         if repeats:
             return Effect.DUPLICATE
-        if slot.winner == standing:
+        if slot.winner == rank:
             return Effect.COUNTED
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
 
@@ -463,9 +463,9 @@ class RunState:
         self.scores.started(key, slot)
         return Effect.STARTED
 
-    def lose(self, key: SlotKey, standing: tuple[int, int, str]) -> None:
+    def lose(self, key: SlotKey, rank: tuple[int, int, str]) -> None:
         """Join a content that another copy of the slot has seen lose."""
-        self._change(key, lambda slot: slot.lose(standing))
+        self._change(key, lambda slot: slot.lose(rank))
 
     def retract(self, key: SlotKey, revision: int) -> None:
         """Join a floor that another copy of the slot has."""
@@ -522,8 +522,8 @@ class RunState:
         )
         if changed:
             self.plan_events[(event.revision, print_)] = raw
-            standing = self.plan.standings()
-            self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in standing}
+            ranks = self.plan.ranks()
+            self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in ranks}
             self.queue = Queue(self.run_id, self.plan)
         return changed
 

@@ -24,7 +24,7 @@ from streamer.folding.score import NOP, Scored, fields_of
 from streamer.folding.slots import (
     RUN,
     GroupId,
-    NewsItem,
+    NotificationRecord,
     Rescoring,
     SlotKey,
     SummaryChange,
@@ -34,7 +34,7 @@ from streamer.folding.slots import (
     rfc3339,
 )
 from streamer.folding.state import RunState
-from streamer.folding.uncertainty import HELD, MEANS, STARTED, Evidence, uncertainty_body
+from streamer.folding.uncertainty import MEANS, STARTED, STORED, Evidence, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION, encode_id
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
 from streamer.schemas.wire import JsonNumber, canonical_json, json_count, json_number, sha256_hex
@@ -75,19 +75,19 @@ class Summaries:
         """
         planned = self.run.denominators()
         before, self._missing = self._missing, missing_sub_trials(self.run)
-        found = []
+        changes = []
         for change in self._summaries(self._due(changed, planned, {*before, *self._missing}), planned):
             content = _content(change)
             if change.summary is not None and change.group != RUN:
                 self._planned[change.group] = planned.group(change.group), planned.declared(change.group)
             if content == self._taken.get(change.group):
                 continue
-            found.append(change)
+            changes.append(change)
             if content is not None:
                 self._taken[change.group] = content
             else:
                 del self._taken[change.group]
-        return found
+        return changes
 
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
@@ -274,8 +274,10 @@ def board_value(
     says: dict[str, Any]
     if part in ("statistics", "metrics"):
         of, statistic = path
-        held = group.distributions[of] if part == "statistics" else group.named.get(of, Distribution())
-        says = {part: {of: {statistic: getattr(held, statistic)()}}}
+        distribution = (
+            group.distributions[of] if part == "statistics" else group.named.get(of, Distribution())
+        )
+        says = {part: {of: {statistic: getattr(distribution, statistic)()}}}
     elif part == "formulacode":
         says = {part: formulacode_body(group, missing, nop=agent == NOP) if formulacode else None}
     else:
@@ -336,7 +338,7 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "tiers": len(tiers),
         "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
         "progress": {"done": run.totals.slots, "planned": total, "plan_complete": not planned.incomplete},
-        "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | HELD),
+        "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | STORED),
         "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
     }
     totals = run.totals.body(plan.attempts, plan.task_count)
@@ -419,8 +421,8 @@ def _medians(tiers: dict[str, GroupState], metric: str) -> list[float]:
 
 def _frontier(tiers: dict[str, GroupState]) -> tuple[float, str] | None:
     """The lowest cost of pass and its tier; ties to the first name."""
-    known = ((group.cost_of_pass(), tier) for tier, group in tiers.items())
-    return min(((cost, tier) for cost, tier in known if cost is not None), default=None)
+    costs = ((group.cost_of_pass(), tier) for tier, group in tiers.items())
+    return min(((cost, tier) for cost, tier in costs if cost is not None), default=None)
 
 
 def tier_uplift(score: float, baseline: float) -> float | None:
@@ -494,13 +496,13 @@ def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
     Where those are more than fit, the dearest have entries, ties by label; the others' sum is `other`.
     """
     sums = {label: group.distributions["cost_usd"].finite for label, group in groups.items()}
-    costs = {label: json_number(known.total()) if known.count else None for label, known in sums.items()}
+    costs = {label: json_number(cost.total()) if cost.count else None for label, cost in sums.items()}
     if _fits(costs, _COST_BYTES):
         return costs
     dearest = sorted(sums, key=lambda label: (not sums[label].count, -sums[label].total(), label))
     kept: dict[str, Any] = _fitting([(label, costs[label]) for label in dearest], _COST_BYTES)
     rest = ExactSum()
-    rest.merge(*(known for label, known in sums.items() if label not in kept))
+    rest.merge(*(cost for label, cost in sums.items() if label not in kept))
     return kept | {OTHER: json_number(rest.total()) if rest.count else None}
 
 
@@ -548,11 +550,11 @@ def group_body(
     """
     profile = run.rules.profile
     statistics = {
-        metric: held.summary(profile.ddof) | mean_error(evidence, metric)
-        for metric, held in group.distributions.items()
+        metric: distribution.summary(profile.ddof) | mean_error(evidence, metric)
+        for metric, distribution in group.distributions.items()
     }
     score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
-    awaited = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
+    is_pending = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
     return {
         "trials": group.trials,
         "tasks": group.pass_at_k.tasks,
@@ -572,15 +574,15 @@ def group_body(
         "grade": profile.grade(score),
         "grade_basis": basis,
         "grade_score": score,
-        "grade_provisional": awaited and not plan.finished,
+        "grade_provisional": is_pending and not plan.finished,
         "grading_profile": profile.name,
     }
 
 
 def _coverage(group: GroupState) -> dict[str, int]:
     """How many trials had each metric (R1)."""
-    held = {metric: distribution.count for metric, distribution in group.distributions.items()}
-    return held | {metric: total.count for metric, total in group.sums.items()}
+    counts = {metric: distribution.count for metric, distribution in group.distributions.items()}
+    return counts | {metric: total.count for metric, total in group.sums.items()}
 
 
 def _tokens(group: GroupState) -> dict[str, int | float | None]:
@@ -593,8 +595,8 @@ def _tokens(group: GroupState) -> dict[str, int | float | None]:
     }
 
 
-def _whole(held: Distribution | ExactSum) -> int | float | None:
-    return json_count(held.total()) if held.count else None
+def _whole(total: Distribution | ExactSum) -> int | float | None:
+    return json_count(total.total()) if total.count else None
 
 
 def headline(group: GroupState) -> dict[str, Any]:
@@ -608,7 +610,7 @@ def headline(group: GroupState) -> dict[str, Any]:
 
 
 def named_body(
-    held: Mapping[str, Distribution], plan: Plan, ddof: int, evidence: Evidence | None
+    distributions: Mapping[str, Distribution], plan: Plan, ddof: int, evidence: Evidence | None
 ) -> dict[str, Any]:
     """Metric to its statistics and how to read them: the planned ones, then by number of trials.
 
@@ -616,10 +618,10 @@ def named_body(
         evidence: for the errors of means; None for groups that are on no board, whose errors are null.
     """
     planned = planned_metrics(plan)
-    others = sorted(held.keys() - planned, key=lambda name: (-held[name].count, name))
+    others = sorted(distributions.keys() - planned, key=lambda name: (-distributions[name].count, name))
     nothing = Distribution()
     return {
-        name: held.get(name, nothing).summary(ddof)
+        name: distributions.get(name, nothing).summary(ddof)
         | error_body(evidence.means(NAMED + name) if evidence else None)
         | reading(planned.get(name, MetricPlan()))
         | {"planned": name in planned}
@@ -715,25 +717,25 @@ class _Shard:
     Attributes:
         groups: the trials.
         expected: the agents of which each should have a sub-trial.
-        held: the trials that have a result of an agent, as a sub-trial or beside it (R10).
+        owned: the trials that have a result of an agent, as a sub-trial or beside it (R10).
     """
 
     def __init__(self, run: RunState) -> None:
         self._run = run
         self.groups: set[TrialGroupKey] = set()
         self.expected: set[AgentModel] = set()
-        self.held: dict[AgentModel, set[TrialGroupKey]] = {}
+        self.owned: dict[AgentModel, set[TrialGroupKey]] = {}
 
     def lacking(self, owner: AgentModel) -> MissingTrials | None:
         """The trials that lack an agent; None if there are none."""
-        held = self.held.get(owner, set())
-        if not held:
+        owned = self.owned.get(owner, set())
+        if not owned:
             return self._all
-        if len(held) == len(self.groups):
+        if len(owned) == len(self.groups):
             return None
-        if 2 * len(held) >= len(self.groups):
-            return self._missing(self.groups - held)
-        return self._all.minus(self._missing(held))
+        if 2 * len(owned) >= len(self.groups):
+            return self._missing(self.groups - owned)
+        return self._all.minus(self._missing(owned))
 
     @cached_property
     def _all(self) -> MissingTrials:
@@ -758,7 +760,7 @@ def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:
     for key, slot in run.slots.items():
         group, owner = key.trial_group, (key.agent, key.model)
         if slot.revision is not None and group in groups and owner in planned:
-            shards[group.shard].held.setdefault(owner, set()).add(group)
+            shards[group.shard].owned.setdefault(owner, set()).add(group)
     return list(shards.values())
 
 
@@ -805,7 +807,7 @@ class Grades:
     def __init__(self) -> None:
         self._told: dict[GroupId, str | None] = {}
 
-    def moved(self, change: SummaryChange) -> NewsItem | None:
+    def moved(self, change: SummaryChange) -> NotificationRecord | None:
         """The news that the grade of a group moved; None if it did not, or the group is gone."""
         if change.group == RUN:
             return None
@@ -814,7 +816,7 @@ class Grades:
         return grade_change(change, before, after) if change.summary and before != after else None
 
 
-def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NewsItem:
+def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NotificationRecord:
     """The grade of a group moved from `before` to `after`; None stands for no grade."""
     summary = change.summary or {}
     content = {
@@ -837,7 +839,7 @@ def grade_change(change: SummaryChange, before: str | None, after: str | None) -
     return _sealed(change.run_id, content)
 
 
-def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
+def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
     """A late event moved the score of a trial that had been counted (R9)."""
     content = {
         "type": "rescored",
@@ -847,20 +849,20 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NewsItem:
         "state_version": run.state_version,
         "last_event_at": rfc3339(run.last_event_at),
         "digest": sha256_hex(canonical_json(_numbers(item.after))),
-        "trial": item.key._asdict() | _standing(run, item.key),
-        "because": item.because._asdict() | _standing(run, item.because),
+        "trial": item.key._asdict() | _current(run, item.key),
+        "because": item.because._asdict() | _current(run, item.because),
         "before": _numbers(item.before),
         "after": _numbers(item.after),
     }
     return _sealed(run.run_id, content)
 
 
-def _sealed(run_id: str, content: dict[str, Any]) -> NewsItem:
-    news_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
-    return NewsItem(run_id, encode_id(run_id), canonical_json(content | {"id": news_id}))
+def _sealed(run_id: str, content: dict[str, Any]) -> NotificationRecord:
+    notice_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
+    return NotificationRecord(run_id, encode_id(run_id), canonical_json(content | {"id": notice_id}))
 
 
-def _standing(run: RunState, key: SlotKey) -> dict[str, Any]:
+def _current(run: RunState, key: SlotKey) -> dict[str, Any]:
     """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
     slot = run.slots.get(key)
     if slot is None or slot.winner is None:

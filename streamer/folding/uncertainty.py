@@ -54,7 +54,7 @@ from streamer.statistics.final import (
 MEANS = ("impl_rate", "cost_usd", "duration_seconds")
 """Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
 
-HELD, PASSED, RESOLVED, AWAITED, RETRYABLE, STARTED = (1 << bit for bit in range(6))
+STORED, PASSED, RESOLVED, PENDING, RETRYABLE, STARTED = (1 << bit for bit in range(6))
 """Bits of a row. A result stands, it succeeded (R20), it is resolved, a verdict is still awaited. The
 infrastructure failed the trial, so it may run again. A start is known."""
 
@@ -65,7 +65,7 @@ class Rows:
     Attributes:
         keys: the slots.
         tasks: numbers of their tasks.
-        states: bits of :data:`HELD` and its like.
+        states: bits of :data:`STORED` and its like.
         positions: row to the smallest position that a start named.
         values: metric of :data:`MEANS`, or named one as `metrics/NAME` (R30), to its values; NaN where a
             trial has none.
@@ -106,7 +106,7 @@ class Rows:
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
         for row, (key, state) in enumerate(zip(self.keys, self.states, strict=True)):
-            if state & HELD:
+            if state & STORED:
                 speedup = self.speedups.get(row, None if state & PASSED else 1.0)
                 if speedup is not None:
                     yield key.task_id, speedup
@@ -131,10 +131,10 @@ class Lineup:
         return [(state, rows) for state, rows in enumerate(counts) if rows]
 
     @property
-    def held(self) -> NDArray[np.bool_]:
+    def stored(self) -> NDArray[np.bool_]:
         """Rows in which a result stands."""
-        held: NDArray[np.bool_] = self.states & HELD != 0
-        return held
+        stored: NDArray[np.bool_] = self.states & STORED != 0
+        return stored
 
     @property
     def tasks(self) -> NDArray[np.int32]:
@@ -148,18 +148,18 @@ class Lineup:
 
     def speedups(self) -> list[tuple[str, float]]:
         """See :meth:`Rows.task_speedups`."""
-        return [found for part in self._parts for found in part.task_speedups()]
+        return [speedup for part in self._parts for speedup in part.task_speedups()]
 
     def keys(self) -> list[SlotKey]:
         return [key for part in self._parts for key in part.keys]
 
     def positions(self) -> dict[int, int]:
         """Row to its position, where a start named one."""
-        found, first = {}, 0
+        positions, first = {}, 0
         for part in self._parts:
-            found.update({first + row: position for row, position in part.positions.items()})
+            positions.update({first + row: position for row, position in part.positions.items()})
             first += len(part.keys)
-        return found
+        return positions
 
     def others(self) -> set[int]:
         """Positions of the run's other trials in its one queue."""
@@ -168,7 +168,7 @@ class Lineup:
 
     def in_flight(self) -> list[SlotKey]:
         """Slots that have a start and no result, by agent, in the order in which they were first seen."""
-        rows = np.flatnonzero(self.states & (STARTED | HELD) == STARTED).tolist()
+        rows = np.flatnonzero(self.states & (STARTED | STORED) == STARTED).tolist()
         keys = self.keys() if rows else []
         return [keys[row] for row in rows]
 
@@ -242,10 +242,10 @@ class Roster:
 
 def _state(scored: Scored) -> int:
     return (
-        HELD
+        STORED
         | (PASSED if scored.success else 0)
         | (RESOLVED if scored.resolved else 0)
-        | (AWAITED if scored.awaited else 0)
+        | (PENDING if scored.pending else 0)
         | (RETRYABLE if scored.infrastructure_failure and not scored.success else 0)
     )
 
@@ -284,17 +284,17 @@ class Evidence:
     def __init__(self, group: GroupState, lineup: Lineup, *, finished: bool) -> None:
         self._group = group
         self.lineup = lineup
-        self._open = AWAITED | (0 if finished else RETRYABLE)
-        self.known = lineup.count(HELD, HELD | self._open)
-        self.passed = lineup.count(HELD | PASSED, HELD | PASSED | self._open)
-        self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | HELD)
+        self._open = PENDING | (0 if finished else RETRYABLE)
+        self.known = lineup.count(STORED, STORED | self._open)
+        self.passed = lineup.count(STORED | PASSED, STORED | PASSED | self._open)
+        self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | STORED)
 
     @cached_property
     def successes(self) -> list[tuple[int, int, int]]:
         """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
         if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
             return self._group.pass_at_k.counts()
-        return self._counts(HELD, PASSED)
+        return self._counts(STORED, PASSED)
 
     def attempted(self, planned: int) -> list[Attempted] | None:
         """The tasks with results; None if one has more attempts than planned.
@@ -305,7 +305,7 @@ class Evidence:
         if self.known == self._group.trials:
             counts = self._group.pass_at_k.counts()
         else:
-            counts = self._counts(HELD, RESOLVED, without=self._open)
+            counts = self._counts(STORED, RESOLVED, without=self._open)
         tasks = [Attempted(n, c, planned - n, times) for n, c, times in counts]
         return None if any(task.missing < 0 for task in tasks) else tasks
 
@@ -325,13 +325,13 @@ class Evidence:
         """
         group = self._group
         named = group.named.get(metric.removeprefix(NAMED)) if metric.startswith(NAMED) else None
-        held = named or group.distributions.get(metric)
-        if held is None or held.count != held.finite.count:
+        distribution = named or group.distributions.get(metric)
+        if distribution is None or distribution.count != distribution.finite.count:
             return Clusters()
         if self._one_attempt_each:
-            return Clusters.of_single(held.finite.count, *held.finite.whole())
+            return Clusters.of_single(distribution.finite.count, *distribution.finite.whole())
         values = self.lineup.values(metric)
-        rows = np.flatnonzero(~np.isnan(values) & self.lineup.held)
+        rows = np.flatnonzero(~np.isnan(values) & self.lineup.stored)
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
 
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
@@ -354,11 +354,11 @@ class Evidence:
         """Whether the trial of each row passed; None without a final value."""
         final, passed = self.final_and_passed()
         pairs = zip(final.tolist(), passed.tolist(), strict=True)
-        return [outcome if known else None for known, outcome in pairs]
+        return [outcome if is_final else None for is_final, outcome in pairs]
 
     def final_and_passed(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Marks of the rows with a final value, and of the final rows that passed."""
-        final = self.lineup.states & (HELD | self._open) == HELD
+        final = self.lineup.states & (STORED | self._open) == STORED
         return final, final & (self.lineup.states & PASSED != 0)
 
     def _counts(self, bits: int, passed: int, *, without: int = 0) -> list[tuple[int, int, int]]:
@@ -401,12 +401,12 @@ def uncertainty_body(
 
 
 def conclusion(
-    evidence: Evidence, planned: int | None, queue: Queue, known: Mapping[int, Outcome] | None = None
+    evidence: Evidence, planned: int | None, queue: Queue, stored: Mapping[int, Outcome] | None = None
 ) -> Conclusion:
     """The interval of the final pass rate, or why there is none (inference 5).
 
     Args:
-        known: outcomes of the rows that stood at an earlier moment, as known then; None: as they are now.
+        stored: outcomes of the rows that stood at an earlier moment, as known then; None: as they are now.
     """
     if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)
@@ -417,7 +417,7 @@ def conclusion(
     positions = lineup.positions() if queue.places is None else {}
     others = lineup.others() if positions else ()
     plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
-    rows = np.flatnonzero(lineup.states).tolist() if known is None else sorted(known)
+    rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
     later = _later(lineup, rows, queue)
     placed = not rows or queue.places is not None or bool(positions)
     if missing := missing_in_plan(plan, len(rows) - len(later), placed=placed):
@@ -425,7 +425,7 @@ def conclusion(
     grown = planned - first
     if len(later) > grown:
         return Conclusion(None, FinalMissing.PLAN_EXCEEDED)
-    keys, outcomes = lineup.keys(), evidence.outcomes() if known is None else known
+    keys, outcomes = lineup.keys(), evidence.outcomes() if stored is None else stored
     trials = [
         Trial(
             str(keys[row]),
@@ -464,11 +464,11 @@ def _ability(evidence: Evidence) -> dict[str, Any] | None:
 
 
 def _repeat(counts: list[tuple[int, int, int]]) -> dict[str, Any] | None:
-    found = repeats(counts)
-    if found is None:
+    repeated = repeats(counts)
+    if repeated is None:
         return None
     hats = {str(k): pass_hat_k(k, counts)[0] for k in sizes(max(n for n, _, _ in counts))}
-    return found._asdict() | {"pass_hat_k": hats}
+    return repeated._asdict() | {"pass_hat_k": hats}
 
 
 def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan) -> dict[str, Any] | None:
@@ -482,7 +482,7 @@ def _reachable_pass_at_k(evidence: Evidence, group: GroupState, plan: GroupPlan)
     unseen = plan.tasks - sum(task.tasks for task in tasks)
     every = [*tasks, Attempted(0, 0, attempts, unseen)] if unseen > 0 else tasks
     reach = {k: reachable_pass_at_k(k, every) for k in sizes(attempts)}
-    return {str(k): found._asdict() for k, found in reach.items() if found}
+    return {str(k): value._asdict() for k, value in reach.items() if value}
 
 
 def _reachable_grade(

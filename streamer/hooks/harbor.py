@@ -25,7 +25,7 @@ from streamer.hooks import is_active
 from streamer.hooks.background import Background, Event, Publish
 from streamer.schemas.wire import canonical_json
 from streamer.sources.base import ConvertOptions, ConvertReport, fit_event, slot_of, with_short_names
-from streamer.sources.convert import FoundRun, convert, convert_part, convert_plan, discover
+from streamer.sources.convert import SourceRun, convert, convert_part, convert_plan, discover
 from streamer.sources.files import clean_name
 from streamer.sources.harbor import Harbor, start_of_result
 
@@ -48,15 +48,15 @@ class JobFollower:
     def __init__(self, job: str | Path) -> None:
         self._job = Path(job).absolute()
         self._options = ConvertOptions(harness=Harbor.name)
-        self._run: FoundRun | None = None
+        self._run: SourceRun | None = None
         self._published: dict[tuple[Any, ...], bytes] = {}
         self._unread: set[str] = set()
 
     def started(self, result: Event, publish: Publish) -> None:
         """Publish the start of a trial, before it the plan. `result`: what harbor has of it, as JSON."""
         self._find(publish)
-        found = start_of_result(self._job / str(result.get("trial_name")), result, self._options)
-        event = {"run_id": clean_name(self._job), **found.event}
+        trial = start_of_result(self._job / str(result.get("trial_name")), result, self._options)
+        event = {"run_id": clean_name(self._job), **trial.event}
         fitted, _ = fit_event(with_short_names(event)[0])
         self._publish_new([fitted] if fitted else [], publish)
 
@@ -80,7 +80,7 @@ class JobFollower:
         """Publish what the whole job says and was not published yet."""
         self._publish_new(convert([self._job], self._options, ConvertReport()), publish)
 
-    def _find(self, publish: Publish) -> FoundRun | None:
+    def _find(self, publish: Publish) -> SourceRun | None:
         """The run; its plan is published once it is there. harbor writes it before the first trial."""
         if self._run is None:
             (*runs,), _, _ = discover([self._job], [Harbor()], self._options)

@@ -106,5 +106,5 @@ class StreamerHooks(Hooks):  # type: ignore[misc]
 
 def _json(record: Any, include: dict[str, Any]) -> dict[str, Any]:
     """The named fields of one of inspect_ai's records, as its logs have them."""
-    found: dict[str, Any] = record.model_dump(mode="json", include=include, exclude_none=True)
-    return found
+    fields: dict[str, Any] = record.model_dump(mode="json", include=include, exclude_none=True)
+    return fields

@@ -188,12 +188,12 @@ def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
         health.problems.append(str(error))
 
 
-def _topic_problems(found: Mapping[str, int], names: Names) -> list[str]:
-    wanted = [names.topic(topic.name) for topic in TOPICS]
-    missing = [topic for topic in wanted if topic not in found]
-    if len(missing) == len(wanted):
+def _topic_problems(counts: Mapping[str, int], names: Names) -> list[str]:
+    expected = [names.topic(topic.name) for topic in TOPICS]
+    missing = [topic for topic in expected if topic not in counts]
+    if len(missing) == len(expected):
         return ["none of our topics exists: a worker creates them when it starts (or see --namespace)"]
-    wrong = what_differs(ours(found, names))
+    wrong = what_differs(ours(counts, names))
     return [
         *(f"topic {topic!r} is missing: a worker creates it when it starts" for topic in missing),
         *([wrong] if wrong else []),
@@ -432,10 +432,10 @@ def read_rejection(settings: Settings, place: LogPosition) -> StoredRejection:
         NoSuchRejection: there is none.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
-    found = asyncio.run(_read_one(settings, place))
-    if found is None:
+    rejection = asyncio.run(_read_one(settings, place))
+    if rejection is None:
         raise NoSuchRejection(str(place), Names(settings.namespace).trial_rejections)
-    return found
+    return rejection
 
 
 def requeue(settings: Settings, records: Iterable[Again]) -> int:

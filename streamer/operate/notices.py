@@ -84,7 +84,7 @@ def run_name(run: Json) -> str:
     return f"{named(shown)} ({named(run['run_id'])})" if shown else named(run["run_id"])
 
 
-def standing(run: Json) -> str:
+def run_line(run: Json) -> str:
     """How a run stands, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
@@ -95,14 +95,14 @@ def standing(run: Json) -> str:
 
 def board(agents: Sequence[Json], primary: str) -> str:
     """The agents of a run, the best by its primary METRIC first, one per line; baselines are left out."""
-    held = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
+    ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
     lines = [
         f"{named(agent['agent_model'])}: grade {grade_with_basis(agent)}, "
         f"accuracy {accuracy(agent)}, cost {dollars(agent['total_cost'])}"
-        for agent in held[:MAX_LINES]
+        for agent in ranked[:MAX_LINES]
     ]
-    if len(held) > MAX_LINES:
-        lines.append(f"and {len(held) - MAX_LINES} more")
+    if len(ranked) > MAX_LINES:
+        lines.append(f"and {len(ranked) - MAX_LINES} more")
     return "\n".join(lines)
 
 
@@ -213,12 +213,12 @@ def budget_ahead(run: Json, usd: float) -> str | None:
         run: a run's summary.
         usd: the budget, USD.
     """
-    found = RunSummary.model_validate(run)
-    pace = eta_of(found)
+    summary = RunSummary.model_validate(run)
+    pace = eta_of(summary)
     if pace.projected_usd is None:
         return None
-    standing = budget_of(usd, finite(found.total_cost), pace).standing
-    return usd_words(pace.projected_usd) if standing == "will_pass" else None
+    forecast = budget_of(usd, finite(summary.total_cost), pace).standing
+    return usd_words(pace.projected_usd) if forecast == "will_pass" else None
 
 
 # -----------------------------------------------------------------------------
@@ -350,8 +350,8 @@ class Decider:
 
     def tick(self, now: datetime) -> list[Notification]:
         """The notices that follow from silence."""
-        found = (self._stalled(memory, now) for memory in self._runs.values())
-        return [notice for notice in found if notice]
+        notices = (self._stalled(memory, now) for memory in self._runs.values())
+        return [notice for notice in notices if notice]
 
     def _run(self, memory: RunMemory, run: Json, now: datetime, agents: Sequence[Json]) -> list[Notification]:
         before, memory.run = memory.run, run
@@ -364,18 +364,18 @@ class Decider:
         elif run["state_version"] != before["state_version"]:
             memory.moved_at = now
         about, run_id = run_name(run), run["run_id"]
-        found = [memory.once("started", about, "started", standing(run), run_id)]
+        notices = [memory.once("started", about, "started", run_line(run), run_id)]
         if run["status"] is not None:
-            body = "\n".join(part for part in (standing(run), board(agents, columns.primary_of(run))) if part)
+            body = "\n".join(part for part in (run_line(run), board(agents, columns.primary_of(run))) if part)
             word = named(state_and_status(state_of(run, now), run["status"]))
-            found.append(memory.once(_finished(run), about, word, body, run_id))
+            notices.append(memory.once(_finished(run), about, word, body, run_id))
         if self._is_over_budget(run):
             what = f"is over its budget of {dollars(self._rules.budget_usd)}"
-            found.append(memory.once(self._budget_key(), about, what, standing(run), run_id))
+            notices.append(memory.once(self._budget_key(), about, what, run_line(run), run_id))
         elif (usd := self._rules.budget_usd) is not None and (forecast := budget_ahead(run, usd)):
-            what, body = f"will pass its budget of {dollars(usd)}", f"{forecast}\n{standing(run)}"
-            found.append(memory.once(f"budget-ahead:{usd!r}", about, what, body, run_id))
-        return [notice for notice in found if notice]
+            what, body = f"will pass its budget of {dollars(usd)}", f"{forecast}\n{run_line(run)}"
+            notices.append(memory.once(f"budget-ahead:{usd!r}", about, what, body, run_id))
+        return [notice for notice in notices if notice]
 
     def _settled(self, memory: RunMemory) -> list[Notification]:
         """The notices that follow from hard bounds, once the run is known; none if it was over before.
@@ -386,10 +386,10 @@ class Decider:
         if run is None or memory.was_over:
             return []
         leader = None if memory.is_over else memory.race.leader(run)
-        found = [_ahead(memory, run, leader)] if leader else []
+        notices = [_ahead(memory, run, leader)] if leader else []
         if target is not None:
-            found += [_target(memory, run, settled, target) for settled in memory.race.settled(target)]
-        return [notice for notice in found if notice]
+            notices += [_target(memory, run, settled, target) for settled in memory.race.settled(target)]
+        return [notice for notice in notices if notice]
 
     def _adopt(self, memory: RunMemory, run: Json) -> None:
         """This run has no memory yet. Its past is no news, but a budget that it exceeds may be."""
@@ -417,7 +417,7 @@ class Decider:
             return None
         what = f"is {state_of(run, now)}: no result for {silent.total_seconds() / 60:.0f} minutes"
         key = f"stalled:{run['epoch']}:{run['state_version']}"
-        notice = memory.once(key, run_name(run), what, standing(run), run["run_id"])
+        notice = memory.once(key, run_name(run), what, run_line(run), run["run_id"])
         if notice:
             memory.note("stalls", str(stalls + 1))
         return notice
@@ -509,11 +509,11 @@ class Memory:
     async def load(self, run_id: str) -> dict[str, str]:
         """Notices sent for a run ("": notices without a run)."""
         try:
-            held = await cast(Any, self._client.hgetall(self._key(run_id)))
+            stored = await cast(Any, self._client.hgetall(self._key(run_id)))
         except UNREACHABLE as error:
             self._fail(error)
             return {}
-        fields = {bytes(name).decode(): bytes(value).decode() for name, value in held.items()}
+        fields = {bytes(name).decode(): bytes(value).decode() for name, value in stored.items()}
         return {
             name.removeprefix(self._prefix): value
             for name, value in fields.items()

@@ -220,7 +220,7 @@ class Watch:
         urls: of the services; never said.
         rules: what is worth a notice.
         say: called with each error, a line each, from any thread.
-        wanted: which runs; by default all.
+        chosen: which runs; by default all.
 
     Raises:
         NotifyMissing, BadNotifyUrl: see `Service`.
@@ -232,12 +232,12 @@ class Watch:
         urls: Sequence[str],
         rules: Rules,
         say: Callable[[str], None],
-        wanted: Callable[[str], bool] = lambda run_id: True,
+        chosen: Callable[[str], bool] = lambda run_id: True,
     ) -> None:
         self._settings = settings
         self._rules = rules
         self._say = say
-        self._wanted = wanted
+        self._chosen = chosen
         self._services = [Service(url, number, say) for number, url in enumerate(urls, start=1)]
         self._decider = Decider(rules)
         self._memory = Memory(settings, watch_name(urls), say)
@@ -271,7 +271,7 @@ class Watch:
             self._initial = frozenset(run.run_id for run in await reader.runs())
             async with aclosing(reader.updates()) as updates:  # type: ignore[type-var]
                 async for update in updates:
-                    if self._wanted(update.run_id):
+                    if self._chosen(update.run_id):
                         await self._take(reader, update)
 
     async def _take(self, reader: AsyncStateReader, update: StateUpdate) -> None:
@@ -286,14 +286,14 @@ class Watch:
         if not self._decider.knows(run_id):
             remembered = await self._memory.load(run_id)
             self._decider.begin(run_id, remembered, new=run_id not in self._initial)
-        found = summary.model_dump(mode="json")
+        fields = summary.model_dump(mode="json")
         agents: list[Json] = []
-        if found.get("status") is not None:
+        if fields.get("status") is not None:
             try:
                 agents = [agent.model_dump(mode="json") for agent in await reader.agents(run_id)]
             except UnknownRun:  # deleted just now
                 return
-        await self._tell(run_id, self._decider.take(found, now(), agents))
+        await self._tell(run_id, self._decider.take(fields, now(), agents))
 
     async def _tick(self) -> None:
         while True:
@@ -319,7 +319,7 @@ class Watch:
 
     async def _rejected(self, rate: RejectionRate, message: Json) -> None:
         run_id = message.get("run_id")
-        if run_id is None or self._wanted(run_id):
+        if run_id is None or self._chosen(run_id):
             notice = rate.take(str(message.get("code")), run_id, now())
             if notice:
                 await self._memory.save("", {KEY: now().isoformat()})

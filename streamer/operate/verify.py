@@ -103,21 +103,21 @@ def latest_of(
     Raises:
         TopicMissing, TopicUnreadable, KafkaError: see `read_topic`.
     """
-    found: dict[TopicKey, T] = {}
+    latest: dict[TopicKey, T] = {}
     for topic in topics:
         for record in read_topic(settings, Names(settings.namespace).topic(topic), run_id=run_id):
             place = TopicKey(topic, record.partition, record.key or b"")
             if record.value is None:
-                found.pop(place, None)
+                latest.pop(place, None)
             else:
-                found[place] = keep(record.value)
-    return found
+                latest[place] = keep(record.value)
+    return latest
 
 
-def by_run(found: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
+def by_run(latest: Mapping[TopicKey, T]) -> dict[str, dict[TopicKey, T]]:
     """The same for each run that a key names."""
     runs: dict[str, dict[TopicKey, T]] = {}
-    for place, value in found.items():
+    for place, value in latest.items():
         runs.setdefault(place.run_id, {})[place] = value
     return runs
 
@@ -166,18 +166,18 @@ def difference(key: str, change: SummaryChange | None, value: bytes | None) -> M
         return Mismatch(key, log, None)
     try:
         stored: dict[str, Any] = orjson.loads(value)
-        found = digest_of(stored)
+        actual = digest_of(stored)
     except (orjson.JSONDecodeError, AttributeError):
         return Mismatch(key, log, "unreadable")
-    if found == log and stored.get("digest") == found:
+    if actual == log and stored.get("digest") == actual:
         return None
-    own = {"digest"} if stored.get("digest") != found else set()
+    own = {"digest"} if stored.get("digest") != actual else set()
     if change is None:
-        return Mismatch(key, None, found, tuple(sorted(own)))
+        return Mismatch(key, None, actual, tuple(sorted(own)))
     told: dict[str, Any] = orjson.loads(change.value or b"{}")
     names = (told.keys() | stored.keys()) - NOT_DIGESTED
     differing = {name for name in names if told.get(name, _ABSENT) != stored.get(name, _ABSENT)}
-    return Mismatch(key, log, found, tuple(sorted(differing | own)), reason=_other_version(stored))
+    return Mismatch(key, log, actual, tuple(sorted(differing | own)), reason=_other_version(stored))
 
 
 def _other_version(stored: Mapping[str, Any]) -> str | None:
@@ -195,12 +195,12 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
     )
 
 
-def hash_differences(suffix: str, log: Mapping[str, str], found: Mapping[bytes, bytes]) -> list[Mismatch]:
+def hash_differences(suffix: str, log: Mapping[str, str], in_redis: Mapping[bytes, bytes]) -> list[Mismatch]:
     """A hash of a run in Redis against the log: one difference, or [] if they agree.
 
     Its `fields` are the first fields of the hash that differ.
     """
-    stored = {_readable(key): _readable(value) for key, value in found.items()}
+    stored = {_readable(key): _readable(value) for key, value in in_redis.items()}
     if log == stored:
         return []
     fields = [key for key in sorted({*log, *stored}) if log.get(key) != stored.get(key)]
@@ -229,7 +229,7 @@ def scored_digests(changes: Iterable[ScoredChange]) -> dict[bytes, str]:
     return {c.key.encode(): str(orjson.loads(c.value)["digest"]) for c in changes if c.value is not None}
 
 
-def digest_found(value: bytes) -> str:
+def digest_stored(value: bytes) -> str:
     """Digest of a scored trial that was found, recomputed; `unreadable` if that cannot be done."""
     try:
         return digest_of(orjson.loads(value))
@@ -238,19 +238,19 @@ def digest_found(value: bytes) -> str:
 
 
 def scored_differences(
-    partition: int, log: Mapping[bytes, str], found: Mapping[TopicKey, str]
+    partition: int, log: Mapping[bytes, str], in_topic: Mapping[TopicKey, str]
 ) -> list[Mismatch]:
     """Scored trials of a run that are missing, wrong, too many or in a wrong partition; the first ones.
 
     Args:
         partition: of the run.
         log: key to digest by the log.
-        found: place to digest in the topic.
+        in_topic: place to digest in the topic.
     """
-    wanted = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
-    wrong = sorted(place for place in {*wanted, *found} if wanted.get(place) != found.get(place))
+    expected = {TopicKey(SCORED, partition, key): digest for key, digest in log.items()}
+    wrong = sorted(place for place in {*expected, *in_topic} if expected.get(place) != in_topic.get(place))
     named = [
-        Mismatch(place.text, wanted.get(place), found.get(place), (), SCORED, place.partition)
+        Mismatch(place.text, expected.get(place), in_topic.get(place), (), SCORED, place.partition)
         for place in wrong[:SHOWN_SCORED]
     ]
     if more := len(wrong) - len(named):
@@ -295,15 +295,15 @@ def fold_log(settings: Settings, *, prices: PriceTable, run_id: str | None, scor
     """
     log = FoldedLog()
     pipeline = _fold(settings, prices, run_id, log)
-    for known in pipeline.runs():
+    for folded_run in pipeline.runs():
         try:
-            changes = pipeline.run(known).summaries()
-            log.runs[known] = {entry_of(change, news=False).suffix: change for change in changes}
-            log.hashes[known] = _hashes(pipeline.run(known))
+            changes = pipeline.run(folded_run).summaries()
+            log.runs[folded_run] = {entry_of(change, notify=False).suffix: change for change in changes}
+            log.hashes[folded_run] = _hashes(pipeline.run(folded_run))
             if scored:
-                log.scored[known] = scored_digests(pipeline.run(known).take_scored())
+                log.scored[folded_run] = scored_digests(pipeline.run(folded_run).take_scored())
         except Exception as error:
-            pipeline.fail(known, error)
+            pipeline.fail(folded_run, error)
     log.failed = {failure.run_id: failure.reason for failure in pipeline.failed.values()}
     return log
 
@@ -454,7 +454,7 @@ class Verification:
         if self._topics:
             in_topics = _InTopics(
                 by_run(latest_of(self._settings, TOPICS.values(), bytes, run_id=run_id)),
-                by_run(latest_of(self._settings, [SCORED], digest_found, run_id=run_id)),
+                by_run(latest_of(self._settings, [SCORED], digest_stored, run_id=run_id)),
             )
         every = {*log.runs, *log.failed, *in_redis, *in_topics.summaries, *in_topics.scored}
         return [
@@ -466,24 +466,24 @@ class Verification:
         self, client: SyncClient, log: FoldedLog, run_id: str, in_topics: _InTopics, redis_has_runs: bool
     ) -> Verdict:
         expected = log.runs.get(run_id, {})
-        found = self._stored(client, run_id, expected)
-        pairs = ((key, expected.get(key), found.get(key)) for key in sorted({*expected, *found}))
+        in_redis = self._stored(client, run_id, expected)
+        pairs = ((key, expected.get(key), in_redis.get(key)) for key in sorted({*expected, *in_redis}))
         differences = [d for key, change, value in pairs if (d := difference(key, change, value))]
         for suffix in HASHES:
             stored = cast("dict[bytes, bytes]", client.hgetall(self._keys.of_run(run_id, suffix)))
             differences += hash_differences(suffix, log.hashes.get(run_id, {}).get(suffix, {}), stored)
         if self._topics:
-            differences += self._of_topics(run_id, expected, found, in_topics.summaries.get(run_id, {}))
+            differences += self._of_topics(run_id, expected, in_redis, in_topics.summaries.get(run_id, {}))
             scored = log.scored.get(run_id, {}), in_topics.scored.get(run_id, {})
             differences += scored_differences(partition_of(run_id, self._count), *scored)
-        if reason := log.failed.get(run_id) or _degraded(found):
+        if reason := log.failed.get(run_id) or _degraded(in_redis):
             self.places |= in_topics.summaries.get(run_id, {}).keys()  # what stands is all there is of it
             reason = f"in quarantine ({reason}). `streamer runs repair` folds it again"
             return Verdict(run_id, "unverifiable", len(expected), tuple(differences), reason)
         if run_id not in log.runs:
             reason = _unknown(run_id, log.others | log.runs.keys())
             return Verdict(run_id, "unverifiable", 0, tuple(differences), reason, in_log=False)
-        if expected and not found and not redis_has_runs:
+        if expected and not in_redis and not redis_has_runs:
             reason = "Redis holds no runs at all; a running worker writes them anew within seconds"
             return Verdict(run_id, "unverifiable", reason=reason)
         return Verdict(run_id, "differs" if differences else "equal", len(expected), tuple(differences))
@@ -493,15 +493,15 @@ class Verification:
         run_id: str,
         expected: Mapping[str, SummaryChange],
         in_redis: Mapping[str, bytes],
-        found: Mapping[TopicKey, bytes],
+        in_topics: Mapping[TopicKey, bytes],
     ) -> Iterator[Mismatch]:
         """Summaries in the topics against the log, and, where they are right, against the bytes in Redis."""
         number = partition_of(run_id, self._count)
-        wanted = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
-        self.places |= wanted.keys()
-        for place in sorted({*wanted, *found}):
-            key, change = wanted.get(place, ("", None))
-            value, stored = found.get(place), in_redis.get(key)
+        places = {TopicKey(TOPICS[c.kind], number, c.key.encode()): (key, c) for key, c in expected.items()}
+        self.places |= places.keys()
+        for place in sorted({*places, *in_topics}):
+            key, change = places.get(place, ("", None))
+            value, stored = in_topics.get(place), in_redis.get(key)
             if wrong := difference(place.text, change, value):
                 yield replace(wrong, topic=place.topic, partition=place.partition)
             elif change and value and stored and not difference(key, change, stored):
@@ -520,10 +520,10 @@ class Verification:
         return {suffix: value for suffix, value in values if value is not None}
 
 
-def _degraded(found: Mapping[str, bytes]) -> str | None:
+def _degraded(stored: Mapping[str, bytes]) -> str | None:
     """Why newer events of a run are not counted, as its summaries say; None if they are."""
     try:
-        reason = orjson.loads(found.get("run", b"{}")).get("degraded")
+        reason = orjson.loads(stored.get("run", b"{}")).get("degraded")
     except (orjson.JSONDecodeError, AttributeError):
         return None  # the comparison says so
     return None if reason is None else str(reason)
@@ -545,8 +545,8 @@ def _undecided(verdict: Verdict, reason: str) -> Verdict:
     return verdict
 
 
-def _unknown(run_id: str, known: Iterable[str]) -> str:
-    close = get_close_matches(run_id, list(known), n=3)
+def _unknown(run_id: str, run_ids: Iterable[str]) -> str:
+    close = get_close_matches(run_id, list(run_ids), n=3)
     hint = f"Did you mean {', '.join(close)}?" if close else "`streamer query runs` lists the runs in Redis"
     return f"the log holds no events of run {run_id!r}. {hint}"
 

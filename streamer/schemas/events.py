@@ -612,8 +612,8 @@ def missing_times(event: Event, raw: bytes) -> int:
     >>> missing_times(EVENT.validate_json(raw), raw)
     1
     """
-    known = event.__dict__
-    empty = [name for name in _TIMES if name in event.model_fields_set and known.get(name, "") is None]
+    fields = event.__dict__
+    empty = [name for name in _TIMES if name in event.model_fields_set and fields.get(name, "") is None]
     if not empty:
         return 0
     stated = from_json(raw)  # as pydantic reads it: orjson refuses NaN, which an unknown field may have
@@ -646,12 +646,12 @@ class BoardMetric:
 
     def value(self, summary: Mapping[str, Any]) -> float | None:
         """The number in a summary (as parsed from JSON); None where it is unknown, absent or NaN (R14)."""
-        found: Any = summary
+        value: Any = summary
         for step in self.path:
-            found = found.get(step) if isinstance(found, Mapping) else None
-        if found is None or math.isnan(float(found)):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value is None or math.isnan(float(value)):
             return None
-        return float(found)
+        return float(value)
 
 
 PRIMARY_METRIC = "pass_rate"
@@ -755,7 +755,7 @@ def board_metric(metric: str, summaries: Iterable[Mapping[str, Any]]) -> BoardMe
         return BOARD_METRICS.get(metric)
     name = metric.removeprefix(NAMED)
     says = (summary.get("metrics", {}).get(name) for summary in summaries)
-    return next((named_metric(name, found) for found in says if found is not None), None)
+    return next((named_metric(name, reading) for reading in says if reading is not None), None)
 
 
 def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:

@@ -290,8 +290,8 @@ def definitions(models: Sequence[type[Message]]) -> dict[str, Any]:
         schema_generator=_Generator,
         ref_template="#/components/schemas/{model}",
     )
-    found: dict[str, Any] = _portable(schemas["$defs"])
-    return dict(sorted(found.items()))
+    portable: dict[str, Any] = _portable(schemas["$defs"])
+    return dict(sorted(portable.items()))
 
 
 class _Generator(GenerateJsonSchema):

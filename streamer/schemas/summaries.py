@@ -727,15 +727,15 @@ def state_of(run: RunSummary | Mapping[str, Any], now: datetime | None) -> State
         now: the time of asking. An event ahead of it counts as heard just now. None: the time is not known,
             as of a line of a file. A run is then not silent.
     """
-    found = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
-    if is_fulfilled(found):
+    summary = run if isinstance(run, RunSummary) else RunSummary.model_validate(run)
+    if is_fulfilled(summary):
         return "complete"
-    if found.status is not None:
+    if summary.status is not None:
         return "finished"
-    heard = found.last_event_at
+    heard = summary.last_event_at
     if now is None or (heard is not None and now - heard <= SILENT_AFTER):
         return "running"
-    return "stalled" if found.progress.planned else "unfinished"
+    return "stalled" if summary.progress.planned else "unfinished"
 
 
 def plan_words(run: RunSummary | Mapping[str, Any]) -> str:

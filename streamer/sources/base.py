@@ -231,13 +231,13 @@ class Explanation:
     hints: tuple[str, ...]
 
 
-def explanation_of(found: Found, event: dict[str, Any]) -> Explanation:
+def explanation_of(trial: Found, event: dict[str, Any]) -> Explanation:
     """The explanation of a trial that is sent as this event."""
     values = {
-        name: (event[name], found.origins.get(name, found.path.name)) if name in event else (None, "")
+        name: (event[name], trial.origins.get(name, trial.path.name)) if name in event else (None, "")
         for name in EXPLAINED
     }
-    return Explanation(found.path, values, found.hints)
+    return Explanation(trial.path, values, trial.hints)
 
 
 @dataclass(slots=True)
@@ -615,16 +615,16 @@ def _too_large(event: dict[str, Any]) -> dict[str, str]:
     left = len(orjson.dumps(event))
     if left <= ROOM_BYTES:
         return {}
-    found = {}
+    problems = {}
     sizes = {name: len(orjson.dumps(value)) for name, value in event.items() if name not in SLOT}
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if left <= ROOM_BYTES:
             break
         left -= sizes[name]
-        found[name] = (
+        problems[name] = (
             f"{_shown(event[name])}: {sizes[name]:,} bytes; an event may have {MAX_RECORD_BYTES:,} in all"
         )
-    return found
+    return problems
 
 
 def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
@@ -632,12 +632,12 @@ def _schema_errors(event: dict[str, Any]) -> dict[str, str]:
     try:
         EVENT.validate_json(orjson.dumps(event))
     except ValidationError as error:
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for problem in error.errors(include_url=False, include_context=False):
             location = problem["loc"]
             name = str(location[1]) if len(location) > 1 else "type"
-            found.setdefault(name, f"{_shown(event.get(name))}: {problem['msg']}")
-        return found
+            problems.setdefault(name, f"{_shown(event.get(name))}: {problem['msg']}")
+        return problems
     return {}
 
 
@@ -669,10 +669,10 @@ def _shown(value: Any) -> str:
 # Which of the costs that a harness writes are known.
 
 
-def known_cost(cost: Any, *tokens: Any) -> Any:
+def cost_or_none(cost: Any, *tokens: Any) -> Any:
     """The cost that a harness writes, None where it is unknown (R2): 0 beside tokens has no price behind it.
 
-    >>> known_cost(0.0, None, 9), known_cost(0.0, 0), known_cost(0.5, 9)
+    >>> cost_or_none(0.0, None, 9), cost_or_none(0.0, 0), cost_or_none(0.5, 9)
     (None, 0.0, 0.5)
     """
     return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
@@ -690,5 +690,5 @@ def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
     (0.0, 0.5)
     """
     tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
-    cost = known_cost(result.get("total_cost"), *tokens)
+    cost = cost_or_none(result.get("total_cost"), *tokens)
     return None if cost == 0 and agent not in BASELINE_LABELS else cost

@@ -49,7 +49,7 @@ from streamer.sources.base import (
 )
 from streamer.sources.every_eval_ever import EveryEvalEver
 from streamer.sources.fc_eval import FcEval
-from streamer.sources.files import STARTED, clean_name, entries, is_directory, is_file, known, time_of, walk
+from streamer.sources.files import STARTED, clean_name, entries, is_directory, is_file, present, time_of, walk
 from streamer.sources.harbor import Harbor
 from streamer.sources.inspect import Inspect
 from streamer.sources.scylla import Scylla
@@ -71,7 +71,7 @@ SEARCHED_UPWARDS = 4
 
 
 @dataclass(slots=True)
-class FoundRun:
+class SourceRun:
     """A run found on disk.
 
     Attributes:
@@ -98,14 +98,14 @@ class FoundRun:
 
 def discover(
     paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions, *, around: bool = True
-) -> tuple[list[FoundRun], list[Unreadable], list[str]]:
+) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
 
     `around`: look for the run that a path lies in where there is none at or below it.
 
     Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
     """
-    runs: dict[Path, FoundRun] = {}
+    runs: dict[Path, SourceRun] = {}
     problems: list[Unreadable] = []
     for path in paths:
         try:
@@ -114,21 +114,23 @@ def discover(
             reason = getattr(error, "strerror", None) or str(error)
             problems.append(Unreadable(path, f"cannot be read: {reason}"))
             continue
-        found = list(_runs_of(root, sources, problems))
-        if not found and around:
-            found = _run_around(root, sources)
-        if not found:
+        runs_there = list(_runs_of(root, sources, problems))
+        if not runs_there and around:
+            runs_there = _run_around(root, sources)
+        if not runs_there:
             names = " or ".join(source.name for source in sources)
             problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
-        for source, place, nested in found:
-            _add(runs, FoundRun(source, place, source.plan(place, options), _common(root, place), nested, ""))
+        for source, place, nested in runs_there:
+            _add(
+                runs, SourceRun(source, place, source.plan(place, options), _common(root, place), nested, "")
+            )
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
     return ordered, problems, _name(ordered)
 
 
 def outermost_run(
     root: Path, place: Path, sources: Sequence[Source], options: ConvertOptions, no_runs: set[Path]
-) -> FoundRun | None:
+) -> SourceRun | None:
     """The first run on the way from a directory down to a place below it, looked for nowhere else.
 
     `no_runs`: directories that are known to be none, and need not be looked at; filled.
@@ -140,14 +142,14 @@ def outermost_run(
             return None
         for source in _claim(directory, sources):
             plan = source.plan(directory, options)
-            return FoundRun(source, directory, plan, directory, False, plan.run_id)
+            return SourceRun(source, directory, plan, directory, False, plan.run_id)
         no_runs.add(directory)
     return None
 
 
-def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
+def without_copies(runs: Sequence[SourceRun]) -> list[SourceRun]:
     """The first of each group of runs with one id or with a harness id in common; none that is nested."""
-    kept: dict[str, FoundRun] = {}
+    kept: dict[str, SourceRun] = {}
     uuids: set[str] = set()
     for run in runs:
         if not run.nested and not uuids & run.plan.uuids:
@@ -156,16 +158,16 @@ def without_copies(runs: Sequence[FoundRun]) -> list[FoundRun]:
     return list(kept.values())
 
 
-def latest_of_retries(runs: Sequence[FoundRun]) -> dict[str, Path]:
+def latest_of_retries(runs: Sequence[SourceRun]) -> dict[str, Path]:
     """Run to the latest of its files, where several files are one run, as a log and its retries are."""
-    files: dict[str, list[FoundRun]] = {}
+    files: dict[str, list[SourceRun]] = {}
     for run in runs:
         if is_file(run.path):
             files.setdefault(run.run_id, []).append(run)
-    return {name: max(found, key=_planned_at).path for name, found in files.items() if len(found) > 1}
+    return {name: max(paths, key=_planned_at).path for name, paths in files.items() if len(paths) > 1}
 
 
-def _planned_at(run: FoundRun) -> int:
+def _planned_at(run: SourceRun) -> int:
     return int((run.plan.started or {}).get("revision", -1))
 
 
@@ -214,18 +216,18 @@ def _common(root: Path, place: Path) -> Path:
     return root if root.is_relative_to(place) else place
 
 
-def _add(runs: dict[Path, FoundRun], run: FoundRun) -> None:
+def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
     """Take a run in once, and whole if it was named whole once."""
-    held = runs.setdefault(run.path, run)
-    if held.only != run.only:
-        held.only = held.path
-    held.nested = held.nested and run.nested
+    stored = runs.setdefault(run.path, run)
+    if stored.only != run.only:
+        stored.only = stored.path
+    stored.nested = stored.nested and run.nested
 
 
-def _name(runs: Sequence[FoundRun]) -> list[str]:
+def _name(runs: Sequence[SourceRun]) -> list[str]:
     """Set every run's id. The folders above them keep different runs of one name apart."""
     notes = []
-    groups: dict[str, list[list[FoundRun]]] = {}
+    groups: dict[str, list[list[SourceRun]]] = {}
     for run in runs:
         same_name = groups.setdefault(run.plan.run_id, [])
         twin = next((group for group in same_name if any(_same(run, other) for other in group)), None)
@@ -246,7 +248,7 @@ def _name(runs: Sequence[FoundRun]) -> list[str]:
     return notes
 
 
-def _same(run: FoundRun, other: FoundRun) -> bool:
+def _same(run: SourceRun, other: SourceRun) -> bool:
     """Whether two runs of one name are copies of one another rather than two runs."""
     if run.plan.uuids & other.plan.uuids or run.path.parent == other.path.parent:
         return True
@@ -280,7 +282,7 @@ def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
     tasks = _union(started, "tasks")
     labels = _union(started, "agent_models")
     shared = {name: started[0].get(name) for name in _SHARED if _agree([one.get(name) for one in started])}
-    return known(
+    return present(
         {
             "type": "run_started",
             "revision": max(one.get("revision", 0) for one in started),
@@ -301,7 +303,7 @@ def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
     finished = [plan.finished for plan in plans if plan.finished]
     if not finished or len(finished) < len(plans):
         return None
-    return known(
+    return present(
         {
             "type": "run_finished",
             "revision": max(one.get("revision", 0) for one in finished),
@@ -314,8 +316,8 @@ def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
 def _union(started: Sequence[dict[str, Any]], name: str) -> list[Any] | None:
     """All items of a list field in order of appearance; None unless every run has the list."""
     lists = [one.get(name) for one in started]
-    items = [item for found in lists if isinstance(found, list) for item in found]
-    if not all(isinstance(found, list) for found in lists) or not all(isinstance(i, str) for i in items):
+    items = [item for values in lists if isinstance(values, list) for item in values]
+    if not all(isinstance(values, list) for values in lists) or not all(isinstance(i, str) for i in items):
         return None
     return list(dict.fromkeys(items))
 
@@ -382,7 +384,7 @@ def _offers() -> dict[str, list[EntryPoint]]:
     """Name to the different entry points of that name; one that is installed twice counts once."""
     offers: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        if entry.value not in (held.value for held in offers[entry.name]):
+        if entry.value not in (offer.value for offer in offers[entry.name]):
             offers[entry.name].append(entry)
     return dict(offers)
 
@@ -574,20 +576,20 @@ def convert(
 
 
 def convert_runs(
-    runs: Sequence[FoundRun], options: ConvertOptions, report: ConvertReport
+    runs: Sequence[SourceRun], options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
     """Events of runs that were found already. See :func:`convert`."""
     return _Conversion(options, report).events(runs)
 
 
 def convert_part(
-    run: FoundRun, part: Path, options: ConvertOptions, report: ConvertReport
+    run: SourceRun, part: Path, options: ConvertOptions, report: ConvertReport
 ) -> Iterator[dict[str, Any]]:
     """Trials in a part of one run, except those that only the whole could tell from copies."""
     return _Conversion(options, report).part_events(run, part)
 
 
-def convert_plan(run: FoundRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
+def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
     """The plan events of one run; nothing if it is pooled with others, of which it may not know."""
     if options.run_id is None:
         yield from _Conversion(options, report).plan_events(run)
@@ -603,29 +605,29 @@ class _Conversion:
         self._slots: set[tuple[Any, ...]] = set()
         self._retries: dict[str, Path] = {}
 
-    def events(self, runs: Sequence[FoundRun]) -> Iterator[dict[str, Any]]:
+    def events(self, runs: Sequence[SourceRun]) -> Iterator[dict[str, Any]]:
         pooled = self._options.run_id is not None
         whole = without_copies(runs)
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
-        doubtful: list[tuple[FoundRun, Found]] = []
+        doubtful: list[tuple[SourceRun, Found]] = []
         self._retries = latest_of_retries(runs)
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
-        for run, found in doubtful:
-            yield from self._doubtful_event(run, found)
+        for run, trial in doubtful:
+            yield from self._doubtful_event(run, trial)
         if pooled and whole and (finished := pooled_finished([run.plan for run in whole])):
             yield from self._plan_event(whole[0], finished)
 
     def _run_events(
-        self, run: FoundRun, doubtful: list[tuple[FoundRun, Found]], with_plan: bool
+        self, run: SourceRun, doubtful: list[tuple[SourceRun, Found]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
         begun: list[Found] = []
         copies = 0
-        for item in self._found(run):
+        for item in self._trials(run):
             if item.event.get("type") == STARTED:
                 begun.append(item)
             elif item.other_run is not None:
@@ -646,25 +648,25 @@ class _Conversion:
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
 
-    def plan_events(self, run: FoundRun) -> Iterator[dict[str, Any]]:
+    def plan_events(self, run: SourceRun) -> Iterator[dict[str, Any]]:
         for event in (self._started(run), run.plan.finished):
             yield from self._plan_event(run, event) if event else ()
 
-    def _started(self, run: FoundRun) -> dict[str, Any] | None:
+    def _started(self, run: SourceRun) -> dict[str, Any] | None:
         """The run's plan; also for one whose files have none, if the user declares some of it."""
         return run.plan.started or ({"type": "run_started"} if self._options.declared else None)
 
-    def part_events(self, run: FoundRun, part: Path) -> Iterator[dict[str, Any]]:
+    def part_events(self, run: SourceRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
         begun: list[Found] = []
-        for item in self._found(run, part):
+        for item in self._trials(run, part):
             if item.event.get("type") == STARTED:
                 begun.append(item)
             elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
                 yield sent
         yield from self._start_events(run, begun)
 
-    def _found(self, run: FoundRun, part: Path | None = None) -> Iterator[Found]:
+    def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Found]:
         """The trials of a run, or of a part of it, as far as the user named them; all else is noted."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if not item.path.is_relative_to(run.only):
@@ -676,44 +678,44 @@ class _Conversion:
             else:
                 yield item
 
-    def _start_events(self, run: FoundRun, begun: Sequence[Found]) -> Iterator[dict[str, Any]]:
+    def _start_events(self, run: SourceRun, begun: Sequence[Found]) -> Iterator[dict[str, Any]]:
         """The starts in slots without a result."""
-        for found in begun:
-            event = self._fit(found.path, self._addressed(run, found.event))
+        for start in begun:
+            event = self._fit(start.path, self._addressed(run, start.event))
             if event is not None and slot_of(event) not in self._slots:
                 self._slots.add(slot_of(event))
-                self._report.starts.append(found.path)
+                self._report.starts.append(start.path)
                 yield event
 
-    def _doubtful_event(self, run: FoundRun, found: Found) -> Iterator[dict[str, Any]]:
+    def _doubtful_event(self, run: SourceRun, trial: Found) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
-        if not found.nested:
-            sent = self._trial_event(run, found)
+        if not trial.nested:
+            sent = self._trial_event(run, trial)
             yield from [sent] if sent else []
-        elif self._content(run, found) in self._sent:
+        elif self._content(run, trial) in self._sent:
             self._report.duplicates += 1
         else:
-            reason = f"belongs to run {found.other_run!r} by its name, and that run is not among the paths"
-            self._report.unreadable.append(Unreadable(found.path, reason))
+            reason = f"belongs to run {trial.other_run!r} by its name, and that run is not among the paths"
+            self._report.unreadable.append(Unreadable(trial.path, reason))
 
-    def _trial_event(self, run: FoundRun, found: Found) -> dict[str, Any] | None:
+    def _trial_event(self, run: SourceRun, trial: Found) -> dict[str, Any] | None:
         """The event to send for a trial, None if there is none to send."""
-        event = self._fit(found.path, self._addressed(run, found.event))
+        event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
             return None
-        content = self._content(run, found, event)
+        content = self._content(run, trial, event)
         slot = slot_of(event)
-        if found.replaced or content in self._sent or (found.partial and slot in self._slots):
-            self._report.duplicates += not found.from_run_file
+        if trial.replaced or content in self._sent or (trial.partial and slot in self._slots):
+            self._report.duplicates += not trial.from_run_file
             return None
         self._sent.add(content)
         self._slots.add(slot)
         self._report.trials += 1
-        self._report.run_file_trials += found.from_run_file
-        self._report.explanations.append(explanation_of(found, event))
+        self._report.run_file_trials += trial.from_run_file
+        self._report.explanations.append(explanation_of(trial, event))
         return event
 
-    def _plan_event(self, run: FoundRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _plan_event(self, run: SourceRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         declared = self._options.declared if event["type"] == "run_started" else {}
         if declared.get("order_kind") == "shuffled" and event.get("order_kind") == "chosen":
             self._report.notes.append(NOT_SHUFFLED.format(run.run_id))
@@ -721,7 +723,7 @@ class _Conversion:
         fitted = self._fit(run.path, {**address, **event, **declared})
         yield from [fitted] if fitted else []
 
-    def _addressed(self, run: FoundRun, event: dict[str, Any]) -> dict[str, Any]:
+    def _addressed(self, run: SourceRun, event: dict[str, Any]) -> dict[str, Any]:
         """The event with its run, which becomes its shard, or is put before it, if runs are pooled."""
         if self._options.run_id is None:
             return {"run_id": run.run_id, **event}
@@ -739,13 +741,13 @@ class _Conversion:
             self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
         return fitted
 
-    def _content(self, run: FoundRun, found: Found, event: dict[str, Any] | None = None) -> str:
+    def _content(self, run: SourceRun, trial: Found, event: dict[str, Any] | None = None) -> str:
         """Digest of what the harness's own files say of a trial; `event`: as it is sent, if that is known.
 
         Without where it lies if the harness gave it an id of its own.
         """
-        if event is None or found.own:
-            own = {**found.event, **found.own}
-            event = fit_event(with_short_names(self._addressed(run, known(own)))[0])[0] or {}
+        if event is None or trial.own:
+            own = {**trial.event, **trial.own}
+            event = fit_event(with_short_names(self._addressed(run, present(own)))[0])[0] or {}
         ignored = _NOT_CONTENT | (_WHERE if "trial_id" in event else frozenset())
         return sha256_hex(canonical_json({k: value for k, value in event.items() if k not in ignored}))

@@ -39,10 +39,10 @@ from streamer.sources.files import (
     clean_name,
     clean_text,
     is_file,
-    known,
     mtime_ns,
     objects,
     part,
+    present,
     read_optional,
     reading,
     text,
@@ -183,7 +183,7 @@ class EveryEvalEver:
         whole = read_optional(file, plan.problems)
         revision = max(mtime_ns(path), mtime_ns(file))
         label = label_for_reporting(options.agent or UNKNOWN, text(row.get("model_id")))
-        plan.started = known(
+        plan.started = present(
             {
                 "type": "run_started",
                 "harness": self.name,
@@ -224,7 +224,7 @@ def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, 
     first = sample.rows[0]
     usage = next(filter(None, (part(row, "token_usage") for row in sample.rows)), {})
     error = next(filter(None, (text(row.get("error")) for row in sample.rows)), None)
-    return known(
+    return present(
         {
             "type": "trial_result",
             "harness": EveryEvalEver.name,
@@ -251,10 +251,12 @@ def _verdict(rows: list[Row]) -> bool | None:
 
 def _metrics(rows: list[Row]) -> dict[str, Any] | None:
     """The score of each row, and the numbers that the rows have."""
-    found = {_score_name(row.get("evaluation_result_id")): part(row, "evaluation").get(SCORE) for row in rows}
+    metrics = {
+        _score_name(row.get("evaluation_result_id")): part(row, "evaluation").get(SCORE) for row in rows
+    }
     for name, (place, key) in NUMBERS.items():
-        found[name] = next((v for row in rows if (v := part(row, place).get(key)) is not None), None)
-    return known(found) or None
+        metrics[name] = next((v for row in rows if (v := part(row, place).get(key)) is not None), None)
+    return present(metrics) or None
 
 
 def _score_name(result: Any) -> str:
@@ -301,7 +303,7 @@ def _planned_metrics(whole: Mapping[str, Any]) -> dict[str, Any]:
     scores = {}
     for result in objects(whole, RESULTS):
         config = part(result, "metric_config")
-        scores[_score_name(result.get("evaluation_result_id"))] = known(
+        scores[_score_name(result.get("evaluation_result_id"))] = present(
             {
                 "direction": "lower" if config.get("lower_is_better") is True else "higher",
                 "unit": text(config.get("metric_unit")),

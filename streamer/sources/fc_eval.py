@@ -59,10 +59,10 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     key_for_reporting,
-    known,
     mtime_ns,
     own_key,
     part,
+    present,
     read_agent_logs,
     read_object,
     start_of,
@@ -290,7 +290,7 @@ class Merged:
         benchmarks = None if key is None else logged[key]
         claimed = None if benchmarks or claims_key is None else claims[claims_key]  # (R3)
         if key is None:
-            payload.keys_of_others = tuple(other for other, held in logged.items() if held)
+            payload.keys_of_others = tuple(other for other, payload_there in logged.items() if payload_there)
         elif benchmarks and any(map(_is_marked, benchmarks.values())):
             benchmarks = self._measured_before(key, benchmarks) or _without_fallback(
                 benchmarks, is_nop=agent.label == "nop"
@@ -301,7 +301,7 @@ class Merged:
                     f"the speedups of {agent.key} stand in it only as the harness's fallback left them; "
                     "they are left out"
                 )
-        payload.fields = slim(known({"benchmarks": benchmarks, "claimed": claimed or None}))
+        payload.fields = slim(present({"benchmarks": benchmarks, "claimed": claimed or None}))
         return payload
 
     def _keys_in(self, logged: Mapping[str, Any]) -> dict[int, str | None]:
@@ -310,12 +310,12 @@ class Merged:
         These are the logs of all agents, so a key that two agents would take is neither's, and only the
         last agent's own log is known to have its `last_agent`.
         """
-        found: dict[int, str | None] = {}
+        keys: dict[int, str | None] = {}
         for position, agent in self._roster.agents.items():
             last_agent = self._written.last_agent if position == self._last else None
-            found[position] = own_key(logged, self._roster.subject(position, agent), last_agent)
-        times = Counter(found.values())
-        return {position: key if times[key] == 1 else None for position, key in found.items()}
+            keys[position] = own_key(logged, self._roster.subject(position, agent), last_agent)
+        times = Counter(keys.values())
+        return {position: key if times[key] == 1 else None for position, key in keys.items()}
 
     def _measured_before(self, key: str, benchmarks: BenchmarkFields) -> BenchmarkFields | None:
         """The benchmarks of the log's last agent from the flat copy that the fallback leaves alone.
@@ -611,7 +611,7 @@ class RunReading:
             ending = result if position == last else {"task_id": result["task_id"]}
             yield from left_open(file, share.payload)
             measured = share.measured | share.payload.fields
-            yield self._found(file, own, agent, ending, measured, from_run_file, partial=True)
+            yield self._trial(file, own, agent, ending, measured, from_run_file, partial=True)
         if lost or not agents:
             who = ", ".join(lost) or "agents that no file names"
             ended = shown(result.get("failure_mode"))
@@ -640,9 +640,9 @@ class RunReading:
         }
         yield from left_open(file, payload)
         logs = read_agent_logs(directory, main_trial=where.trial, agent_index=where.agent_index)
-        yield self._found(file, where, agent, result, measured | payload.fields, from_run_file, logs)
+        yield self._trial(file, where, agent, result, measured | payload.fields, from_run_file, logs)
 
-    def _found(
+    def _trial(
         self,
         file: Path,
         where: TrialName,
@@ -671,7 +671,7 @@ class RunReading:
             "finished_at": result.get("trial_ended_at"),
             **measured,
         }
-        told = enriched(known(event), logs or AgentLogs(), own=file.name)
+        told = enriched(present(event), logs or AgentLogs(), own=file.name)
         return Found(
             file,
             told.event,

@@ -30,12 +30,12 @@ from streamer.sources.files import (
     Subject,
     is_directory,
     is_file,
-    known,
     model_of,
     objects,
     own_key,
     part,
     peek,
+    present,
     read_bytes,
     spelled_for_files,
     text,
@@ -141,10 +141,10 @@ def configured_agents(run: Path, plan: RunPlan) -> tuple[bool, list[ConfiguredAg
 
 
 def _agent(configuration: Any) -> ConfiguredAgent:
-    known = configuration if isinstance(configuration, dict) else {}
-    path = text(known.get("agent_import_path"))
-    label = text(known.get("agent_name")) or (path.replace(":", ".") if path else None)
-    return ConfiguredAgent(label or UNKNOWN, model_of(label or UNKNOWN, text(known.get("model_name"))))
+    fields = configuration if isinstance(configuration, dict) else {}
+    path = text(fields.get("agent_import_path"))
+    label = text(fields.get("agent_name")) or (path.replace(":", ".") if path else None)
+    return ConfiguredAgent(label or UNKNOWN, model_of(label or UNKNOWN, text(fields.get("model_name"))))
 
 
 # -----------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def sections_for(log: ParsedLog, subject: Subject) -> dict[str, Any]:
             "claimed": None if benchmarks else claims or None,
             "speedup_percentage": result.speedup_percentage,
         }
-    return known(sections)
+    return present(sections)
 
 
 def benchmarks_of(result: ResultBlock, subject: Subject) -> dict[str, JsonValue] | None:
@@ -558,7 +558,7 @@ def payload_of(result: Mapping[str, Any], directory: Path | None, subject: Subje
     kept = None if written is None else benchmarks_of(written, subject)
     overwritten = _is_overwritten(kept, metrics)
     nulled = _has_null_oracles_alone(kept)
-    has_blocks = {"improvements_dict", "tests_dict", "snapshot_dict"} <= known(metrics).keys()
+    has_blocks = {"improvements_dict", "tests_dict", "snapshot_dict"} <= present(metrics).keys()
     whole = has_blocks and not overwritten and not nulled
     log = None if whole else _pane_log(directory, payload.problems)
     in_pane = log.result if log else None

@@ -77,10 +77,10 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
-def check_size(found: int, allowed: int) -> None:
+def check_size(size: int, allowed: int) -> None:
     """Raises FileError if a file is larger than allowed."""
-    if found > allowed:
-        raise FileError(f"too large: {found:,} bytes; {allowed:,} are allowed, and nothing of it was read")
+    if size > allowed:
+        raise FileError(f"too large: {size:,} bytes; {allowed:,} are allowed, and nothing of it was read")
 
 
 def read_json(path: Path) -> Any:
@@ -139,14 +139,14 @@ def read_optional(path: Path, problems: list[Unreadable]) -> dict[str, Any]:
 
 def part(value: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The object under a key, empty if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
+    child = value.get(key)
+    return child if isinstance(child, dict) else {}
 
 
 def listed(value: Mapping[str, Any], key: str) -> list[Any]:
     """The list under a key, empty if there is none."""
-    found = value.get(key)
-    return found if isinstance(found, list) else []
+    items = value.get(key)
+    return items if isinstance(items, list) else []
 
 
 def objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -159,7 +159,7 @@ def text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+def present(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields without those that are None: a missing value is missing (R1)."""
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -261,7 +261,7 @@ def start_of(trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
-    return Found(trial, known({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
+    return Found(trial, present({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
 
 
 # -----------------------------------------------------------------------------
@@ -304,13 +304,13 @@ def artifacts_of(
     home = run if is_directory(run) else run.parent
     if trial is None or not trial.is_relative_to(home):
         return None
-    found = (
+    artifacts = (
         artifact
         for folder in folders
         for file in _files(trial / folder)
         if file.relative_to(trial).as_posix() not in own and (artifact := _artifact(home, trial, file))
     )
-    return list(islice(found, MAX_ARTIFACTS)) or None
+    return list(islice(artifacts, MAX_ARTIFACTS)) or None
 
 
 def _files(directory: Path) -> Iterator[Path]:
@@ -327,8 +327,8 @@ def _artifact(home: Path, trial: Path, file: Path) -> dict[str, str] | None:
     odd = any(clean_name(Path(part)) != part or "\\" in part for part in place.parts)
     if odd or len(path) > MAX_TEXT_CHARACTERS or len(name) > MAX_NAME_CHARACTERS:
         return None
-    known = MEDIA_TYPES.get(file.suffix.lower())
-    return {"name": name, "path": path} | ({"media_type": known} if known else {})
+    media_type = MEDIA_TYPES.get(file.suffix.lower())
+    return {"name": name, "path": path} | ({"media_type": media_type} if media_type else {})
 
 
 # -----------------------------------------------------------------------------
@@ -475,22 +475,22 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
         logs: see :func:`read_agent_logs`.
         own: the file that the event was read from, for `sources`.
     """
-    found = dict(event)
+    merged = dict(event)
     taken: dict[str, int] = {}
     if any((getattr(logs, name) or 0) > 0 for name in TOKENS):
         taken = {name: count for name in TOKENS if (count := getattr(logs, name)) is not None}
-        if found.get("cost_usd") == 0:
-            del found["cost_usd"]
-    if not found.get("trajectory_length") and logs.trajectory_length is not None:
+        if merged.get("cost_usd") == 0:
+            del merged["cost_usd"]
+    if not merged.get("trajectory_length") and logs.trajectory_length is not None:
         taken["trajectory_length"] = logs.trajectory_length
-    found |= taken
+    merged |= taken
     sources = {
         name: logs.sources[name] if name in taken else own
         for name in (*TOKENS, "cost_usd", "trajectory_length")
-        if name in found
+        if name in merged
     }
-    changed = {name: event.get(name) for name in (*taken, "cost_usd") if event.get(name) != found.get(name)}
-    return Enriched(found, sources, changed, logs.problems)
+    changed = {name: event.get(name) for name in (*taken, "cost_usd") if event.get(name) != merged.get(name)}
+    return Enriched(merged, sources, changed, logs.problems)
 
 
 class _Unusable(Exception):
@@ -508,12 +508,12 @@ def _with_list(trial: Path) -> AgentLogs:
     except FileError as error:
         return AgentLogs(problems=(f"{name}: {error}",))
     prompt, completion, problem = _tokens(steps)
-    known = {"input_tokens": prompt, "output_tokens": completion, "trajectory_length": len(steps)}
+    values = {"input_tokens": prompt, "output_tokens": completion, "trajectory_length": len(steps)}
     return AgentLogs(
         prompt,
         completion,
         len(steps),
-        {field: name for field, value in known.items() if value is not None},
+        {field: name for field, value in values.items() if value is not None},
         (f"{name}: {problem}",) if problem else (),
     )
 
@@ -714,20 +714,24 @@ def own_key(keys: Iterable[str], subject: Subject, last_agent: str | None = None
     >>> own_key(["t-2:openai-gpt-5", "agent-3-t-2:openai-gpt-5"], subject)
     >>> own_key(["t-2:gpt-5-0807", "t-2:gpt-5-0901"], subject)
     """
-    known = list(dict.fromkeys(keys))
-    if subject.key in known:
+    distinct = list(dict.fromkeys(keys))
+    if subject.key in distinct:
         return subject.key
     reported = key_for_reporting(subject.key)
     spelled = _spellings(subject.key)
     others = {key_for_reporting(other) for other in subject.others} - {reported}
     for fits in (
-        [key for key in known if key_for_reporting(key) == reported],
-        [key for key in known if key_for_reporting(key) not in others and _is_spelled(key, subject, spelled)],
+        [key for key in distinct if key_for_reporting(key) == reported],
+        [
+            key
+            for key in distinct
+            if key_for_reporting(key) not in others and _is_spelled(key, subject, spelled)
+        ],
     ):
         if fits:
             return fits[0] if len(fits) == 1 else None
     others_spelled = frozenset().union(*map(_spellings, others))
-    labelled = [key for key in known if _has_label(key, subject)]
+    labelled = [key for key in distinct if _has_label(key, subject)]
     guess = last_agent if last_agent in labelled else labelled[0] if len(labelled) == 1 else None
     return None if guess is None or _is_another(guess, subject.position, others_spelled) else guess
 

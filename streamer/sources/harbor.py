@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, known_cost, metric_name
+from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, cost_or_none, metric_name
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -28,11 +28,11 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     is_plain,
-    known,
     mtime_ns,
     objects,
     part,
     peek,
+    present,
     read_object,
     read_optional,
     start_of,
@@ -191,12 +191,12 @@ def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | Non
     >>> with_zone("2026-01-02T12:30:00", None, None) is None
     True
     """
-    utc, here, wanted = time_of(same_moment), _naive(same_moment_local), _naive(local)
-    if utc is None or here is None or wanted is None:
+    utc, here, naive = time_of(same_moment), _naive(same_moment_local), _naive(local)
+    if utc is None or here is None or naive is None:
         return None
     steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
     offset = steps * _CLOCK_STEP
-    return wanted.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
+    return naive.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
 
 
 def _naive(value: Any) -> datetime | None:
@@ -279,10 +279,10 @@ def _name_of_code(agent: Mapping[str, Any], results: Iterable[dict[str, Any]]) -
 
 def _name_of_task(config: Mapping[str, Any], results: Iterable[dict[str, Any]]) -> str | None:
     """What the first result of the same task calls it; None without any."""
-    wanted = part(config, "task")
+    task_config = part(config, "task")
     for result in results:
         task = part(part(result, "config"), "task")
-        if all(task.get(name) == value for name, value in wanted.items()):
+        if all(task.get(name) == value for name, value in task_config.items()):
             return text(result.get("task_name"))
     return None
 
@@ -295,10 +295,10 @@ def _same_task(job: Path, trial: Path) -> list[Path]:
 @lru_cache(maxsize=8)
 def _by_beginning(job: Path, _written: int) -> dict[str, list[Path]]:
     """Beginning of a trial's name to the trials; the job's directory is listed once for each change of it."""
-    found: dict[str, list[Path]] = {}
+    trials_by_name: dict[str, list[Path]] = {}
     for trial in subdirectories(job):
-        found.setdefault(_beginning(trial), []).append(trial)
-    return found
+        trials_by_name.setdefault(_beginning(trial), []).append(trial)
+    return trials_by_name
 
 
 def _beginning(trial: Path) -> str:
@@ -380,8 +380,8 @@ def _main(rewards: Mapping[str, Any]) -> str | None:
 
 def _exception(result: Mapping[str, Any]) -> dict[str, Any]:
     """The exception of the trial, else of its first step that has one with a type; empty without any."""
-    found = (part(place, "exception_info") for place in (result, *steps_of(result)))
-    return next((exception for exception in found if text(exception.get("exception_type"))), {})
+    exceptions = (part(place, "exception_info") for place in (result, *steps_of(result)))
+    return next((exception for exception in exceptions if text(exception.get("exception_type"))), {})
 
 
 # -----------------------------------------------------------------------------
@@ -469,7 +469,7 @@ class Harbor:
         plan.started = self._started(path, config, lock, plan.problems)
         finished_at = text(result.get("finished_at"))
         if finished_at:
-            plan.finished = known(
+            plan.finished = present(
                 {
                     "type": "run_finished",
                     "revision": mtime_ns(path / RESULT),
@@ -485,7 +485,7 @@ class Harbor:
         planned = planned_trials(lock)
         agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
         benchmark, version = _benchmark(config)
-        return known(
+        return present(
             {
                 "type": "run_started",
                 "harness": self.name,
@@ -550,14 +550,14 @@ class Harbor:
             "input_tokens": _fresh(totals),
             "output_tokens": totals["n_output_tokens"],
             "cache_read_tokens": totals["n_cache_tokens"],
-            "cost_usd": known_cost(totals["cost_usd"], totals["n_input_tokens"], totals["n_output_tokens"]),
+            "cost_usd": cost_or_none(totals["cost_usd"], totals["n_input_tokens"], totals["n_output_tokens"]),
             "trajectory_length": length,
             "started_at": result.get("started_at"),
             "finished_at": result.get("finished_at"),
         }
         return Found(
             file,
-            known(event),
+            present(event),
             origins={"trajectory_length": TRAJECTORY},
             hints=tuple(filter(None, (no_verdict, no_length))),
         )

@@ -37,7 +37,7 @@ from streamer.sources.base import (
     Remark,
     RunPlan,
     Unreadable,
-    known_cost,
+    cost_or_none,
     metric_name,
 )
 from streamer.sources.files import (
@@ -46,12 +46,12 @@ from streamer.sources.files import (
     check_size,
     clean_name,
     is_file,
-    known,
     listed,
     mtime_ns,
     objects,
     parse_json,
     part,
+    present,
     read_object,
     reading,
     text,
@@ -91,20 +91,20 @@ class SampleScores:
 def read_scores(scores: Mapping[str, Any]) -> SampleScores:
     """The scores of a sample, as its log has them: scorer to an object with `value`.
 
-    >>> found = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
-    >>> found.resolved, found.metrics
+    >>> scores = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
+    >>> scores.resolved, scores.metrics
     (True, {'match': 1.0, 'judge/style': 0.5, 'judge/size': 3.0})
     >>> read_scores({"sizes": {"value": [1, 2]}}).left_out
     ["the score 'sizes' is a list"]
     """
-    found = SampleScores()
+    sample_scores = SampleScores()
     for scorer, score in scores.items():
         value = score.get("value") if isinstance(score, dict) else None
-        if found.resolved is None and isinstance(value, str) and value in (CORRECT, INCORRECT):
-            found.resolved = value == CORRECT
+        if sample_scores.resolved is None and isinstance(value, str) and value in (CORRECT, INCORRECT):
+            sample_scores.resolved = value == CORRECT
         for name, single in _singles(scorer, value):
-            _add(found, name, single)
-    return found
+            _add(sample_scores, name, single)
+    return sample_scores
 
 
 def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -115,30 +115,30 @@ def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield scorer, value
 
 
-def _add(found: SampleScores, name: str, value: Any) -> None:
+def _add(scores: SampleScores, name: str, value: Any) -> None:
     """Take a value in, or say why not. None and NaN are inspect_ai's "not scored": missing, and no fault."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return
     number = _number(value)
     named = metric_name(name)
     if number is None:
-        found.left_out.append(f"the score {name!r} is {_kind(value)}")
-    elif named in found.metrics:
-        found.left_out.append(f"the score {name!r} has the name {named!r} of another one")
-    elif not named or len(found.metrics) == MAX_METRICS:
-        found.left_out.append(
+        scores.left_out.append(f"the score {name!r} is {_kind(value)}")
+    elif named in scores.metrics:
+        scores.left_out.append(f"the score {name!r} has the name {named!r} of another one")
+    elif not named or len(scores.metrics) == MAX_METRICS:
+        scores.left_out.append(
             f"the score {name!r} is one more than {MAX_METRICS}" if named else "a score has no name"
         )
     else:
-        found.metrics[named] = number
+        scores.metrics[named] = number
 
 
 def _number(value: Any) -> float | None:
     """The value as inspect_ai's metrics count it; None for what is no finite number."""
     if isinstance(value, str):
-        known = LETTERS.get(value, WORDS.get(value.lower()))
-        if known is not None:
-            return known
+        letter_value = LETTERS.get(value, WORDS.get(value.lower()))
+        if letter_value is not None:
+            return letter_value
     if not isinstance(value, str | int | float):
         return None
     try:
@@ -212,13 +212,13 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         agent: its name where the two say none.
     """
     dataset, config = part(spec, "dataset"), part(spec, "config")
-    ids = [str(found) for found in listed(dataset, "sample_ids") if isinstance(found, str | int)]
+    ids = [str(sample_id) for sample_id in listed(dataset, "sample_ids") if isinstance(sample_id, str | int)]
     tasks = list(dict.fromkeys(ids)) or None
     epochs = config.get("epochs") or 1
     repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
     model = text(spec.get("model"))
     agent = agent_of(spec, plan) or agent
-    return known(
+    return present(
         {
             "type": "run_started",
             "harness": HARNESS,
@@ -254,7 +254,7 @@ def planned_metrics(spec: Record) -> list[str]:
     >>> planned_metrics({"scorers": [{"name": "judge", "metrics": whole}]})
     ['judge/style']
     """
-    found: list[str] = []
+    names: list[str] = []
     used: list[str] = []
     for scorer in objects(spec, "scorers"):
         base = (text(scorer.get("name")) or "").rpartition("/")[2]
@@ -265,8 +265,8 @@ def planned_metrics(spec: Record) -> list[str]:
         used.append(name)
         keyed = _keyed_statistics(scorer)
         keys = [key for statistics in keyed for key in statistics if not _PATTERN.search(key)]
-        found += [f"{name}/{key}" for key in keys] if keyed else [name]
-    return list(dict.fromkeys(map(metric_name, found)))[:MAX_METRICS]
+        names += [f"{name}/{key}" for key in keys] if keyed else [name]
+    return list(dict.fromkeys(map(metric_name, names)))[:MAX_METRICS]
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
@@ -285,7 +285,7 @@ def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
     completed_at = text(stats.get("completed_at"))
     if not text(status) or status == "started":
         return None
-    return known(
+    return present(
         {
             "type": "run_finished",
             "revision": nanoseconds(completed_at) or 0,
@@ -340,12 +340,12 @@ def trial_event(
         "output_tokens": usage.get("output_tokens"),
         "cache_read_tokens": usage.get("input_tokens_cache_read"),
         "cache_write_tokens": usage.get("input_tokens_cache_write"),
-        "cost_usd": known_cost(usage.get("total_cost"), usage.get("total_tokens")),
+        "cost_usd": cost_or_none(usage.get("total_cost"), usage.get("total_tokens")),
         "duration_seconds": sample.get("total_time"),
         "started_at": sample.get("started_at"),
         "finished_at": sample.get("completed_at"),
     }
-    return known(event), scores.left_out
+    return present(event), scores.left_out
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
@@ -467,7 +467,7 @@ def read_samples(path: Path) -> Iterator[Any]:
     with _opened(path) as archive:
         lists = [_list_of(name, archive.json_of(name)) for name in archive.summary_names()]
     latest: dict[tuple[Any, Any], Any] = {}
-    for summary in (summary for found in lists for summary in found):
+    for summary in (summary for summaries in lists for summary in summaries):
         key = (summary.get("id"), summary.get("epoch")) if isinstance(summary, dict) else (None, id(summary))
         latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
     yield from latest.values()
@@ -609,7 +609,7 @@ class Inspect:
         spec, solvers = part(header, "eval"), part(header, "plan")
         if not samples and part(spec, "config").get("log_samples") is False:
             yield Unreadable(path, NO_SAMPLES)
-        defaults = known({"agent": options.agent, "model": options.model})
+        defaults = present({"agent": options.agent, "model": options.model})
         written_ns = mtime_ns(path)
         for number, sample in enumerate(samples, 1):
             wrong = _wrong_with(sample)

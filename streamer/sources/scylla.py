@@ -24,10 +24,10 @@ from streamer.sources.files import (
     exists,
     is_directory,
     is_file,
-    known,
     listed,
     mtime_ns,
     part,
+    present,
     read_bytes,
     read_object,
     read_optional,
@@ -84,7 +84,7 @@ class Scylla:
         labels = [label_for_reporting(plan.agent, model) for model in models]
         tiers = [tier for tier in listed(config, "tiers_to_run") if text(tier)]
         has_one_subtest = bool(tiers) and config.get("max_subtests") == 1
-        plan.started = known(
+        plan.started = present(
             {
                 "type": "run_started",
                 "harness": self.name,
@@ -99,7 +99,7 @@ class Scylla:
             }
         )
         if checkpoint.get("status") == COMPLETED:
-            plan.finished = known(
+            plan.finished = present(
                 {
                     "type": "run_finished",
                     "revision": mtime_ns(path / CHECKPOINT),
@@ -158,7 +158,7 @@ class Scylla:
         tokens = part(result, "token_stats")
         output = tokens.get("output_tokens")
         started_at, finished_at = _times(file.parent, problems)
-        return known(
+        return present(
             {
                 "type": "trial_result",
                 "harness": self.name,

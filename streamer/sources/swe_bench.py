@@ -32,10 +32,10 @@ from streamer.sources.files import (
     entries,
     is_directory,
     is_file,
-    known,
     listed,
     mtime_ns,
     part,
+    present,
     read_bytes,
     read_object,
     read_optional,
@@ -91,12 +91,12 @@ class Place:
     def reports(self, problems: list[Unreadable]) -> dict[str, tuple[Path, dict[str, Any]]]:
         """Model to the report of its run, file and content; what cannot be read is a problem."""
         files = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
-        found = {}
+        reports = {}
         for file in files:
             place = place_of(file) if is_report(file) else None
             if place and place.run == self.run and place.model and (content := read_optional(file, problems)):
-                found[place.model] = (file, content)
-        return found
+                reports[place.model] = (file, content)
+        return reports
 
     def models(self) -> list[str]:
         return [directory.name for directory in subdirectories(self.logs)]
@@ -188,7 +188,7 @@ class SweBench:
         metadata = read_optional(place.logs / METADATA, plan.problems)
         revision = max(map(mtime_ns, (place.logs / METADATA, *(file for file, _ in reports.values()))))
         tasks = {task for _, content in reports.values() for task in _ids(content, *PLANNED)}
-        plan.started = known(
+        plan.started = present(
             {
                 "type": "run_started",
                 "harness": self.name,
@@ -212,7 +212,7 @@ class SweBench:
         models = [place.model] if place.model else sorted({*place.models(), *reports})
         for model in models:
             file, report = reports.get(model, (None, {}))
-            yield from _Results(path, model, file, report, options).found(place.logs / model, within)
+            yield from _Results(path, model, file, report, options).trials(place.logs / model, within)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the instance; for a file above it the whole run."""
@@ -241,7 +241,7 @@ class _Results:
     report: dict[str, Any]
     options: ConvertOptions
 
-    def found(self, home: Path, within: Path | None) -> Iterator[Found | Unreadable]:
+    def trials(self, home: Path, within: Path | None) -> Iterator[Found | Unreadable]:
         """The trials of the logs, then those that only the report names."""
         logged = set()
         for instance in instances(home, within):
@@ -280,7 +280,7 @@ class _Results:
         """A trial: by its own result if there is one, else by the report of the run."""
         resolved, mode = _ending(task, result, self.report)
         files = [self.file, instance / REPORT if instance else None]
-        return known(
+        return present(
             {
                 "type": "trial_result",
                 "harness": SweBench.name,
@@ -298,8 +298,8 @@ class _Results:
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
     """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
     for name in LISTS:
-        found = report.get(name, [])
-        odd = [found] if not isinstance(found, list) else [item for item in found if not text(item)]
+        ids = report.get(name, [])
+        odd = [ids] if not isinstance(ids, list) else [item for item in ids if not text(item)]
         if odd:
             yield f"`{name}` holds {str(odd[0])[:SHOWN]!r} where the ids of instances belong; it is left out"
     counts = Counter(task for name in ENDINGS for task in _ids(report, name))

@@ -20,10 +20,10 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     is_plain,
-    known,
     model_of,
     mtime_ns,
     part,
+    present,
     read_agent_logs,
     read_json,
     read_object,
@@ -253,8 +253,8 @@ def sorts_by_duration(lock: Mapping[str, Any]) -> bool:
     if harness.get("package") == "fc-eval":
         return True
     numbers = re.match(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", text(harness.get("version")) or "")
-    is_known = numbers is not None and tuple(map(int, numbers.groups())) >= SORTS_SINCE
-    return harness.get("package") == "terminal-bench" and is_known
+    is_version = numbers is not None and tuple(map(int, numbers.groups())) >= SORTS_SINCE
+    return harness.get("package") == "terminal-bench" and is_version
 
 
 def own_names(
@@ -371,7 +371,7 @@ class TerminalBench:
             if isinstance(trial, Unreadable):
                 yield trial
                 continue
-            event = trial.event | known({"artifacts": trial_artifacts(run, file.parent)})
+            event = trial.event | present({"artifacts": trial_artifacts(run, file.parent)})
             told = enriched(event, read_agent_logs(file.parent, recordings=False))
             yield Found(
                 file,
@@ -415,7 +415,7 @@ class TerminalBench:
             ):
                 seen.add(_identity(trial.event))
                 home = directory_of(path, *_identity(trial.event))
-                left = known({"artifacts": trial_artifacts(path, home)})
+                left = present({"artifacts": trial_artifacts(path, home)})
                 yield Found(file, trial.event | left, from_run_file=True)
 
     def _read_trial(self, file: Path, plan: RunPlan) -> _Trial | Unreadable:
@@ -453,7 +453,7 @@ class TerminalBench:
             "started_at": result.get("trial_started_at"),
             "finished_at": result.get("trial_ended_at"),
         }
-        return _Trial(known(event), run)
+        return _Trial(present(event), run)
 
 
 _Identity = tuple[str, str | None]
@@ -477,7 +477,7 @@ def _run_started(
     tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
     attempts = config.get("n_attempts") or metadata.get("n_attempts")
     label = label_for_reporting(plan.agent, plan.model) if plan.agent else None
-    return known(
+    return present(
         {
             "type": "run_started",
             "harness": TerminalBench.name,

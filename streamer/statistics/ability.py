@@ -56,9 +56,9 @@ class PassAtK:
     @classmethod
     def of(cls, attempts: Iterable[tuple[Hashable, bool]]) -> Self:
         """Some attempts: the task of each, and whether it passed."""
-        held = cls()
-        held._count((task, _ATTEMPT + bool(passed)) for task, passed in attempts)
-        return held
+        instance = cls()
+        instance._count((task, _ATTEMPT + bool(passed)) for task, passed in attempts)
+        return instance
 
     @property
     def tasks(self) -> int:
@@ -80,7 +80,7 @@ class PassAtK:
 
     def unmerge(self, *others: PassAtK) -> None:
         """Undo one `merge` of the others; raises StatsError if a task does not have their attempts."""
-        self._take_back([held for other in others for held in other._tasks.items()])
+        self._take_back([item for other in others for item in other._tasks.items()])
 
     def summary(
         self, planned_attempts: int | None = None, planned_tasks: int | None = None
@@ -117,12 +117,12 @@ class PassAtK:
 
     def _take_back(self, attempts: Iterable[tuple[Hashable, int]]) -> None:
         left: dict[Hashable, int] = {}
-        for task, gone in attempts:
+        for task, count in attempts:
             before = left.get(task, self._tasks.get(task, 0))
-            (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(gone, _ATTEMPT)
+            (tried, passed), (less, fewer) = divmod(before, _ATTEMPT), divmod(count, _ATTEMPT)
             if not 0 <= passed - fewer <= tried - less:
                 raise StatsError.absent("PassAtK", (task, {"attempts": less, "passes": fewer}))
-            left[task] = before - gone
+            left[task] = before - count
         self._counts = None
         for task, after in left.items():
             if after:
@@ -229,10 +229,12 @@ class Clusters:
         >>> Clusters.of_sums([(2, 0.5), (1, 0.25)])
         Clusters(tasks=2, trials=3, sizes=5, total=3, squares=5, products=5, unit=4)
         """
-        held = [(n, *_exact(total)) for n, total in sums]
-        unit = lcm(*(denominator for _, _, denominator in held))
-        found = cls._of((n, numerator * (unit // denominator), 1) for n, numerator, denominator in held)
-        return replace(found, unit=unit)
+        exact_sums = [(n, *_exact(total)) for n, total in sums]
+        unit = lcm(*(denominator for _, _, denominator in exact_sums))
+        clusters = cls._of(
+            (n, numerator * (unit // denominator), 1) for n, numerator, denominator in exact_sums
+        )
+        return replace(clusters, unit=unit)
 
     @classmethod
     def of_single(cls, trials: int, total: int, squares: int, unit: int) -> Clusters:
@@ -251,8 +253,8 @@ class Clusters:
     def of_values(cls, tasks: Sequence[Hashable], values: Sequence[float]) -> Clusters:
         """The clusters of trials in any order: the task of each, and its value.
 
-        >>> found = Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25])
-        >>> Fraction(found.products, found.unit)
+        >>> clusters = Clusters.of_values(["a", "b", "a"], [0.25, 0.25, 0.25])
+        >>> Fraction(clusters.products, clusters.unit)
         Fraction(5, 4)
         """
         units, shift = whole(values)
@@ -516,10 +518,10 @@ def median(ascending: Sequence[float], planned: int) -> Reach:
     >>> median([], planned=3)
     Reach(low=0.0, high=1.0)
     """
-    known = len(ascending)
-    if planned < max(1, known):
-        raise StatsError.unfit("median", planned, f"a plan of at least {max(1, known)} trials")
-    missing = planned - known
+    count = len(ascending)
+    if planned < max(1, count):
+        raise StatsError.unfit("median", planned, f"a plan of at least {max(1, count)} trials")
+    missing = planned - count
     return Reach(_median_with(ascending, 0.0, missing), _median_with(ascending, 1.0, missing))
 
 

@@ -65,9 +65,9 @@ class Distribution:
         >>> Distribution.of([3.0, 1.0, float("nan")]).ascending()
         [1.0, 3.0]
         """
-        held = cls()
-        held.extend(values)
-        return held
+        instance = cls()
+        instance.extend(values)
+        return instance
 
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
@@ -78,14 +78,14 @@ class Distribution:
 
     def extend(self, values: Iterable[float]) -> None:
         """Count several values in."""
-        known = [value + 0.0 for value in values]  # never -0.0
-        finite = known
-        if not isfinite(sum(known)):  # or their sum overflows
-            every, known = known, [value for value in known if value == value]
-            self.nans += len(every) - len(known)
-            finite = [value for value in known if isfinite(value)]
+        numbers = [value + 0.0 for value in values]  # never -0.0
+        finite = numbers
+        if not isfinite(sum(numbers)):  # or their sum overflows
+            every, numbers = numbers, [value for value in numbers if value == value]
+            self.nans += len(every) - len(numbers)
+            finite = [value for value in numbers if isfinite(value)]
         self.finite.extend(finite)
-        self._insert([array("d", known)])
+        self._insert([array("d", numbers)])
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
@@ -101,16 +101,16 @@ class Distribution:
 
     def unmerge(self, *others: Distribution) -> None:
         """Undo one `merge` of the others; raises StatsError, and changes nothing, if a value is not there."""
-        gone = Distribution()
-        gone.merge(*others)
-        if gone.nans > self.nans:
+        removed = Distribution()
+        removed.merge(*others)
+        if removed.nans > self.nans:
             raise StatsError.absent("Distribution", nan)
-        if self._are_few(gone.count):
-            self._take_out_few(gone.ascending())
+        if self._are_few(removed.count):
+            self._take_out_few(removed.ascending())
         else:
-            self._take_out_many(gone._joined())
-        self.finite.unmerge(gone.finite)
-        self.nans -= gone.nans
+            self._take_out_many(removed._joined())
+        self.finite.unmerge(removed.finite)
+        self.nans -= removed.nans
         self._said = None
 
     def total(self) -> float:
@@ -262,13 +262,13 @@ class Distribution:
         return True
 
     def _take_out_many(self, leaving: NDArray[np.float64]) -> None:
-        held = self._joined()
-        places = held.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
-        absent = places >= len(held)
-        absent[~absent] = held[places[~absent]] != leaving[~absent]
+        joined = self._joined()
+        places = joined.searchsorted(leaving) + np.arange(len(leaving)) - leaving.searchsorted(leaving)
+        absent = places >= len(joined)
+        absent[~absent] = joined[places[~absent]] != leaving[~absent]
         if absent.any():
             raise StatsError.absent("Distribution", float(leaving[absent][0]))
-        self._hold(np.delete(held, places))
+        self._hold(np.delete(joined, places))
 
     def _number_of(self, value: float) -> int:
         """Number of the first block that reaches up to the value; of none, how many blocks there are."""

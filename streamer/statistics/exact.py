@@ -210,14 +210,14 @@ class ExactSum:
 
     def unmerge(self, *others: ExactSum) -> None:
         """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
-        gone = ExactSum()
-        gone.merge(*others)
-        self._refine(gone._shift)
-        finer = self._shift - gone._shift
-        left, rest = self.count - gone.count, self._sum - (gone._sum << finer)
-        squares = self._squares - (gone._squares << 2 * finer)
+        removed = ExactSum()
+        removed.merge(*others)
+        self._refine(removed._shift)
+        finer = self._shift - removed._shift
+        left, rest = self.count - removed.count, self._sum - (removed._sum << finer)
+        squares = self._squares - (removed._squares << 2 * finer)
         if left < 0 or squares < 0 or left * squares < rest * rest or (left == 0 and squares):
-            raise StatsError.absent("ExactSum", gone.summary())
+            raise StatsError.absent("ExactSum", removed.summary())
         self._sum, self._squares, self.count = rest, squares, left
         if left == 0:
             self._reset()
@@ -438,8 +438,8 @@ def _solved(inside: Decimal, t: Decimal, at: Callable[[Decimal], tuple[Decimal, 
         at: t times the density of |t|, and the probability inside [-t, t].
     """
     while True:
-        slope, found = at(t)
-        step = (inside - found) / slope
+        slope, value = at(t)
+        step = (inside - value) / slope
         t += t * step
         if abs(step) < _NEAR:
             return float(t)

@@ -176,12 +176,12 @@ def final_without_order(
     >>> final_without_order(passed=20, failed=25, planned=89, concurrency=8)
     Passes(low=23, high=58, planned=89)
     """
-    known = passed + failed
-    if planned < max(1, known):
-        raise StatsError.unfit("final_without_order", planned, f"a plan of at least {max(1, known)} trials")
-    unknown = min(min(concurrency, planned - known) + stopped, planned - known)
-    low = max(passed, lowest(planned, known + unknown, passed, alpha))
-    high = min(planned - failed, highest(planned, known + unknown, passed + unknown, alpha))
+    decided = passed + failed
+    if planned < max(1, decided):
+        raise StatsError.unfit("final_without_order", planned, f"a plan of at least {max(1, decided)} trials")
+    unknown = min(min(concurrency, planned - decided) + stopped, planned - decided)
+    low = max(passed, lowest(planned, decided + unknown, passed, alpha))
+    high = min(planned - failed, highest(planned, decided + unknown, passed + unknown, alpha))
     return Passes(low, high, planned)
 
 
@@ -399,18 +399,18 @@ def with_gaps(places: Sequence[int | None], planned: int, others: Collection[int
     >>> with_gaps([0, 3], planned=9)
     [0, None, None, 1]
     """
-    found: list[int | None] = []
+    indexes: list[int | None] = []
     expected, spare = 0, planned - len(places)
     for index, place in enumerate(places):
         if place is not None:
             while spare > 0 and expected < place:
                 if expected not in others:
-                    found.append(None)
+                    indexes.append(None)
                     spare -= 1
                 expected += 1
             expected = max(expected, place + 1)
-        found.append(index)
-    return found
+        indexes.append(index)
+    return indexes
 
 
 def attempts_together(tasks: Sequence[str]) -> bool:
@@ -492,10 +492,10 @@ def follows_outcome(outcomes: Sequence[Outcome], planned: int) -> bool:
     """
     closed = list(takewhile(lambda outcome: outcome is not None, outcomes))
     sizes = [-(-planned // part) for part in LOOKS]
-    return any(_passes_lie_apart(closed[:size]) for size in sizes if len(closed) >= size)
+    return any(_passes_are_separated(closed[:size]) for size in sizes if len(closed) >= size)
 
 
-def _passes_lie_apart(outcomes: Sequence[Outcome]) -> bool:
+def _passes_are_separated(outcomes: Sequence[Outcome]) -> bool:
     """Mann and Whitney's rank-sum test of the places of passes, normal approximation, no ties."""
     size, passed = len(outcomes), outcomes.count(True)
     places = _centred(list(range(size)))

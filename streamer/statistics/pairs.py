@@ -370,9 +370,9 @@ def paired(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA, *, complete: bo
 
 def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
     """The paired differences of pass rates, over the tasks where both sides have results."""
-    known = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
+    decided = [(ours, theirs) for ours, theirs in pairs if ours.known and theirs.known]
     return _differences(
-        [(Totals(a.known, Fraction(a.passed)), Totals(b.known, Fraction(b.passed))) for a, b in known]
+        [(Totals(a.known, Fraction(a.passed)), Totals(b.known, Fraction(b.passed))) for a, b in decided]
     )
 
 
@@ -479,13 +479,15 @@ def places(
     """
     ranked = list(agents)
     directions = len(ranked) * (len(ranked) - 1)
-    found: Collection[Direction] = ()
-    while len(found) < directions:
-        more = set(shown(alpha / (directions - len(found))))
-        if len(more) <= len(found):
+    directions_shown: Collection[Direction] = ()
+    while len(directions_shown) < directions:
+        more = set(shown(alpha / (directions - len(directions_shown))))
+        if len(more) <= len(directions_shown):
             break
-        found = more
-    certain = [(behind, ahead) for behind, ahead in found if (ahead, behind) not in found]
+        directions_shown = more
+    certain = [
+        (behind, ahead) for behind, ahead in directions_shown if (ahead, behind) not in directions_shown
+    ]
     best = Counter(behind for behind, _ in certain)
     worst = Counter(ahead for _, ahead in certain)
     return {agent: Place(1 + best[agent], len(ranked) - worst[agent]) for agent in ranked}
@@ -509,16 +511,19 @@ def places_at_end(
     >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
     {'a': Place(best=1, worst=1), 'b': Place(best=2, worst=2)}
     """
-    pools = {agent: {task: _pools(runs) for task, runs in held.items()} for agent, held in tasks.items()}
+    pools = {
+        agent: {task: _pools(runs) for task, runs in tasks_of_agent.items()}
+        for agent, tasks_of_agent in tasks.items()
+    }
     counts: dict[Direction, tuple[int, int]] = {}
     for one, other in combinations(tasks, 2):
         common = tasks[one].keys() & tasks[other].keys()
-        found = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
-        pairs = Counter(pair for pair in found if pair is not None)
+        pairs_there = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
+        pairs = Counter(pair for pair in pairs_there if pair is not None)
         counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
         turned = Counter({PairedTask(pair.theirs, pair.ours): times for pair, times in pairs.items()})
         counts[other, one] = _possible_wins(turned), _sure_losses(turned)
-    most = max((sum(found) for found in counts.values()), default=0)
+    most = max((sum(count) for count in counts.values()), default=0)
 
     def shown(level: Fraction) -> list[Direction]:
         least = least_losses_at_end(most, level)
@@ -529,11 +534,11 @@ def places_at_end(
 
 def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
     """The trials of the newest run, of the newest two and so on, by how many they are."""
-    found, total = dict[int, Attempts](), Attempts(0, 0)
+    pools, total = dict[int, Attempts](), Attempts(0, 0)
     for run in runs:
         total = Attempts(*map(sum, zip(total, run, strict=True)))
-        found[total.planned] = total
-    return found
+        pools[total.planned] = total
+    return pools
 
 
 def _of_equal_attempts(ours: Mapping[int, Attempts], theirs: dict[int, Attempts]) -> PairedTask | None:
@@ -696,7 +701,7 @@ def together(parts: Iterable[GateVerdict]) -> GateVerdict:
     >>> str(together([GateVerdict.PASS, GateVerdict.UNDECIDED]))
     'undecided'
     """
-    held = set(parts)
-    if GateVerdict.FAIL in held:
+    verdicts = set(parts)
+    if GateVerdict.FAIL in verdicts:
         return GateVerdict.FAIL
-    return GateVerdict.PASS if held == {GateVerdict.PASS} else GateVerdict.UNDECIDED
+    return GateVerdict.PASS if verdicts == {GateVerdict.PASS} else GateVerdict.UNDECIDED

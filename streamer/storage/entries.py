@@ -201,7 +201,7 @@ class KeyState:
         version: (epoch, state_version).
         value: the summary's bytes, or the JSON list of the fields and values of a hash. None: tombstone.
         summary: what `value` parses to; None: tombstone, or no summary.
-        news: whether history and subscribers hear of it.
+        notify: whether history and subscribers hear of it.
     """
 
     run_id: str
@@ -209,7 +209,7 @@ class KeyState:
     version: Version
     value: bytes | None
     summary: Mapping[str, Any] | None
-    news: bool
+    notify: bool
 
     @property
     def kind(self) -> str:
@@ -228,7 +228,7 @@ class KeyState:
             "deleted": self.value is None,
             "board": self.board(),
         }
-        if self.news:
+        if self.notify:
             plan["history"] = self.history_fields()
             plan["update"] = self._update(keys)
         return self.suffix, orjson.dumps(plan), self.value or b""
@@ -269,7 +269,7 @@ class KeyState:
         return orjson.dumps(message).decode()
 
 
-def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
+def entries_of(update: RunUpdate, *, notify: bool) -> list[KeyState]:
     """The Redis side of an update; the hashes come first. They and the comparison are never news."""
     hashes = []
     if update.in_flight is not None:
@@ -277,8 +277,8 @@ def entries_of(update: RunUpdate, *, news: bool) -> list[KeyState]:
         hashes.append(_hash(IN_FLIGHT, update.in_flight, fields))
     if update.tasks is not None:
         hashes.append(_hash(TASKS, update.tasks, unpacked(update.tasks.packed)))
-    told = ((change, news and change.group != COMPARISON) for change in update.summaries)
-    return [*hashes, *(entry_of(change, news=is_news) for change, is_news in told)]
+    told = ((change, notify and change.group != COMPARISON) for change in update.summaries)
+    return [*hashes, *(entry_of(change, notify=is_told) for change, is_told in told)]
 
 
 def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str, str]) -> KeyState:
@@ -289,11 +289,11 @@ def _hash(suffix: str, change: InFlightChange | TasksChange, fields: Mapping[str
         version=(change.epoch, change.state_version),
         value=orjson.dumps([part for field in fields.items() for part in field]) if fields else None,
         summary=None,
-        news=False,
+        notify=False,
     )
 
 
-def entry_of(change: SummaryChange, *, news: bool) -> KeyState:
+def entry_of(change: SummaryChange, *, notify: bool) -> KeyState:
     """The Redis side of a changed summary."""
     return KeyState(
         run_id=change.run_id,
@@ -301,7 +301,7 @@ def entry_of(change: SummaryChange, *, news: bool) -> KeyState:
         version=(change.epoch, change.state_version),
         value=change.value,
         summary=change.summary,
-        news=news,
+        notify=notify,
     )
 
 
@@ -328,10 +328,10 @@ def parse_version(text: bytes) -> Version:
 
 
 def _at(summary: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = summary
+    value: Any = summary
     for step in path:
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def _text(value: Any) -> str:
@@ -352,7 +352,7 @@ class RunOwner(Protocol):
     def run_ids(self) -> Iterable[str]:
         """Every run that is owned; may be iterated piecemeal while runs come and go."""
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         """All of a run as published, from one moment; without summaries for a run that is not owned."""
 
 
@@ -404,14 +404,14 @@ class Writes:
 
     def whole(self, run_id: str, unsent: Sequence[KeyState] = ()) -> Write | None:
         """The write of a whole run as it stands, without history and news except the waiting ones."""
-        standing = self.owner.standing(run_id) if self.owner else None
-        if standing is None or not standing.summaries:
+        current = self.owner.current(run_id) if self.owner else None
+        if current is None or not current.summaries:
             return None
-        entries = {entry.suffix: entry for entry in entries_of(standing, news=False)}
+        entries = {entry.suffix: entry for entry in entries_of(current, notify=False)}
         for entry in unsent:
             other = entries.get(entry.suffix, entry)
             newer = other if is_older(entry.version, other.version) else entry
-            entries[entry.suffix] = replace(newer, news=entry.news)
+            entries[entry.suffix] = replace(newer, notify=entry.notify)
         return Write(run_id, list(entries.values()), unsent, "", self._next_mark(), whole=True)
 
     def alive(self, run_ids: Iterable[str], since: float | None) -> Iterator[Write]:
@@ -476,17 +476,17 @@ class WriteRun:
 
 
 def read_run(
-    keys: Keys, run_id: str, kinds: Iterable[str], known: Mapping[str, str] | None = None
+    keys: Keys, run_id: str, kinds: Iterable[str], versions: Mapping[str, str] | None = None
 ) -> tuple[str | int, ...]:
     """EVAL_RO of the script that reads a run from one moment; see read_run.lua for its reply.
 
     Args:
         kinds: `run`, `agent_model`, `tier`, `within` for the agent:models within tiers,
             `comparisons`, `in_flight`, `tasks`.
-        known: version of each key suffix whose summary is wanted only in another version.
+        versions: version of each key suffix whose summary is wanted only in another version.
     """
-    wanted = {"kinds": dict.fromkeys(kinds, True), "known": dict(known or {})}
-    return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(wanted).decode())
+    question = {"kinds": dict.fromkeys(kinds, True), "known": dict(versions or {})}
+    return ("EVAL_RO", READ_SCRIPT, 1, keys.versions(run_id), orjson.dumps(question).decode())
 
 
 def write_heartbeat(keys: Keys, worker_id: str, status: bytes, at: str) -> tuple[str | bytes | int, ...]:
@@ -531,7 +531,7 @@ class Unsent:
             self._count += 1
             keys[entry.suffix] = entry
         elif not is_older(entry.version, other.version):
-            keys[entry.suffix] = replace(entry, news=entry.news or other.news)
+            keys[entry.suffix] = replace(entry, notify=entry.notify or other.notify)
 
     def discard(self, entry: KeyState) -> None:
         """Forget an entry that was sent, unless another took its place meanwhile."""

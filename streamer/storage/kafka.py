@@ -98,10 +98,10 @@ async def refuse_other_protocol(settings: Settings) -> None:
     for server in settings.bootstrap.split(","):
         host, _, port = server.strip().rpartition(":")
         if wrong := await asyncio.to_thread(mismatch, host, int(port), KAFKA_HELLO, tls=tls):
-            wanted = "PLAINTEXT or SASL_PLAINTEXT" if tls else "SSL or SASL_SSL"
+            protocols = "PLAINTEXT or SASL_PLAINTEXT" if tls else "SSL or SASL_SSL"
             raise BrokerRefuses(
                 f"Kafka at {server} {wrong}, and STREAMER_SECURITY_PROTOCOL is {settings.security_protocol}. "
-                f"Set it to {wanted}, or name another port with --bootstrap"
+                f"Set it to {protocols}, or name another port with --bootstrap"
             )
 
 
@@ -288,7 +288,9 @@ class TopicUnreadable(TimeoutError):
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(places):
             by_topic.setdefault(topic, []).append(partition)
-        topics = "; ".join(f"topic {topic!r}: partitions {found}" for topic, found in by_topic.items())
+        topics = "; ".join(
+            f"topic {topic!r}: partitions {partitions}" for topic, partitions in by_topic.items()
+        )
         super().__init__(
             f"{topics}: nothing came for {seconds:.0f} seconds, before their end. Look at the broker, then "
             "try again"
@@ -326,10 +328,10 @@ async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
     """
     deadline = asyncio.get_running_loop().time() + PROPAGATION_SECONDS
     while True:
-        [found] = await admin.describe_topics([topic])
-        code = found["error_code"]
-        if code == 0 and found["partitions"]:
-            return len(found["partitions"])
+        [description] = await admin.describe_topics([topic])
+        code = description["error_code"]
+        if code == 0 and description["partitions"]:
+            return len(description["partitions"])
         if code not in _NOT_YET or asyncio.get_running_loop().time() > deadline:
             raise for_code(code)(f"cannot describe topic {topic!r}")
         await asyncio.sleep(0.05)
@@ -432,21 +434,21 @@ async def read_retention(settings: Settings) -> dict[str, str] | None:
     [(error, _, _, _, rows)] = answer.resources
     if error:
         return None
-    found = {row[0]: row[1] for row in rows if row[0] in FOR_EVER}
-    return {name: value for name, value in found.items() if value != FOR_EVER[name]}
+    retention = {row[0]: row[1] for row in rows if row[0] in FOR_EVER}
+    return {name: value for name, value in retention.items() if value != FOR_EVER[name]}
 
 
-def what_is_finite(topic: str, found: dict[str, str] | None) -> str | None:
+def what_is_finite(topic: str, settings_there: dict[str, str] | None) -> str | None:
     """The problem with the settings that `read_retention` found, and what to do; None without a problem.
 
     >>> print(what_is_finite("trial-events", {"retention.ms": "604800000"}))
     topic 'trial-events' loses events: retention.ms=604800000. Set retention.ms=-1: all is folded from it
     """
-    if not found:
+    if not settings_there:
         return None
-    given = ", ".join(f"{name}={value}" for name, value in found.items())
-    wanted = ", ".join(f"{name}={FOR_EVER[name]}" for name in found)
-    return f"topic {topic!r} loses events: {given}. Set {wanted}: all is folded from it"
+    given = ", ".join(f"{name}={value}" for name, value in settings_there.items())
+    unlimited = ", ".join(f"{name}={FOR_EVER[name]}" for name in settings_there)
+    return f"topic {topic!r} loses events: {given}. Set {unlimited}: all is folded from it"
 
 
 # -----------------------------------------------------------------------------
@@ -494,9 +496,9 @@ async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
     Raises:
         BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
     """
-    wanted = {topic: NewPartitions(count) for topic, count in counts.items()}
+    new = {topic: NewPartitions(count) for topic, count in counts.items()}
     async with administering(settings) as admin:
-        response = await admin.create_partitions(wanted)
+        response = await admin.create_partitions(new)
     for topic, code, reason in response.topic_errors:
         if code:
             raise for_code(code)(f"cannot add partitions to topic {topic!r}: {reason or code}")
@@ -504,8 +506,8 @@ async def add_partitions(settings: Settings, counts: Mapping[str, int]) -> None:
 
 def ours(counts: Mapping[str, int], names: Names) -> dict[str, int]:
     """The counts of our topics that exist, `streamer-meta` left out."""
-    wanted = [names.topic(topic.name) for topic in TOPICS if topic.name != SINGLE]
-    return {topic: counts[topic] for topic in wanted if topic in counts}
+    topic_names = [names.topic(topic.name) for topic in TOPICS if topic.name != SINGLE]
+    return {topic: counts[topic] for topic in topic_names if topic in counts}
 
 
 def what_differs(counts: Mapping[str, int], configured: int | None = None) -> str | None:
@@ -519,18 +521,18 @@ def what_differs(counts: Mapping[str, int], configured: int | None = None) -> st
     >>> print(what_differs({"trial-events": 3, "run-summaries": 3}, 5))
     the topics have 3 partitions, the settings say 5. Set STREAMER_PARTITIONS=3 everywhere
     """
-    found = set(counts.values())
-    if len(found) > 1:
-        most = max(found)
+    different = set(counts.values())
+    if len(different) > 1:
+        most = max(different)
         grown = ", ".join(repr(topic) for topic, count in counts.items() if count == most)
-        others = ", ".join(map(str, sorted(found - {most})))
+        others = ", ".join(map(str, sorted(different - {most})))
         return (
             f"{grown} has {most} partitions, other topics have {others}: partitions were added, and Kafka "
             f"takes none away. Stop all workers, set STREAMER_PARTITIONS={most} everywhere, run `streamer "
             "rebuild --switch`, which gives every topic as many and folds the log again; then start them"
         )
-    if configured is not None and found - {configured}:
-        count = found.pop()
+    if configured is not None and different - {configured}:
+        count = different.pop()
         return (
             f"the topics have {count} partitions, the settings say {configured}. "
             f"Set STREAMER_PARTITIONS={count} everywhere"

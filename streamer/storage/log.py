@@ -76,12 +76,12 @@ class BatchTooLarge(UnreadableBatch):
 def _unpacked_gzip(payload: Any) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(payload)) as packed:
-            found = packed.read(MAX_UNPACKED_BYTES + 1)
+            unpacked = packed.read(MAX_UNPACKED_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise UnreadableBatch(f"is damaged gzip: {error}") from error
-    if len(found) > MAX_UNPACKED_BYTES:
+    if len(unpacked) > MAX_UNPACKED_BYTES:
         raise BatchTooLarge()
-    return found
+    return unpacked
 
 
 def _unpacked_snappy(payload: Any) -> bytes:
@@ -313,16 +313,16 @@ class _FetchResult(fetcher.FetchResult):  # type: ignore[misc]
     def getall(self, max_records: int | None = None) -> list[Any]:
         if not self.check_assignment(self._topic_partition) or not self.has_more():
             return []
-        found, size = [], 0
+        fetched, size = [], 0
         for record in self._partition_records:
-            found.append(record)
+            fetched.append(record)
             size += len(record.value or b"")
-            if size >= MAX_HANDED_BYTES or (max_records is not None and len(found) >= max_records):
+            if size >= MAX_HANDED_BYTES or (max_records is not None and len(fetched) >= max_records):
                 self._update_position()
-                return found
+                return fetched
         self._update_position()
         self._partition_records = None
-        return found
+        return fetched
 
 
 def _install() -> None:
@@ -468,8 +468,8 @@ class PartitionReader:
         while left:
             for place, records in (await self._fetched(left)).items():
                 heard = clock()
-                if wanted := [r for r in records if stop is None or r.offset < stop[place]]:
-                    yield wanted
+                if chosen := [r for r in records if stop is None or r.offset < stop[place]]:
+                    yield chosen
             if stop is None:
                 continue
             ended = {at for at in left if await self._position(at) >= stop[at]}
@@ -501,10 +501,10 @@ class PartitionReader:
         return set(self._places)
 
     async def _fetched(self, left: Collection[TopicPartition]) -> dict[TopicPartition, list[LogRecord]]:
-        found: dict[TopicPartition, list[LogRecord]] = await self._consumer.getmany(
+        batches: dict[TopicPartition, list[LogRecord]] = await self._consumer.getmany(
             *left, timeout_ms=self._wait_ms
         )
-        return found
+        return batches
 
     async def _position(self, place: TopicPartition) -> int:
         """Offset that is read next; -1 before the first fetch: to ask then would wait."""
@@ -568,10 +568,10 @@ async def read_batches(
         start: from this offset on.
     """
     numbers = await partitions_of(settings, topic)
-    wanted = numbers if partitions is None else numbers & set(partitions)
+    chosen = numbers if partitions is None else numbers & set(partitions)
     if run_id is not None:
-        wanted &= {partition_of(run_id, len(numbers))}
-    places = [(topic, number) for number in wanted]
+        chosen &= {partition_of(run_id, len(numbers))}
+    places = [(topic, number) for number in chosen]
     async with PartitionReader(settings, places) as reader:
         ends = await reader.ends()
         async for batch in reader.read(dict.fromkeys(places, start) if start else {}, ends):
@@ -674,8 +674,8 @@ class Quarantine:
         at: offset of the last event that the run had seen.
         deleted_to: greatest revision of a deletion that came since; None: no deletion came.
 
-    >>> known = Quarantine("OverflowError: too large", at=7)
-    >>> Quarantine.read(known.deleted(5).deleted(3).value()).deleted_to
+    >>> quarantine = Quarantine("OverflowError: too large", at=7)
+    >>> Quarantine.read(quarantine.deleted(5).deleted(3).value()).deleted_to
     5
     """
 
@@ -695,8 +695,8 @@ class Quarantine:
 
     def deleted(self, revision: int) -> Quarantine:
         """The same after a deletion: the run is to be folded again without what that took."""
-        known = revision if self.deleted_to is None else max(revision, self.deleted_to)
-        return replace(self, deleted_to=known)
+        deleted_to = revision if self.deleted_to is None else max(revision, self.deleted_to)
+        return replace(self, deleted_to=deleted_to)
 
 
 def quarantine_key(run_id: str) -> str:

@@ -116,8 +116,8 @@ def other_protocol(url: str) -> str | None:
         return None
     tls = parts.scheme == "rediss"
     wrong = mismatch(parts.hostname, parts.port or 6379, REDIS_HELLO, tls=tls)
-    wanted = "redis://" if tls else "rediss://"
-    return f"{wrong}, and its URL begins with {parts.scheme}://. Write {wanted}" if wrong else None
+    scheme = "redis://" if tls else "rediss://"
+    return f"{wrong}, and its URL begins with {parts.scheme}://. Write {scheme}" if wrong else None
 
 
 def refuse_plaintext(url: str) -> None:
@@ -296,11 +296,11 @@ class AcrossRuns:
 
     async def _corrections(self, benchmark: str, truths: Mapping[str, Truth]) -> list[RedisCommand]:
         """The entries that the boards of one benchmark lack of these runs, and the ones to remove."""
-        [known] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
+        [named] = await self._metrics([self._keys.benchmark_named_boards(benchmark)])
         of_runs = {
             metric for truth in truths.values() if truth.benchmark == benchmark for metric in truth.boards
         }
-        metrics = [*known, *sorted(of_runs.difference(known))]
+        metrics = [*named, *sorted(of_runs.difference(named))]
         self._named[benchmark] = set(metrics).difference(BOARD_METRICS)
         pipe = self._client.pipeline(transaction=False)
         for metric in metrics:
@@ -310,16 +310,16 @@ class AcrossRuns:
         for metric, board in zip(metrics, await pipe.execute(), strict=True):
             key = self._keys.benchmark_board(benchmark, metric)
             present = {member: score for member, score in board if member.partition(b"|")[0] in prefixes}
-            wanted = {
+            expected = {
                 encode_id(run_id).encode() + b"|" + label: score
                 for run_id, truth in truths.items()
                 if truth.benchmark == benchmark
                 for label, score in truth.boards.get(metric, {}).items()
             }
-            commands += [("ZREM", key, member) for member in present.keys() - wanted.keys()]
+            commands += [("ZREM", key, member) for member in present.keys() - expected.keys()]
             commands += [
                 ("ZADD", key, repr(score), member)
-                for member, score in wanted.items()
+                for member, score in expected.items()
                 if present.get(member) != score
             ]
             commands += self._expiry(key)
@@ -337,18 +337,18 @@ class AcrossRuns:
     ) -> Iterator[RedisCommand]:
         """Put members on the boards of a benchmark, or take them off: member to METRIC to score or False."""
         named = {metric for board in boards.values() for metric in board}.difference(BOARD_METRICS)
-        known = self._named.setdefault(benchmark, set())
-        if new := named - known:
-            known |= new
+        stored = self._named.setdefault(benchmark, set())
+        if new := named - stored:
+            stored |= new
             yield from self._note_named(benchmark, new)
-        for metric in (*BOARD_METRICS, *sorted(known)):
+        for metric in (*BOARD_METRICS, *sorted(stored)):
             key = self._keys.benchmark_board(benchmark, metric)
             scores = {member: score for member, board in boards.items() if (score := board.get(metric))}
             if scores:
                 yield "ZADD", key, *[part for member, score in scores.items() for part in (score, member)]
                 yield from self._expiry(key)
-            if gone := boards.keys() - scores.keys():
-                yield "ZREM", key, *gone
+            if missing := boards.keys() - scores.keys():
+                yield "ZREM", key, *missing
 
     def _note_named(self, benchmark: str, metrics: set[str]) -> list[RedisCommand]:
         """Note that these named metrics have a board over the runs of the benchmark."""
@@ -551,14 +551,14 @@ class Sending:
         pipe = self._client.pipeline(transaction=False)
         sent = []
         for write in writes:
-            start, known = len(pipe), self._across.benchmark(write.run_id)
+            start, benchmark = len(pipe), self._across.benchmark(write.run_id)
             pipe.execute_command(*self._write_run.command(write))
             for command in self._across.commands(write.run_id, write.entries):
                 pipe.execute_command(*command)
-            sent.append((write, known, slice(start, len(pipe))))
+            sent.append((write, benchmark, slice(start, len(pipe))))
         replies = await pipe.execute(raise_on_error=False)
         refusals = {}
-        for write, known, span in sent:
+        for write, benchmark, span in sent:
             refusal = next((reply for reply in replies[span] if isinstance(reply, Exception)), None)
             if refusal:
                 refusals[write.run_id] = refusal
@@ -566,17 +566,17 @@ class Sending:
                 self._writes.forget(write.run_id)
                 self._not_taken.add(write.run_id)
             else:
-                self._sent(write, replies[span.start], known)
+                self._sent(write, replies[span.start], benchmark)
         return refusals
 
-    def _sent(self, write: Write, reply: list[Any], known: str | None) -> None:
+    def _sent(self, write: Write, reply: list[Any], benchmark: str | None) -> None:
         """Redis has these entries, or newer ones: see whether the keys across runs may say something else."""
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
         self._writes.done(write)
         self._forget(write.unsent)
         now = self._across.benchmark(run_id)
-        if refusals or before != now or known not in (None, now):
-            self.rewrite_due[run_id] |= {name for name in (before, known, now) if name}
+        if refusals or before != now or benchmark not in (None, now):
+            self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
 
     def _forget(self, entries: Iterable[KeyState]) -> None:
         for entry in entries:
@@ -702,7 +702,7 @@ class RedisSink:
         On return Redis has it, or its keys are unsent and a background task sees to them.
         """
         for update in updates:
-            for entry in entries_of(update, news=True):
+            for entry in entries_of(update, notify=True):
                 self._unsent.put(entry)
         runs = [
             run_id

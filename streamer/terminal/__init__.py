@@ -257,7 +257,7 @@ def print_line(text: str = "") -> None:
 # An error becomes one clear line on stderr and an exit code; STREAMER_DEBUG=1 shows the traceback.
 
 
-FOUND_WRONG = 1
+FAILED = 1
 USED_WRONGLY = 2
 UNVERIFIABLE = 3
 INTERRUPTED = 130
@@ -333,7 +333,7 @@ def _other_protocol(settings: object) -> str | None:
 
 
 def _code(error: Exception) -> int:
-    return USED_WRONGLY if type(error).__name__ in _ABOUT_SETTINGS else FOUND_WRONG
+    return USED_WRONGLY if type(error).__name__ in _ABOUT_SETTINGS else FAILED
 
 
 def without_password(url: str) -> str:
@@ -344,11 +344,11 @@ def without_password(url: str) -> str:
     >>> without_password("redis://user:sec?ret@host/0"), without_password("secret@host")
     ('redis://...', '...')
     """
-    scheme, found, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://")
     place = rest.partition("?")[0].partition("#")[0]
     if "@" in rest[len(place) :]:  # the end of a password, or a query: nobody can tell
         place = "..."
-    return f"{scheme}://{place.rpartition('@')[2]}" if found else "..."
+    return f"{scheme}://{place.rpartition('@')[2]}" if separator else "..."
 
 
 def _broker_problem(error: Exception, bootstrap: str) -> str:

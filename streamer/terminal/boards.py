@@ -168,10 +168,10 @@ def ordered(
     value = next((column.value for column in columns if column.key == sort.key), None)
     if value is None:
         return list(rows)
-    known = [row for row in rows if value(row) is not None]
-    known.sort(key=value, reverse=sort.descending)
-    found = known + [row for row in rows if value(row) is None]
-    return sorted(found, key=last) if last else found
+    filled = [row for row in rows if value(row) is not None]
+    filled.sort(key=value, reverse=sort.descending)
+    in_order = filled + [row for row in rows if value(row) is None]
+    return sorted(in_order, key=last) if last else in_order
 
 
 # -----------------------------------------------------------------------------
@@ -554,12 +554,12 @@ def _print_benchmarks(payload: Summary) -> None:
     )
     if speedups:
         print_line(f"  {'agent/nop':>11}{'oracle/nop':>12}{'advantage':>11}   benchmark")
-    for name, found in speedups.items():
-        values = (found["agent/nop"], found["oracle/nop"], found["advantage"])
+    for name, measured in speedups.items():
+        values = (measured["agent/nop"], measured["oracle/nop"], measured["advantage"])
         agent, oracle, advantage = map(ratio, values)
-        mark = "*" if found.get("fallback_to_baseline") else " "
+        mark = "*" if measured.get("fallback_to_baseline") else " "
         print_line(f"  {agent:>10}{mark}{oracle:>12}{advantage:>11}   {name}")
-    if any(found.get("fallback_to_baseline") for found in speedups.values()):
+    if any(measured.get("fallback_to_baseline") for measured in speedups.values()):
         print_line("  * reset to 1 by the fallback")
     if payload["benchmarks_left_out"]:
         print_line(f"  and {shown(payload['benchmarks_left_out'])} between the slowest and the fastest")

@@ -27,7 +27,7 @@ from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.terminal import (
-    FOUND_WRONG,
+    FAILED,
     UNVERIFIABLE,
     explain,
     print_json,
@@ -164,20 +164,20 @@ def compare_command(
         raise click.UsageError("text is for the terminal: with --out choose md, html or json")
     try:
         first, second = _both(a, b, (a_run, b_run), files, settings)
-        found = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
-        found = with_order(found, first.folded, second.folded)
-        _write(found, form, out)
+        comparison = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
+        comparison = with_order(comparison, first.folded, second.folded)
+        _write(comparison, form, out)
     except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
         raise
     except Exception as error:
         text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
         if not files and any(map(_is_file, (a, b))):
             text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
-        if isinstance(error, NoSuchRun) and error.known and files:
+        if isinstance(error, NoSuchRun) and error.run_ids and files:
             text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
-    raise click.exceptions.Exit(_verdict(found, metric, tolerance, significance))
+    raise click.exceptions.Exit(_verdict(comparison, metric, tolerance, significance))
 
 
 def _is_file(name: str) -> bool:
@@ -226,9 +226,9 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     return data
 
 
-def _verdict(found: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
+def _verdict(comparison: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
     """Say which side is worse, on stderr; the exit code."""
-    difference = found.differences.get(metric)
+    difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
     if difference is None or worse is None:
         say(f"cannot be compared: there is no task where both sides know {metric}")
@@ -248,11 +248,11 @@ def _verdict(found: Comparison, metric: str, tolerance: float, significance: flo
         say(f"B is worse than A, but not significantly: {told}")
         return 0
     say(f"B is worse than A: {told}")
-    return FOUND_WRONG
+    return FAILED
 
 
-def _write(found: Comparison, form: str, out: Path | None) -> None:
-    document = comparison_document(found)
+def _write(comparison: Comparison, form: str, out: Path | None) -> None:
+    document = comparison_document(comparison)
     if form == "text":
         _print_comparison(document)
     elif form == "html":
@@ -260,7 +260,7 @@ def _write(found: Comparison, form: str, out: Path | None) -> None:
     elif form == "md":
         write(document_as_markdown(document), out)
     else:
-        content = canonical_json(found.model_dump(mode="json", by_alias=True))
+        content = canonical_json(comparison.model_dump(mode="json", by_alias=True))
         print_json(content) if out is None else write(content + b"\n", out)
 
 
@@ -286,12 +286,12 @@ class Named:
     Attributes:
         source: the whole text.
         text: what names the run and the agent.
-        held: the runs of its file; None: it is a run of the event log.
+        file_runs: the runs of its file; None: it is a run of the event log.
     """
 
     source: str
     text: str
-    held: dict[str, RunState] | None = field(default=None, repr=False)
+    file_runs: dict[str, RunState] | None = field(default=None, repr=False)
 
 
 class Gate:
@@ -328,17 +328,17 @@ class Gate:
             TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
         """
         sides = (self._candidate, self._against)
-        live = [side.text for side in sides if side is not None and side.held is None]
+        live = [side.text for side in sides if side is not None and side.file_runs is None]
         if not live:
             return self._judge({})
-        wanted = [run for text in live for run in possible_runs(text)]
-        return asyncio.run(self._follow(wanted, give_up_seconds, tell))
+        run_ids = [run for text in live for run in possible_runs(text)]
+        return asyncio.run(self._follow(run_ids, give_up_seconds, tell))
 
     async def _follow(
-        self, wanted: list[str], give_up_seconds: float | None, tell: Callable[[str], None]
+        self, run_ids: list[str], give_up_seconds: float | None, tell: Callable[[str], None]
     ) -> GateResult:
-        followed, result = FollowedRuns(self._settings, wanted, self._prices), self._judge({})
-        known: list[str] = []
+        followed, result = FollowedRuns(self._settings, run_ids, self._prices), self._judge({})
+        told: list[str] = []
         looked = False
         try:
             async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
@@ -349,9 +349,9 @@ class Gate:
                         _must_exist(result)
                     if result.verdict is not GateVerdict.UNDECIDED or result.over:
                         return result
-                    if result.words != known:
-                        known = result.words
-                        tell("; ".join((counts(result), *known)))
+                    if result.words != told:
+                        told = result.words
+                        tell("; ".join((counts(result), *told)))
         except TimeoutError:
             tell(f"no verdict within {give_up_seconds:g} s" + ("" if looked else ": the log is not read yet"))
             if looked:  # half a log may hold all passes and no failure
@@ -395,9 +395,11 @@ def possible_files(source: str) -> list[str]:
 
 
 def _entrant(side: Named, runs: dict[str, RunState]) -> Entrant:
-    held = side.held
+    file_runs = side.file_runs
     try:
-        return entrant(side.source, side.text, runs if held is None else held, fixed=held is not None)
+        return entrant(
+            side.source, side.text, runs if file_runs is None else file_runs, fixed=file_runs is not None
+        )
     except NoSuchSide as error:
         raise click.UsageError(str(error)) from error
 
@@ -445,15 +447,15 @@ class Exact(click.ParamType):
         if isinstance(value, Fraction):
             return value
         try:
-            found = Fraction(str(value))
+            number = Fraction(str(value))
         except (ValueError, ZeroDivisionError):
             self.fail(f"{value!r} is no number; write one like 0.02", param, ctx)
         low, high = Fraction(self._low), None if self._high is None else Fraction(self._high)
-        at_edge = self._open and found in (low, high)
-        if found < low or (high is not None and found > high) or at_edge:
+        at_edge = self._open and number in (low, high)
+        if number < low or (high is not None and number > high) or at_edge:
             allowed = f"from {self._low} on" if high is None else f"between {self._low} and {self._high}"
             self.fail(f"{value} is not {allowed}", param, ctx)
-        return found
+        return number
 
 
 def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -43,7 +43,7 @@ from streamer.sources.tail.session import TailResult, tail
 from streamer.storage.kafka import Names, partitions_of
 from streamer.storage.log import PartitionReader, read_topic
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
-from streamer.terminal import FOUND_WRONG, print_line, say
+from streamer.terminal import FAILED, print_line, say
 from streamer.terminal.boards import board_lines, print_board, print_run
 from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS
@@ -78,18 +78,18 @@ class Moments:
         self._begun = self._crashed = self._judged = False
         self._decided: set[frozenset[str]] = set()
 
-    def news(self, found: RunSnapshot, compared: ComparedRun, now: datetime) -> list[str]:
+    def new_lines(self, snapshot: RunSnapshot, compared: ComparedRun, now: datetime) -> list[str]:
         """What happened since the last look; [] if nothing that is worth a line.
 
         Args:
-            found: the run as it stands.
+            snapshot: the run as it stands.
             compared: its agents compared.
             now: the time of the look.
         """
-        run = found.run.model_dump(mode="json")
-        rows = [one.model_dump(mode="json") for one in found.agents]
+        run = snapshot.run.model_dump(mode="json")
+        rows = [one.model_dump(mode="json") for one in snapshot.agents]
         agents = sorted(rows, key=best_first(primary_of(run)))
-        words = outlook_of(found.run, found.agents, found.in_flight, compared, now).first_two
+        words = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now).first_two
         lines = (self._start(run), self._judge(run), self._crash(run), self._lead(agents))
         return [*chain.from_iterable(lines), *self._pair(agents, words)]
 
@@ -263,8 +263,8 @@ def print_moments(reader: StateReader, run_id: str, work: Future[Any]) -> None:
     while not over:
         over = work.done()
         with suppress(UnknownRun):
-            found, compared = reader.snapshot(run_id), reader.comparison(run_id)
-            for moment in moments.news(found, compared, datetime.now(UTC)):
+            snapshot, compared = reader.snapshot(run_id), reader.comparison(run_id)
+            for moment in moments.new_lines(snapshot, compared, datetime.now(UTC)):
                 lines = wrap(
                     f"{time.monotonic() - start:3.0f} s  {moment}", COLUMNS, subsequent_indent=" " * 7
                 )
@@ -338,12 +338,12 @@ def _settings(discovery: Path) -> Settings:
 
     What the tail and the publisher keep on disk goes with the stack.
     """
-    found = orjson.loads(discovery.read_bytes())
+    stack = orjson.loads(discovery.read_bytes())
     return Settings(
-        bootstrap=found["bootstrap"],
-        redis=found["redis"],
-        namespace=found["namespace"],
-        partitions=found["partitions"],
+        bootstrap=stack["bootstrap"],
+        redis=stack["redis"],
+        namespace=stack["namespace"],
+        partitions=stack["partitions"],
         embedded=True,
         redis_password=None,
         security_protocol="PLAINTEXT",
@@ -441,15 +441,15 @@ def unjudged(values: Iterable[bytes]) -> list[Event]:
     >>> unjudged([b"no JSON", b'{"type": "trial_result", "revision": 1, "score": 0.5}'])
     []
     """
-    found = []
+    events = []
     for value in values:
         try:
             event = orjson.loads(value)
         except orjson.JSONDecodeError:
             continue
         if event["type"] == "trial_result" and "revision" in event and "score" not in event:
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def judge(settings: Settings, ending: threading.Event, hurry: threading.Event) -> int:
@@ -624,7 +624,7 @@ def _real_events(data: Path) -> list[bytes]:
     for line in lines_of(report):
         say(line)
     if not lines:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
     return lines
 
 
@@ -642,7 +642,7 @@ def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, br
         if pending := running.result().pending:
             events = counted(pending, "event")
             say(f"streamer: the demo's broker has not acknowledged {events}: the numbers lack them")
-            raise click.exceptions.Exit(FOUND_WRONG)
+            raise click.exceptions.Exit(FAILED)
 
 
 def _sent(settings: Settings) -> list[bytes]:
@@ -680,8 +680,8 @@ def _stream(
 def _summaries(reader: StateReader) -> Iterator[Summary]:
     """Everything in Redis, by run."""
     for run in sorted(reader.runs(), key=lambda run: run.run_id):
-        found = reader.snapshot(run.run_id)
-        for summary in (found.run, *found.agents, *found.tiers):
+        snapshot = reader.snapshot(run.run_id)
+        for summary in (snapshot.run, *snapshot.agents, *snapshot.tiers):
             yield summary.model_dump(mode="json")
         if (comparison := reader.comparison(run.run_id).comparison) is not None:
             yield comparison.model_dump(mode="json")
@@ -702,9 +702,9 @@ def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
 
 def _print_board(reader: StateReader) -> None:
     """The agents of the simulated benchmark, best first, in as many columns as fit."""
-    found, compared = reader.snapshot(RUN), reader.comparison(RUN)
+    snapshot, compared = reader.snapshot(RUN), reader.comparison(RUN)
     places = places_of(compared.comparison)
-    table = agents_table([agent.model_dump(mode="json") for agent in found.agents], places=places)
+    table = agents_table([agent.model_dump(mode="json") for agent in snapshot.agents], places=places)
     for line in board_lines(table, COLUMNS):
         print_line(line)
 

@@ -19,7 +19,7 @@ import orjson
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
-from streamer.terminal import FOUND_WRONG, StatusLine, print_json, print_line, print_table, say
+from streamer.terminal import FAILED, StatusLine, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
     as_of_option,
@@ -84,7 +84,7 @@ def fold_command(
         say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
     say(_counts(folding))
     if folding.rejected or folding.failed:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _print_json(folding: Folding, by: str | None) -> None:
@@ -118,7 +118,7 @@ def _fallbacks(folding: Folding, run_id: str, summaries: list[dict[str, Any]]) -
     """The scored trials that fell back to baseline, by task, attempt and agent:model."""
     if not any((summary.get("formulacode") or {}).get("fallbacks") for summary in summaries):
         return []
-    scored = folding.pipeline.run(run_id).take_changes(news=False).scored
+    scored = folding.pipeline.run(run_id).take_changes(notify=False).scored
     trials = [orjson.loads(change.value) for change in scored if change.value]
     fell_back = [trial for trial in trials if (trial["formulacode"] or {}).get("fallback_to_baseline")]
     return sorted(fell_back, key=lambda t: (t["shard"], t["task_id"], t["attempt"], t["agent_model"]))
@@ -330,7 +330,7 @@ def prices_command(model: str | None, as_json: bool, prices: Path | None, settin
         _print_price(row, file)
     if not row["known"]:
         say(_unknown(table, model))
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _price_row(table: PriceTable, model: str) -> PriceRow:
@@ -417,8 +417,8 @@ def _unknown(table: PriceTable, model: str) -> str:
     from streamer.schemas.base import model_for_pricing
 
     name = model_for_pricing(model)
-    known = [known for entry in table.entries() for known in entry.names]
-    close = get_close_matches(name, known, n=3)
+    names = [name_there for entry in table.entries() for name_there in entry.names]
+    close = get_close_matches(name, names, n=3)
     hint = f" Names like it: {', '.join(close)}." if close else ""
     return (
         f"no table has a price for {model!r} (looked up as {name!r}).{hint} Its cost stays "
@@ -484,7 +484,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     if unknown:
         say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
     if bad:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _named(unknown: Counter[str]) -> str:

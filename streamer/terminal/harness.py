@@ -23,7 +23,7 @@ import click
 from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
 from streamer.sources.files import FileError, read_object
-from streamer.terminal import FOUND_WRONG, INTERRUPTED, StatusLine, print_json, print_line, say
+from streamer.terminal import FAILED, INTERRUPTED, StatusLine, print_json, print_line, say
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS, Asked, check_urls, notify_options
 from streamer.terminal.options import FiniteRange, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
@@ -103,15 +103,15 @@ def convert_command(
     for line in (*(explained(report) if explain else ()), *lines_of(report)):
         say(line)
     if report.unreadable or not report.runs:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def explained(report: ConvertReport) -> list[str]:
     """Where the numbers of each trial come from; then of how many trials the logs gave some."""
     trials = len(report.explanations)
     with_logs = sum(
-        any(file not in ("", found.path.name) for _, file in found.values.values())
-        for found in report.explanations
+        any(file not in ("", explanation.path.name) for _, file in explanation.values.values())
+        for explanation in report.explanations
     )
     return [
         *map(_explained, report.explanations),
@@ -120,12 +120,12 @@ def explained(report: ConvertReport) -> list[str]:
     ]
 
 
-def _explained(found: Explanation) -> str:
+def _explained(explanation: Explanation) -> str:
     values = [
         f"{name} {value} from {file}" if file else f"{name} unknown"
-        for name, (value, file) in found.values.items()
+        for name, (value, file) in explanation.values.items()
     ]
-    return f"{found.path}: {', '.join(values)}" + "".join(f"; {hint}" for hint in found.hints)
+    return f"{explanation.path}: {', '.join(values)}" + "".join(f"; {hint}" for hint in explanation.hints)
 
 
 def lines_of(report: ConvertReport) -> list[str]:
@@ -293,7 +293,7 @@ def tail_command(
     line.say(summary_of(outcome))
     bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
     if bad:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 @contextmanager
@@ -443,7 +443,7 @@ class Messages:
             return lines
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def deferred(self) -> Iterator[None]:
         """Hold the lines while the block runs, and print them after it."""
         with self._lock:
             self._held, self._noted = [], 0
@@ -485,7 +485,7 @@ def show_screens(
     """
     from streamer.terminal.watch import Session, run_watch
 
-    with messages.held():
+    with messages.deferred():
         interrupted = run_watch(settings, None, Session(is_over, messages.new, shows, opens, line))
     if interrupted:
         raise KeyboardInterrupt
@@ -578,7 +578,7 @@ def live_command(
         outcome = _watch_directory(stack, run_dir, options, stop, keep_deleted, asked)
     say(summary_of(outcome))
     if outcome.pending:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _watch_directory(

@@ -333,10 +333,10 @@ async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    wanted = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
+    chosen = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
     services = len(asked.urls)
     say(f"telling {services} service{'s' * (services != 1)}; Ctrl-C ends it")
-    await Watch(settings, asked.urls, asked.rules, say, wanted).run(stop)
+    await Watch(settings, asked.urls, asked.rules, say, chosen).run(stop)
 
 
 # -----------------------------------------------------------------------------

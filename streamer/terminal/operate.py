@@ -34,7 +34,7 @@ from streamer.schemas.wire import Reason, canonical_json, decode, may_name
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing
-from streamer.terminal import FOUND_WRONG, print_json, print_line, print_table, say
+from streamer.terminal import FAILED, print_json, print_line, print_table, say
 from streamer.terminal.options import Command, json_option, label_of, wait_option, with_settings
 from streamer.text import counted, dollars, shown, visible
 
@@ -63,7 +63,7 @@ def status_command(as_json: bool, settings: Settings) -> None:
     for problem in health.problems:
         say(f"streamer: {problem}")
     if health.problems:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _print_health(health: DeploymentHealth) -> None:
@@ -169,12 +169,12 @@ def delete_command(run: str, yes: bool, settings: Settings) -> None:
         event = {"type": "run_deleted", "run_id": run, "revision": time.time_ns()}
         with ThreadedPublisher(settings) as publisher:
             publisher.send(outgoing(event))
-        if not _gone(reader, run):
+        if not _is_deleted(reader, run):
             say(
                 f"streamer: {run}: the deletion is published, but after {WAIT_SECONDS:.0f} s the run is "
                 "still in Redis. A worker will see to it: `streamer status` shows whether one is running"
             )
-            raise click.exceptions.Exit(FOUND_WRONG)
+            raise click.exceptions.Exit(FAILED)
     say(f"{run}: deleted, and gone from Redis")
 
 
@@ -199,7 +199,7 @@ def _ask(run: str, trials: int) -> None:
     click.confirm(f"Delete run {visible(run)} with {counted(trials, 'trial')}?", abort=True, err=True)
 
 
-def _gone(reader: StateReader, run: str) -> bool:
+def _is_deleted(reader: StateReader, run: str) -> bool:
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + WAIT_SECONDS
@@ -373,16 +373,16 @@ def requeue_(
         )
     if place is not None:
         rejected = read_rejection(settings, place)
-        wanted = [Again(rejected, _content(corrected) if corrected else _original(rejected))]
+        chosen_events = [Again(rejected, _content(corrected) if corrected else _original(rejected))]
     else:
-        wanted = list(_originals(chosen.read(settings)))
-    right = wanted if force else [again for again in wanted if not _still_wrong(again)]
+        chosen_events = list(_originals(chosen.read(settings)))
+    right = chosen_events if force else [again for again in chosen_events if not _still_wrong(again)]
     sent = requeue(settings, right) if right else 0
-    refused = len(wanted) - len(right)
+    refused = len(chosen_events) - len(right)
     again = f"{refused:,} would be rejected again and were not sent"
     say(f"{counted(sent, 'record')} requeued and acknowledged; {again}")
     if refused:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _still_wrong(again: Again) -> bool:
@@ -393,8 +393,8 @@ def _still_wrong(again: Again) -> bool:
     return wrong is not None
 
 
-def _originals(found: Iterator[StoredRejection]) -> Iterator[Again]:
-    for rejected in found:
+def _originals(rejections: Iterator[StoredRejection]) -> Iterator[Again]:
+    for rejected in rejections:
         if rejected.original is None:
             say(f"{rejected.place}: left out, since its bytes were not kept")
         else:
@@ -435,8 +435,8 @@ def _time(timestamp_ms: int | None) -> str | None:
 
 
 def _as_json(rejected: StoredRejection) -> dict[str, Any]:
-    found = {"id": str(rejected.place), "rejected_at_ms": rejected.timestamp_ms}
-    return found | rejected.message.model_dump(mode="json")
+    fields = {"id": str(rejected.place), "rejected_at_ms": rejected.timestamp_ms}
+    return fields | rejected.message.model_dump(mode="json")
 
 
 def _print_rejection(rejected: StoredRejection) -> None:
@@ -568,7 +568,7 @@ def _comparison(message: MessageFields) -> str:
     return f"{comparison.run_id}: {counted(comparison.agents_total, 'agent')} compared, {where}"
 
 
-def _news(message: MessageFields) -> str:
+def _notification(message: MessageFields) -> str:
     from streamer.views.columns import grade_with_basis
 
     if message["type"] == "rescored":
@@ -616,7 +616,7 @@ _LINES: dict[str, Callable[[MessageFields], str]] = {
     "tier": _group,
     "run": _run,
     "comparison": _comparison,
-    "grades": _news,
+    "grades": _notification,
     "rejections": _rejection,
     "trials": _trial,
 }
@@ -662,7 +662,7 @@ def events_command(run: str, settings: Settings) -> None:
     say(f"{counted(printed, 'event')} of {run}; {counted(rejected, 'rejected record')} of it left out")
     if not printed:
         say(_unknown(run, [name for name in others if name]))
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _names(run: str, rejected: bytes) -> bool:
@@ -685,9 +685,9 @@ def _on_one_line(value: bytes) -> bytes:
 
 def _unknown(run: str, others: list[str]) -> str:
     """The message for a run that the log does not hold; the others in the order of their first records."""
-    found = f"the log holds no event of {run!r}"
+    problem = f"the log holds no event of {run!r}"
     if close := get_close_matches(run, others, n=_SUGGESTED, cutoff=0.4):
-        return f"{found}. Did you mean {', '.join(close)}?"
+        return f"{problem}. Did you mean {', '.join(close)}?"
     if others:
-        return f"{found}. The latest of {len(others)} runs in it: {', '.join(others[-_SUGGESTED:])}"
-    return f"{found}, nor of any other run; publish some first"
+        return f"{problem}. The latest of {len(others)} runs in it: {', '.join(others[-_SUGGESTED:])}"
+    return f"{problem}, nor of any other run; publish some first"

@@ -174,7 +174,7 @@ def read_settings(given: dict[str, Any]) -> Settings:
 # What Redis says of a run of which the log holds nothing.
 
 
-def known_run(settings: Settings, run_id: str) -> RunSummary | None:
+def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
     """The run as it stands in Redis; None: no Redis answers.
 
     Raises:
@@ -192,7 +192,7 @@ def scored_of(settings: Settings, run_id: str) -> list[bytes]:
     """The scored trials of a run as published; [] of a run that has none yet.
 
     Raises:
-        UnknownRun: as `known_run`.
+        UnknownRun: as `stored_run`.
         NotInLog: the run has scored trials, or no Redis answers, and the log holds none of them.
     """
     from streamer.client.feeds import NotInLog, scored_trials  # only this needs a Kafka client
@@ -200,7 +200,7 @@ def scored_of(settings: Settings, run_id: str) -> list[bytes]:
     try:
         return scored_trials(settings, run_id)
     except NotInLog:
-        run = known_run(settings, run_id)
+        run = stored_run(settings, run_id)
         if run is None or run.progress.done:
             raise
         return []

@@ -63,15 +63,15 @@ if TYPE_CHECKING:
 # The budget of a run on the command line: the forecast of its cost beside it.
 
 
-def budget_outlook(found: RunSnapshot, now: datetime, budget_usd: float | None) -> Outlook:
+def budget_outlook(snapshot: RunSnapshot, now: datetime, budget_usd: float | None) -> Outlook:
     """The outlook of a run with the budget asked for.
 
     Args:
-        found: the run.
+        snapshot: the run.
         now: the time of asking.
         budget_usd: USD; None: no budget.
     """
-    return outlook_of(found.run, found.agents, found.in_flight, None, now, budget_usd)
+    return outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, None, now, budget_usd)
 
 
 def budget_forecast(outlook: Outlook) -> str:
@@ -127,7 +127,7 @@ def leaderboard(
     Pass rates have an interval, and each agent the places that it may truly have. Unfinished and tiny runs
     stand below, marked. Baselines are left out.
     """
-    wanted = dict(map(label_of, labels))
+    labels_given = dict(map(label_of, labels))
     if by_run and (html or together):
         raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
     if metric is not None and not can_have_board(metric):
@@ -135,9 +135,9 @@ def leaderboard(
     with _leaderboard_of(settings, as_of, run_id) as (reader, now):
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         if by_run:
-            _print_by_run(reader, metric, run_id, benchmark, wanted, limit, as_json)
+            _print_by_run(reader, metric, run_id, benchmark, labels_given, limit, as_json)
             return
-        runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=wanted)
+        runs = reader.board_runs(run=run_id, benchmark=benchmark, labels=labels_given)
     if len(runs) == MOST_BOARD_RUNS:
         say(f"the latest {MOST_BOARD_RUNS} runs are pooled; narrow them with --benchmark or --label")
     boards = boards_of(runs, metric, now, together=together or run_id is not None)
@@ -221,14 +221,14 @@ def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
     now = datetime.now(UTC)
     if as_of is not None:
         past = _runs_as_of(settings, as_of)
-        found, now = past.runs(), past.moment
+        summaries, now = past.runs(), past.moment
     else:
         with StateReader(settings) as reader:
-            found = reader.runs()
+            summaries = reader.runs()
     if as_json:
-        _print_json(with_state(run, now) for run in found)
+        _print_json(with_state(run, now) for run in summaries)
     else:
-        print_board(runs_table(_dumped(found), now), empty="No runs yet.")
+        print_board(runs_table(_dumped(summaries), now), empty="No runs yet.")
 
 
 @query_command.command()
@@ -261,17 +261,17 @@ def run(
         summary, now = _summary(settings, run_id, as_of)
         _print_json([with_state(summary, now)])
     elif as_json:
-        found, now = _snapshot(settings, run_id, as_of)
-        summary = found.run
-        told = budget_outlook(found, now, budget).budget
+        snapshot, now = _snapshot(settings, run_id, as_of)
+        summary = snapshot.run
+        told = budget_outlook(snapshot, now, budget).budget
         _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
     else:
-        found, compared, now = _run_now_or_then(settings, run_id, as_of)
-        summary = found.run
-        rows = _dumped([summary, *found.agents, *found.tiers])
+        snapshot, compared, now = _run_now_or_then(settings, run_id, as_of)
+        summary = snapshot.run
+        rows = _dumped([summary, *snapshot.agents, *snapshot.tiers])
         print_run(rows, now, places=places_of(compared.comparison))
         if budget is not None:
-            print_line(budget_forecast(budget_outlook(found, now, budget)))
+            print_line(budget_forecast(budget_outlook(snapshot, now, budget)))
     if summary.degraded:
         say(
             f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
@@ -287,12 +287,12 @@ def run(
 @with_settings
 def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    found, compared, _ = _run_now_or_then(settings, run_id, as_of)
+    snapshot, compared, _ = _run_now_or_then(settings, run_id, as_of)
     if as_json:
-        _print_json(_published(found.agents))
+        _print_json(_published(snapshot.agents))
     else:
         places = places_of(compared.comparison)
-        print_board(agents_table(_dumped(found.agents), found.run.primary_metric, places))
+        print_board(agents_table(_dumped(snapshot.agents), snapshot.run.primary_metric, places))
 
 
 @query_command.command()
@@ -305,15 +305,15 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
     if as_of is not None:
-        found = _snapshot(settings, run_id, as_of)[0].tiers
+        groups = _snapshot(settings, run_id, as_of)[0].tiers
     else:
         with StateReader(settings) as reader:
-            found = reader.tiers(run_id, within=True)
+            groups = reader.tiers(run_id, within=True)
     broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
-        _print_json(_published(found) + broken_down)
+        _print_json(_published(groups) + broken_down)
         return
-    print_board(*tiers_tables(_dumped(found)), subtests_table(broken_down), empty="This run has no tiers.")
+    print_board(*tiers_tables(_dumped(groups)), subtests_table(broken_down), empty="This run has no tiers.")
 
 
 @query_command.command()
@@ -325,14 +325,14 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
 def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
     if as_of is not None:
-        found = _folded(settings, run_id, as_of).comparison()
+        compared = _folded(settings, run_id, as_of).comparison()
     else:
         with StateReader(settings) as reader:
-            found = reader.comparison(run_id)
+            compared = reader.comparison(run_id)
     if as_json:
-        _print_json([] if found.comparison is None else _published([found.comparison]))
+        _print_json([] if compared.comparison is None else _published([compared.comparison]))
         return
-    print_board(*comparison_tables(found), empty="This run has fewer than two agents to compare.")
+    print_board(*comparison_tables(compared), empty="This run has fewer than two agents to compare.")
 
 
 @query_command.command()
@@ -357,7 +357,7 @@ def trials(
 
     With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
     """
-    found = []
+    chosen = []
     values = (
         scored_of(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
     )
@@ -368,13 +368,13 @@ def trials(
             and tier in (None, trial["tier"])
             and agent in (None, trial["agent"], trial["agent_model"])
         ):
-            found.append(trial)
+            chosen.append(trial)
             if as_json:
                 print_json(value)
     if as_json:
         return
-    print_board(trials_table(found), empty="No such trials.")
-    for trial in found if task else ():
+    print_board(trials_table(chosen), empty="No such trials.")
+    for trial in chosen if task else ():
         print_payload(trial)
 
 
@@ -442,5 +442,5 @@ def _dumped(messages: Iterable[Message]) -> list[Summary]:
 
 
 def _print_json(objects: Iterable[Summary]) -> None:
-    for found in objects:
-        print_json(canonical_json(found))
+    for item in objects:
+        print_json(canonical_json(item))

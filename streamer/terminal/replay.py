@@ -33,28 +33,19 @@ from streamer.schemas.wire import Position, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.storage.redis import RedisError
-from streamer.terminal import (
-    FOUND_WRONG,
-    UNVERIFIABLE,
-    explain,
-    print_json,
-    print_line,
-    print_table,
-    say,
-    write,
-)
+from streamer.terminal import FAILED, UNVERIFIABLE, explain, print_json, print_line, print_table, say, write
 from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     as_of_option,
     from_option,
     json_option,
-    known_run,
     label_option,
     labels_of,
     open_records,
     position_option,
     price_table,
     report_rejected,
+    stored_run,
     wait_option,
     wide_option,
     with_settings,
@@ -130,12 +121,12 @@ def print_verdict(verdict: Verdict) -> None:
     """One line, and a table of what differs."""
     match verdict.outcome:
         case "equal":
-            held = (
+            stored = (
                 counted(verdict.summaries, *SUMMARIES)
                 if verdict.summaries
                 else "deleted, and gone from Redis"
             )
-            print_line(f"{verdict.run_id}: equal, {held}")
+            print_line(f"{verdict.run_id}: equal, {stored}")
         case "differs":
             differences = counted(len(verdict.differences), "difference")
             print_line(f"{verdict.run_id}: {differences}, {counted(verdict.summaries, *SUMMARIES)} compared")
@@ -157,14 +148,14 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
     """1 if any run differs, else 3 if any cannot be verified, else 0; 3 for no runs."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "differs" in outcomes:
-        return FOUND_WRONG
+        return FAILED
     return 0 if outcomes == {"equal"} else UNVERIFIABLE
 
 
 def _difference_row(difference: Mismatch) -> list[str]:
-    log, found = (_short(digest) for digest in (difference.log, difference.found))
+    log, stored = (_short(digest) for digest in (difference.log, difference.found))
     where = difference.topic or "Redis"
-    return [where, difference.key, log, found, ", ".join(difference.fields) or UNSEEN]
+    return [where, difference.key, log, stored, ", ".join(difference.fields) or UNSEEN]
 
 
 def _short(digest: str | None) -> str:
@@ -203,7 +194,7 @@ def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings
     _print_rebuilt(verdicts, as_json)
     if verification.truncated:
         raise click.exceptions.Exit(UNVERIFIABLE)
-    if not switch and not _wanted(verdicts):
+    if not switch and not _is_confirmed(verdicts):
         raise click.exceptions.Exit(exit_code(verdicts))
     try:
         done = Switch(settings, wait_seconds=wait).switch(
@@ -211,7 +202,7 @@ def rebuild_command(switch: bool, wait: float, as_json: bool, settings: Settings
         )
     except CannotSwitch as error:
         say(f"streamer: {error}")
-        raise click.exceptions.Exit(FOUND_WRONG) from error
+        raise click.exceptions.Exit(FAILED) from error
     runs = counted(done.runs, "run")
     say(
         f"epoch {done.epoch} begins: {done.pages:,} state pages, {done.unknown:,} records that the log does "
@@ -230,7 +221,7 @@ def _print_rebuilt(verdicts: list[Verdict], as_json: bool) -> None:
         print_line(f"{equal:,} of {len(verdicts):,} runs are as the log says")
 
 
-def _wanted(verdicts: list[Verdict]) -> bool:
+def _is_confirmed(verdicts: list[Verdict]) -> bool:
     """Ask, where something differs and a person is there to answer."""
     differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
     return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)
@@ -242,21 +233,21 @@ def _wanted(verdicts: list[Verdict]) -> bool:
 
 def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
     """The run as of a position of the log; see `fold_run`. Says so where the log is truncated."""
-    found = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
-    say_if_truncated(found.log.begins_at)
-    return found
+    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
+    say_if_truncated(folded.log.begins_at)
+    return folded
 
 
 def runs_as_of(
     settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
 ) -> PastRuns:
     """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
-    found = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
-    for whose, begins_at in found.truncated.items():
+    past = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
+    for whose, begins_at in past.truncated.items():
         say_if_truncated(begins_at, whose)
-    for failure in found.failed:
+    for failure in past.failed:
         say(f"left out: {CannotBeFolded(failure)}")
-    return found
+    return past
 
 
 def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
@@ -325,7 +316,7 @@ def report_command(
     _say_if_moving(data)
     write(FORMATS[form](data), out)
     if rejected:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _data(
@@ -398,12 +389,16 @@ def config_command() -> None:
 @with_settings
 def show_configuration(as_json: bool, settings: Settings) -> None:
     """Show which configuration is current, which the workers have, and which this command has."""
-    found, own = read_configurations(settings), made_with(price_table(settings.prices_file))
+    configurations, own = read_configurations(settings), made_with(price_table(settings.prices_file))
     if as_json:
-        print_json(canonical_json({"current": found.current, "this_command": own, "workers": found.workers}))
+        print_json(
+            canonical_json(
+                {"current": configurations.current, "this_command": own, "workers": configurations.workers}
+            )
+        )
         return
-    rows = [("current", found.current), ("this command", own)]
-    rows += [(f"worker {worker}", has) for worker, has in sorted(found.workers.items())]
+    rows = [("current", configurations.current), ("this command", own)]
+    rows += [(f"worker {worker}", has) for worker, has in sorted(configurations.workers.items())]
     print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
 
 
@@ -416,24 +411,24 @@ def adopt_(fingerprint: str | None, settings: Settings) -> None:
     Workers that have it begin, and publish every run again by it. Workers that have another one end;
     started again, they wait.
     """
-    found, own = read_configurations(settings), made_with(price_table(settings.prices_file))
-    wanted = fingerprint or own
-    known = {own, *found.workers.values()}
-    if wanted not in known:
+    configurations, own = read_configurations(settings), made_with(price_table(settings.prices_file))
+    chosen = fingerprint or own
+    available = {own, *configurations.workers.values()}
+    if chosen not in available:
         raise click.UsageError(
-            f"neither this command nor a live worker has the configuration {wanted!r}; "
-            f"they have {', '.join(sorted(known))}"
+            f"neither this command nor a live worker has the configuration {chosen!r}; "
+            f"they have {', '.join(sorted(available))}"
         )
-    if wanted == found.current:
-        say(f"{wanted} is current already")
+    if chosen == configurations.current:
+        say(f"{chosen} is current already")
         return
-    asyncio.run(adopt(settings, wanted))
-    say(f"{wanted} is current now; {_who(found, wanted)}")
+    asyncio.run(adopt(settings, chosen))
+    say(f"{chosen} is current now; {_who(configurations, chosen)}")
 
 
-def _who(found: Configurations, wanted: str) -> str:
-    ready = sum(has == wanted for has in found.workers.values())
-    ending = len(found.workers) - ready
+def _who(configurations: Configurations, chosen: str) -> str:
+    ready = sum(has == chosen for has in configurations.workers.values())
+    ending = len(configurations.workers) - ready
     return f"{ready} live workers have it, {ending} have another one and end"
 
 
@@ -481,20 +476,20 @@ def why_command(
     try:
         question = Question(metric_of(metric), agent, since, limit)
         if events is not None:
-            found, rejected = _of_file(events, run_id, question, as_of, settings)
+            moves, rejected = _of_file(events, run_id, question, as_of, settings)
         elif run_id is None:
             raise click.UsageError("say which RUN, or name a file of events with --from")
         else:
-            found = _of_log(run_id, question, as_of, settings)
+            moves = _of_log(run_id, question, as_of, settings)
     except (UnknownAgent, UnknownMetric) as error:
         raise click.UsageError(str(error)) from None
-    say_if_truncated(found.log_begins_at)
+    say_if_truncated(moves.log_begins_at)
     if as_json:
-        print_json(canonical_json(found.model_dump(mode="json")))
+        print_json(canonical_json(moves.model_dump(mode="json")))
     else:
-        _print(found)
+        _print(moves)
     if rejected:
-        raise click.exceptions.Exit(FOUND_WRONG)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _of_log(run_id: str, question: Question, as_of: Position | None, settings: Settings) -> MetricMoves:
@@ -502,7 +497,7 @@ def _of_log(run_id: str, question: Question, as_of: Position | None, settings: S
         return MetricMoves.of(why(settings, run_id, price_table(settings.prices_file), question, as_of))
     except NotInLog:
         if as_of is None:  # an earlier position is answered without Redis
-            known_run(settings, run_id)
+            stored_run(settings, run_id)
         raise
 
 
@@ -512,19 +507,19 @@ def _of_file(
     """The answer, and how many lines could not be folded."""
     prices = price_table(settings.prices_file)
     with open_records(events) as records:
-        found, rejected = why_in(records, run_id, prices, question, as_of)
+        answer, rejected = why_in(records, run_id, prices, question, as_of)
     for one in rejected:
         report_rejected(one)
-    return MetricMoves.of(found), len(rejected)
+    return MetricMoves.of(answer), len(rejected)
 
 
-def _print(found: MetricMoves) -> None:
-    print_board(moves_table(found))
-    left = sum(total.moves for total in found.totals) - len(found.moves)
+def _print(moves: MetricMoves) -> None:
+    print_board(moves_table(moves))
+    left = sum(total.moves for total in moves.totals) - len(moves.moves)
     if left:
         print_line(f"and {left:,} more (--limit)")
         print_line()
-    for line in totals_lines(found):
+    for line in totals_lines(moves):
         print_line(line)
-    if not found.totals:
+    if not moves.totals:
         print_line("No agent has results yet.")

@@ -18,11 +18,11 @@ from streamer.views.columns import (
     Column,
     Summary,
     basis,
-    found,
     grade,
     is_open,
     marked_grade,
     pass_at_ends,
+    value_at,
 )
 from streamer.views.models import stated_mode
 
@@ -222,7 +222,7 @@ def pass_rate(group: Summary) -> str:
     >>> pass_rate({**running, "uncertainty": None})
     '61.7 % so far'
     """
-    rate = found(group, ("statistics", "pass_rate", "mean"))
+    rate = value_at(group, ("statistics", "pass_rate", "mean"))
     if rate is None:
         return UNSEEN
     words = (percent(rate), SO_FAR if is_open(group) else "", interval(group))
@@ -239,7 +239,7 @@ def short_pass_rate(group: Summary) -> str:
     >>> short_pass_rate({**running, "uncertainty": None})
     '61.7 % so far'
     """
-    ends, rate = interval(group), found(group, ("statistics", "pass_rate", "mean"))
+    ends, rate = interval(group), value_at(group, ("statistics", "pass_rate", "mean"))
     return f"{percent(rate)} {ends}" if ends and rate is not None else pass_rate(group)
 
 
@@ -258,13 +258,13 @@ def interval(group: Summary) -> str:
     >>> interval({"uncertainty": {"final": None, "reachable": bounds}})
     '(22 to 72)'
     """
-    final = found(group, ("uncertainty", "final"))
+    final = value_at(group, ("uncertainty", "final"))
     if final is not None:
         low, high = _percents(final)
-        mark = "?" * (found(final, ("order_kind",)) != "shuffled")
-        return f"[{low}, {high}]{mark}" if found(final, ("unknown",)) else ""
-    reach = found(group, ("uncertainty", "reachable", "pass_rate"))
-    if reach is None or found(reach, ("low",)) == found(reach, ("high",)):
+        mark = "?" * (value_at(final, ("order_kind",)) != "shuffled")
+        return f"[{low}, {high}]{mark}" if value_at(final, ("unknown",)) else ""
+    reach = value_at(group, ("uncertainty", "reachable", "pass_rate"))
+    if reach is None or value_at(reach, ("low",)) == value_at(reach, ("high",)):
         return ""
     low, high = _percents(reach)
     return f"({low} to {high})"
@@ -276,9 +276,9 @@ def reason(group: Summary) -> str:
     >>> reason({"uncertainty": {"final": None, "final_missing": "order_chosen", "reachable": None}})
     'the order was chosen'
     """
-    code = found(group, ("uncertainty", "final_missing"))
-    reach = found(group, ("uncertainty", "reachable", "pass_rate"))
-    if code is None or (reach is not None and found(reach, ("low",)) == found(reach, ("high",))):
+    code = value_at(group, ("uncertainty", "final_missing"))
+    reach = value_at(group, ("uncertainty", "reachable", "pass_rate"))
+    if code is None or (reach is not None and value_at(reach, ("low",)) == value_at(reach, ("high",))):
         return ""
     return REASONS.get(str(code), str(code))
 
@@ -289,7 +289,7 @@ def decided(group: Summary) -> str:
     >>> decided({"uncertainty": {"decided": {"grade": True}}, "provisional": True})
     'yes'
     """
-    settled = found(group, ("uncertainty", "decided", "grade"))
+    settled = value_at(group, ("uncertainty", "decided", "grade"))
     return "yes" if settled and is_open(group) else UNSEEN
 
 
@@ -312,13 +312,15 @@ def _missing(groups: Sequence[Summary]) -> Iterable[str]:
         if why := reason(group):
             without.setdefault(why, []).append(group)
     for why, those in without.items():
-        names = [str(found(group, ("agent_model",))) for group in those if found(group, ("agent_model",))]
+        names = [
+            str(value_at(group, ("agent_model",))) for group in those if value_at(group, ("agent_model",))
+        ]
         whose = f" for {', '.join(names)}" if names and len(those) < len(groups) else ""
         yield f"No interval of the final pass rate{whose}: {why}."
 
 
 def _percents(share: Summary) -> tuple[int, int]:
-    low, high = 100 * found(share, ("low",)), 100 * found(share, ("high",))
+    low, high = 100 * value_at(share, ("low",)), 100 * value_at(share, ("high",))
     return floor(low + _NEARLY), ceil(high - _NEARLY)
 
 
@@ -330,7 +332,7 @@ def _percents(share: Summary) -> tuple[int, int]:
 
 def sort_value(column: Column, row: Any) -> Any:
     """What rows are sorted by; None: not known."""
-    value, second = found(row, column.path), found(row, column.beside) if column.beside else None
+    value, second = value_at(row, column.path), value_at(row, column.beside) if column.beside else None
     if column.format == "filled":
         return share_of(value, second)
     if column.format == "run":
@@ -348,8 +350,8 @@ def sort_value(column: Column, row: Any) -> Any:
 
 def text(column: Column, row: Any) -> str:
     """A cell of a table of a command or a report; an unknown value is a dash."""
-    second = found(row, column.beside) if column.beside else None
-    return FORMATS[column.format](found(row, column.path), second, row)
+    second = value_at(row, column.beside) if column.beside else None
+    return FORMATS[column.format](value_at(row, column.path), second, row)
 
 
 def short(column: Column, row: Any, now: datetime) -> str:
@@ -359,17 +361,17 @@ def short(column: Column, row: Any, now: datetime) -> str:
     if column.format == "pass_rate":
         return short_pass_rate(row)
     if column.format == "age":
-        return age(found(row, column.path), now)
+        return age(value_at(row, column.path), now)
     return text(column, row)
 
 
-def known(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
+def filled_columns(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
     """The columns that some row has a value for; the first in any case."""
     return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
 
 
 def _agent(label: str | None, _: Any, row: Any) -> str:
-    return visible(label) + (" (baseline)" if found(row, ("baseline",)) else "")
+    return visible(label) + (" (baseline)" if value_at(row, ("baseline",)) else "")
 
 
 def _infrastructure(without: float | None, failures: int | None, _: Any) -> str:

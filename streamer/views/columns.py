@@ -92,7 +92,7 @@ class Board:
         return [column for column in self.columns if surface in column.on]
 
 
-def found(row: Any, path: Sequence[str]) -> Any:
+def value_at(row: Any, path: Sequence[str]) -> Any:
     """The value at the end of a path of fields; None where a field is missing."""
     for step in path:
         row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
@@ -142,7 +142,7 @@ def grade(group: Summary) -> str:
     >>> grade({"grade": None, "provisional": True, "grade_provisional": False})
     '–'
     """
-    awaited = [
+    pending = [
         word
         for field, word in (("provisional", "prov."), ("grade_provisional", "judge awaited"))
         if of(group, field)
@@ -150,7 +150,7 @@ def grade(group: Summary) -> str:
     letter = of(group, "grade")
     if letter is None:
         return UNSEEN
-    return f"{letter} ({', '.join(awaited)})" if awaited else str(letter)
+    return f"{letter} ({', '.join(pending)})" if pending else str(letter)
 
 
 def is_open(group: Summary) -> bool:
@@ -159,7 +159,7 @@ def is_open(group: Summary) -> bool:
     >>> is_open({"provisional": False, "in_flight": 2}), is_open({"provisional": False, "in_flight": 0})
     (True, False)
     """
-    return bool(found(group, ("provisional",)) or found(group, ("in_flight",)))
+    return bool(value_at(group, ("provisional",)) or value_at(group, ("in_flight",)))
 
 
 def marked_grade(group: Summary) -> str:
@@ -173,7 +173,7 @@ def marked_grade(group: Summary) -> str:
     """
     letter = of(group, "grade")
     marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
-    marks += "!" * bool(is_open(group) and found(group, ("uncertainty", "decided", "grade")))
+    marks += "!" * bool(is_open(group) and value_at(group, ("uncertainty", "decided", "grade")))
     return UNSEEN if letter is None else f"{letter}{marks}"
 
 
@@ -227,9 +227,9 @@ def pass_at_ends(summary: Summary) -> str:
     >>> pass_at_ends({"pass_at_k": some})
     '1: 25.0 %, 4: 100.0 %'
     """
-    held = of(summary, "pass_at_k") or {}
-    known = sorted(int(k) for k, found in held.items() if of(found, "value") is not None)
-    return pass_at_k({"pass_at_k": {str(k): held[str(k)] for k in (*known[:1], *known[-1:])}})
+    estimates = of(summary, "pass_at_k") or {}
+    counts = sorted(int(k) for k, estimate in estimates.items() if of(estimate, "value") is not None)
+    return pass_at_k({"pass_at_k": {str(k): estimates[str(k)] for k in (*counts[:1], *counts[-1:])}})
 
 
 def pass_at_k(summary: Summary) -> str:
@@ -239,9 +239,9 @@ def pass_at_k(summary: Summary) -> str:
     >>> pass_at_k({"pass_at_k": some}), pass_at_k({"pass_at_k": None})
     ('1: 50.0 %, 2: 75.0 %*', '–')
     """
-    held = of(summary, "pass_at_k") or {}
-    known = {int(k): found for k, found in held.items() if of(found, "value") is not None}
-    parts = (f"{k}: {percent(of(f, 'value'))}{'*' * of(f, 'partial')}" for k, f in sorted(known.items()))
+    estimates = of(summary, "pass_at_k") or {}
+    filled = {int(k): estimate for k, estimate in estimates.items() if of(estimate, "value") is not None}
+    parts = (f"{k}: {percent(of(f, 'value'))}{'*' * of(f, 'partial')}" for k, f in sorted(filled.items()))
     return ", ".join(parts) or UNSEEN
 
 
@@ -251,9 +251,9 @@ def best_first(primary: str = PRIMARY_METRIC) -> Callable[[Json], tuple[bool, bo
     Args:
         primary: METRIC that the run names as its primary one; see `run_summary`.
 
-    >>> found = [{"agent_model": "a", "baseline": False, "accuracy": 0.1}]
-    >>> found.append({"agent_model": "b", "baseline": False, "accuracy": 0.2})
-    >>> [agent["agent_model"] for agent in sorted(found, key=best_first("accuracy"))]
+    >>> agents = [{"agent_model": "a", "baseline": False, "accuracy": 0.1}]
+    >>> agents.append({"agent_model": "b", "baseline": False, "accuracy": 0.2})
+    >>> [agent["agent_model"] for agent in sorted(agents, key=best_first("accuracy"))]
     ['b', 'a']
     """
 
@@ -324,7 +324,7 @@ def named(metric: str, says: Any) -> Column:
 
 def read_as(name: str, says: Any) -> BoardMetric:
     """A named metric by its plain name, with `says` as of `named`."""
-    return named_metric(name, {part: found(says, (part,)) for part in ("direction", "unit", "label")})
+    return named_metric(name, {part: value_at(says, (part,)) for part in ("direction", "unit", "label")})
 
 
 def for_page() -> dict[str, Any]:
@@ -347,10 +347,10 @@ def with_named(board: Board, groups: Iterable[Any]) -> Board:
     says: dict[str, Any] = {}
     counts: Counter[str] = Counter()
     for group in groups:
-        for name, statistics in (found(group, ("metrics",)) or {}).items():
+        for name, statistics in (value_at(group, ("metrics",)) or {}).items():
             says.setdefault(name, statistics)
-            counts[name] += found(statistics, ("count",))
-    planned = {name for name, of in says.items() if found(of, ("planned",))}
+            counts[name] += value_at(statistics, ("count",))
+    planned = {name for name, of in says.items() if value_at(of, ("planned",))}
     names = foremost(counts, planned, MOST_NAMED_COLUMNS)
     return _behind(board, _BEHIND, [named(NAMED + name, says[name]) for name in names])
 

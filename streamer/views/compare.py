@@ -89,11 +89,11 @@ def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list
         by: Literal["a", "b"] = "a" if passes(pair.a) else "b"
         mode = _failure_mode((b if by == "a" else a)[task])
         groups.setdefault((by, pair.tier, mode), []).append(name_of(task))
-    found = [
+    flips = [
         FlipGroup(passed_by=by, tier=tier, failure_mode=mode, count=len(names), tasks=sorted(names)[:limit])
         for (by, tier, mode), names in groups.items()
     ]
-    return sorted(found, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
+    return sorted(flips, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
 
 
 def _failure_mode(trials: Iterable[TrialRow]) -> str | None:
@@ -181,18 +181,18 @@ class PairStanding(Message):
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
-def pair_standings(found: ComparedRun) -> list[PairStanding]:
+def pair_standings(compared: ComparedRun) -> list[PairStanding]:
     """Every two agents of a run, in the order of the comparison; [] if there is none.
 
     Args:
-        found: as `StateReader.comparison` gives it.
+        compared: as `StateReader.comparison` gives it.
     """
-    comparison = found.comparison
+    comparison = compared.comparison
     if comparison is None:
         return []
     labels = [agent.agent_model for agent in comparison.agents]
     return [
-        pair_standing(comparison, pair, labels[pair.a], labels[pair.b], found.tasks)
+        pair_standing(comparison, pair, labels[pair.a], labels[pair.b], compared.tasks)
         for pair in comparison.pairs
     ]
 
@@ -203,7 +203,7 @@ def pair_standing(
     """Two agents of one comparison."""
     pairs = task_pairs(tasks, tasks, a, b, comparison.planned)
     complete = comparison.planned is not None or comparison.ended
-    found = paired(pairs, complete=complete)
+    result = paired(pairs, complete=complete)
     final = None
     if counts.final is not None and counts.pairs:
         low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
@@ -212,21 +212,21 @@ def pair_standing(
         a=a,
         b=b,
         counts=counts,
-        tasks=found.tasks,
-        ahead=found.ahead,
-        behind=found.behind,
-        equal=found.equal,
-        open=found.open,
-        uneven=found.uneven,
-        difference=found.difference,
+        tasks=result.tasks,
+        ahead=result.ahead,
+        behind=result.behind,
+        equal=result.equal,
+        open=result.open,
+        uneven=result.uneven,
+        difference=result.difference,
         final=final,
-        reachable=_range_of(found.reachable),
-        better=found.better,
-        worse=found.worse,
-        ended=found.ended,
-        interval=_range_of(found.interval),
-        p_value=found.p_value,
-        words=list(_pair_words(a, b, found, final, shuffled=comparison.order_kind == "shuffled")),
+        reachable=_range_of(result.reachable),
+        better=result.better,
+        worse=result.worse,
+        ended=result.ended,
+        interval=_range_of(result.interval),
+        p_value=result.p_value,
+        words=list(_pair_words(a, b, result, final, shuffled=comparison.order_kind == "shuffled")),
     )
 
 
@@ -249,9 +249,9 @@ def between(
     if a.run.run_id == b.run.run_id:
         labels = {ours, theirs}
         return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
-    found = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
+    result = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return list(_pair_words(*names, found, None, shuffled=False, about=" on tasks like these"))
+    return list(_pair_words(*names, result, None, shuffled=False, about=" on tasks like these"))
 
 
 def _only_agent(run: ComparedRun) -> str | None:
@@ -259,9 +259,9 @@ def _only_agent(run: ComparedRun) -> str | None:
     return labels.pop() if len(labels) == 1 else None
 
 
-def comparison_tables(found: ComparedRun) -> list[Table]:
+def comparison_tables(compared: ComparedRun) -> list[Table]:
     """The ranks, and every two agents in a sentence; [] without a comparison."""
-    comparison = found.comparison
+    comparison = compared.comparison
     if comparison is None:
         return []
     ranked = [
@@ -270,7 +270,7 @@ def comparison_tables(found: ComparedRun) -> list[Table]:
     ]
     pairs = [
         {"a": one.a, "b": one.b, **_counts(one.counts), "words": "; ".join(one.words)}
-        for one in pair_standings(found)
+        for one in pair_standings(compared)
     ]
     ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
     return [ranks, table_of(AGENT_PAIRS, pairs)] if pairs else [ranks]
@@ -285,63 +285,65 @@ def task_pairs(
         tasks, other: the tasks of each side's run; the same for two agents of one run.
         planned: planned trials of each; None: only tasks count of which both sides have trials.
     """
-    ours = {task: Attempts(*held[a]) for task, held in tasks.items() if a in held}
-    theirs = {task: Attempts(*held[b]) for task, held in other.items() if b in held}
+    ours = {task: Attempts(*counts[a]) for task, counts in tasks.items() if a in counts}
+    theirs = {task: Attempts(*counts[b]) for task, counts in other.items() if b in counts}
     if planned is None:
         return [PairedTask(ours[task], theirs[task]) for task in ours if task in theirs]
     every = {**ours, **theirs}
     attempts = max((one.planned for one in every.values()), default=1)
     none = Attempts(0, 0, attempts)
     unseen = max(0, planned // attempts - len(every))
-    awaited = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
-    found = [PairedTask(ours.get(task, one), theirs.get(task, one)) for task, one in awaited.items()]
-    return found + [PairedTask(none, none)] * unseen
+    pending = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
+    paired_tasks = [PairedTask(ours.get(task, one), theirs.get(task, one)) for task, one in pending.items()]
+    return paired_tasks + [PairedTask(none, none)] * unseen
 
 
 def _pair_words(
-    a: str, b: str, found: Paired, final: Range | None, *, shuffled: bool, about: str = ""
+    a: str, b: str, result: Paired, final: Range | None, *, shuffled: bool, about: str = ""
 ) -> Iterable[str]:
     """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
-    said = [*_of_run(a, b, found, final if shuffled or found.ended else None), *_of_ability(a, b, found)]
-    if final is not None and not shuffled and not found.ended:
+    said = [*_of_run(a, b, result, final if shuffled or result.ended else None), *_of_ability(a, b, result)]
+    if final is not None and not shuffled and not result.ended:
         said.append(
-            f"{_in_points(found.difference)} so far, {_ends(final)} in the end, if the order has nothing "
+            f"{_in_points(result.difference)} so far, {_ends(final)} in the end, if the order has nothing "
             "to do with difficulty"
         )
-    said = said or [f"{NOTHING} {a} and {b}{about} yet" if not found.ended else f"{a} and {b}: no difference"]
-    if found.uneven:
-        said.append(f"{found.uneven} of {found.tasks} tasks have unequal attempts: no test uses them")
+    said = said or [
+        f"{NOTHING} {a} and {b}{about} yet" if not result.ended else f"{a} and {b}: no difference"
+    ]
+    if result.uneven:
+        said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
     return said
 
 
-def _of_run(a: str, b: str, found: Paired, final: Range | None) -> Iterable[str]:
+def _of_run(a: str, b: str, result: Paired, final: Range | None) -> Iterable[str]:
     """About this run's final pass rate."""
-    reach = found.reachable
+    reach = result.reachable
     for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
-        if reach is not None and not found.ended and min(sign * end for end in reach) > 0:
+        if reach is not None and not result.ended and min(sign * end for end in reach) > 0:
             yield f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
-        if final is not None and not found.ended and min(sign * final.low, sign * final.high) > 0:
+        if final is not None and not result.ended and min(sign * final.low, sign * final.high) > 0:
             ends = sorted((sign * final.low, sign * final.high))
             yield (
-                f"{ahead} ahead in this run's final pass rate: {_in_points(_times(found.difference, sign))} "
+                f"{ahead} ahead in this run's final pass rate: {_in_points(_times(result.difference, sign))} "
                 f"so far, {_ends(Range(low=ends[0], high=ends[1]))} in the end; 95 %, however often you look"
             )
 
 
-def _of_ability(a: str, b: str, found: Paired) -> Iterable[str]:
+def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
     """About tasks like these."""
-    for ahead, behind, evidence in ((a, b, found.better), (b, a, found.worse)):
-        if not found.ended and Fraction(evidence) >= EITHER:
+    for ahead, behind, evidence in ((a, b, result.better), (b, a, result.worse)):
+        if not result.ended and Fraction(evidence) >= EITHER:
             yield (
                 f"{ahead} better than {behind} on tasks like these: e-value {evidence:.3g}, {EITHER} needed; "
                 "95 %, however often you look"
             )
-    if found.interval is not None:
-        if found.certain:
-            ahead = a if found.ahead > found.behind else b
-            yield f"{ahead} ahead on tasks like these: sign test p = {found.p_value:.3g}"
+    if result.interval is not None:
+        if result.certain:
+            ahead = a if result.ahead > result.behind else b
+            yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
         yield (
-            f"{a} minus {b}: {_in_points(found.difference)} {_ends(_range_of(found.interval))}; 95 %, "
+            f"{a} minus {b}: {_in_points(result.difference)} {_ends(_range_of(result.interval))}; 95 %, "
             "about tasks like these"
         )
 
@@ -354,8 +356,8 @@ def _in_points(value: float | None) -> str:
     return "no common result" if value is None else points(value)
 
 
-def _ends(found: Range | None) -> str:
-    return "" if found is None else ends_in_points(found.low, found.high)
+def _ends(ends: Range | None) -> str:
+    return "" if ends is None else ends_in_points(ends.low, ends.high)
 
 
 def _range_of(ends: tuple[float, float] | None) -> Range | None:
@@ -413,8 +415,8 @@ def side_of(
         agents: the run's, baselines too.
         agent_model: whose trials; None: of all but baselines.
     """
-    wanted = {a.agent_model for a in agents if not a.baseline} if agent_model is None else {agent_model}
-    return [row for row in rows if row.agent_model in wanted]
+    labels = {a.agent_model for a in agents if not a.baseline} if agent_model is None else {agent_model}
+    return [row for row in rows if row.agent_model in labels]
 
 
 def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model: str | None) -> bool:
@@ -425,11 +427,11 @@ def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model
         agents: the run's, baselines too.
         agent_model: whose trials; None: of all but baselines.
     """
-    wanted = [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
-    labels = {agent.agent_model for agent in wanted}
-    unknown = any(held[label][2] for held in run.tasks.values() for label in labels & held.keys())
-    known_plan = run.run.progress.planned is not None or run.run.status is not None
-    return bool(wanted) and known_plan and not unknown and not any(agent.provisional for agent in wanted)
+    chosen = [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
+    labels = {agent.agent_model for agent in chosen}
+    unknown = any(counts[label][2] for counts in run.tasks.values() for label in labels & counts.keys())
+    has_plan = run.run.progress.planned is not None or run.run.status is not None
+    return bool(chosen) and has_plan and not unknown and not any(agent.provisional for agent in chosen)
 
 
 def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> Comparison:
@@ -439,7 +441,7 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
         a, b: the sides; of a named metric that both plans explain, the first one's words count.
         offset, limit: which of the tasks to list; the counts are of all.
     """
-    found = compare(
+    comparison = compare(
         a.rows,
         b.rows,
         ((a.run.run.run_id, a.agent_model), (b.run.run.run_id, b.agent_model)),
@@ -448,8 +450,8 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
         ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
         readings={**b.run.run.metrics, **a.run.run.metrics},
     )
-    words = between(a.run, b.run, a.agent_model, b.agent_model, ended=found.ended)
-    return found.model_copy(update={"words": words, "in_common": _in_common(found)})
+    words = between(a.run, b.run, a.agent_model, b.agent_model, ended=comparison.ended)
+    return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
 
 def compare(
@@ -507,11 +509,11 @@ def compare(
     )
 
 
-def _in_common(found: Comparison) -> str:
+def _in_common(sides: Comparison) -> str:
     return (
-        f"{counted(found.tasks, 'task')} in common: passed by both {found.both_passed:,}, by A alone "
-        f"{found.only_a:,}, by B alone {found.only_b:,}, by neither {found.neither:,}; "
-        f"only in A {found.a.only_here:,}, only in B {found.b.only_here:,}"
+        f"{counted(sides.tasks, 'task')} in common: passed by both {sides.both_passed:,}, by A alone "
+        f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
+        f"only in A {sides.a.only_here:,}, only in B {sides.b.only_here:,}"
     )
 
 
@@ -547,10 +549,10 @@ def value_of(means: Side | SideTotals, metric: str) -> float | None:
 
 
 def _by_task(trials: Iterable[TrialRow]) -> Rows:
-    found: dict[Task, list[TrialRow]] = {}
+    by_task: dict[Task, list[TrialRow]] = {}
     for trial in trials:
-        found.setdefault((trial.task_id, trial.tier), []).append(trial)
-    return found
+        by_task.setdefault((trial.task_id, trial.tier), []).append(trial)
+    return by_task
 
 
 def _side_of(trials: Sequence[TrialRow]) -> Side:
@@ -573,8 +575,8 @@ def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool)
 
     The test leaves out tasks with unequal attempts, for the reason that `TaskPair.won` of `inference` gives.
     """
-    moved = [b - a for a, b in _known(metric, pairs)]
-    even = [b - a for a, b in _known(metric, [pair for pair in pairs if pair.a.trials == pair.b.trials])]
+    moved = [b - a for a, b in _values_of(metric, pairs)]
+    even = [b - a for a, b in _values_of(metric, [pair for pair in pairs if pair.a.trials == pair.b.trials])]
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
     tested_up, tested_down = sum(one > 0 for one in even), sum(one < 0 for one in even)
     untested = up + down > 0 == tested_up + tested_down
@@ -594,25 +596,27 @@ def _interval(moved: Sequence[float]) -> Ends | None:
     """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
     if not all(map(isfinite, moved)):
         return None
-    found = mean_interval(Clusters.of_sums((1, one) for one in moved))
-    return found and Ends(low=found.low, high=found.high)
+    interval = mean_interval(Clusters.of_sums((1, one) for one in moved))
+    return interval and Ends(low=interval.low, high=interval.high)
 
 
 def _totals(
     name: Named, pairs: Sequence[TaskPair], which: int, only_here: int, named: Iterable[str]
 ) -> SideTotals:
-    means = {metric: _mean(values[which] for values in _known(metric, pairs)) for metric in COMPARED_METRICS}
+    means = {
+        metric: _mean(values[which] for values in _values_of(metric, pairs)) for metric in COMPARED_METRICS
+    }
     return SideTotals(
         run=name[0],
         agent_model=name[1],
         trials=sum((pair.a, pair.b)[which].trials for pair in pairs),
         only_here=only_here,
-        metrics={n.removeprefix(NAMED): _mean(v[which] for v in _known(n, pairs)) for n in named},
+        metrics={n.removeprefix(NAMED): _mean(v[which] for v in _values_of(n, pairs)) for n in named},
         **means,
     )
 
 
-def _known(metric: str, pairs: Sequence[TaskPair]) -> list[tuple[float, float]]:
+def _values_of(metric: str, pairs: Sequence[TaskPair]) -> list[tuple[float, float]]:
     """The values of both sides on the tasks where both know it."""
     values = [(value_of(pair.a, metric), value_of(pair.b, metric)) for pair in pairs]
     return [(a, b) for a, b in values if a is not None and b is not None]
@@ -620,8 +624,8 @@ def _known(metric: str, pairs: Sequence[TaskPair]) -> list[tuple[float, float]]:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """Mean of the known values; None if there is none."""
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return fsum(numbers) / len(numbers) if numbers else None
 
 
 # -----------------------------------------------------------------------------
@@ -688,13 +692,13 @@ METHODS = (
 )
 
 
-def comparison_document(found: Comparison) -> Document:
+def comparison_document(comparison: Comparison) -> Document:
     """The whole comparison; of tasks those that it lists."""
     return Document(
         title="Two sides on their common tasks",
-        facts=[f"A  {_side_words(found.a)}", f"B  {_side_words(found.b)}"],
-        lines=[found.in_common, *found.words],
-        tables=[_metrics(found), _flips(found), _pairs(found), _not_common(found)],
+        facts=[f"A  {_side_words(comparison.a)}", f"B  {_side_words(comparison.b)}"],
+        lines=[comparison.in_common, *comparison.words],
+        tables=[_metrics(comparison), _flips(comparison), _pairs(comparison), _not_common(comparison)],
     )
 
 
@@ -738,47 +742,50 @@ def _signed_difference(column: Column, by: float) -> str:
     return f"{'-' if by < 0 else ''}{written(column, abs(by))}"
 
 
-def _metrics(found: Comparison) -> Table:
-    rows = list(_metric_rows(found))
-    return table_of(COMPARED_BOARD, rows)._replace(note=METHODS if found.ended else STILL_OPEN)
+def _metrics(comparison: Comparison) -> Table:
+    rows = list(_metric_rows(comparison))
+    return table_of(COMPARED_BOARD, rows)._replace(note=METHODS if comparison.ended else STILL_OPEN)
 
 
-def _metric_rows(found: Comparison) -> Iterable[dict[str, Any]]:
-    for metric, difference in found.differences.items():
+def _metric_rows(comparison: Comparison) -> Iterable[dict[str, Any]]:
+    for metric, difference in comparison.differences.items():
         if difference.tasks:
             column = column_of(metric, difference)
             yield {
                 **difference.model_dump(include={"tasks", "a_better", "b_better", "equal"}),
                 "metric": column.title if column.outside else metric,
-                "a": written(column, value_of(found.a, metric)),
-                "b": written(column, value_of(found.b, metric)),
+                "a": written(column, value_of(comparison.a, metric)),
+                "b": written(column, value_of(comparison.b, metric)),
                 "moved": moved(column, difference.mean),
                 "interval": interval_of(column, difference) or None,
                 "p": None if difference.p_value is None else f"{difference.p_value:.3g}",
             }
 
 
-def _flips(found: Comparison) -> Table:
+def _flips(comparison: Comparison) -> Table:
     rows = [
         {
             **group.model_dump(exclude={"tasks"}),
             "passed_by": f"{group.passed_by.upper()} alone",
             "tasks": _listed(group.tasks, group.count),
         }
-        for group in found.flips
+        for group in comparison.flips
     ]
     return table_of(FLIPS, rows)
 
 
-def _pairs(found: Comparison) -> Table:
-    differing = [pair for pair in found.pairs if pair.a.pass_rate != pair.b.pass_rate]
-    left = found.a_better + found.b_better - len(differing)
+def _pairs(comparison: Comparison) -> Table:
+    differing = [pair for pair in comparison.pairs if pair.a.pass_rate != pair.b.pass_rate]
+    left = comparison.a_better + comparison.b_better - len(differing)
     rows = [{"task": pair.task_id, "tier": pair.tier, "a": pair.a, "b": pair.b} for pair in differing]
     return table_of(COMPARED_TASKS, rows)._replace(note=f"and {left:,} more (--limit)" if left else "")
 
 
-def _not_common(found: Comparison) -> Table:
-    sides = (("A", found.not_in_b, found.a.only_here), ("B", found.not_in_a, found.b.only_here))
+def _not_common(comparison: Comparison) -> Table:
+    sides = (
+        ("A", comparison.not_in_b, comparison.a.only_here),
+        ("B", comparison.not_in_a, comparison.b.only_here),
+    )
     rows = [
         {"side": side, "count": count, "tasks": _listed(tasks, count)}
         for side, tasks, count in sides

@@ -182,9 +182,9 @@ def counts(result: GateResult) -> str:
         sides = [side for side in (result.candidate, result.baseline) if side]
         return "; ".join(f"{_called(side)}: {of_planned(side.known, side.planned)} trials" for side in sides)
     pairs = result.pairs
-    known = of_planned(pairs.planned - pairs.unknown, pairs.planned)
+    decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     return (
-        f"{known} pairs: only the candidate passed {pairs.wins}, "
+        f"{decided} pairs: only the candidate passed {pairs.wins}, "
         f"only the baseline {pairs.losses}, the same {pairs.ties}"
     )
 
@@ -357,8 +357,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
             final, ability_ = _of_mean(matched, ours, theirs, terms, higher=higher)
     target = _target_answer(ours, terms) if ours else None
     chosen = final if terms.question == "final" else ability_
-    wanted = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
-    verdict = together(part.verdict if part else GateVerdict.UNDECIDED for part in wanted)
+    parts = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
+    verdict = together(part.verdict if part else GateVerdict.UNDECIDED for part in parts)
     result = GateResult(
         verdict=verdict,
         question=terms.question,
@@ -392,13 +392,13 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
     if missing or matched.ordered is None:
         why = NOT_FINAL if matched.over else REASONS[missing or "order_unknown_in_part"]
         return _final_answer(hard.ends(), terms, "bounds", why)
-    found = final_difference(matched.ordered, matched.planned, terms.alpha, matched.pairs)
-    if found.empty:
+    difference = final_difference(matched.ordered, matched.planned, terms.alpha, matched.pairs)
+    if difference.empty:
         return _final_answer(hard.ends(), terms, "bounds", REASONS["empty"])
     if shuffled:
-        return _final_answer(found.ends(), terms, "interval")
+        return _final_answer(difference.ends(), terms, "interval")
     answer = _final_answer(hard.ends(), terms, "bounds", "nobody declared the order as shuffled")
-    return answer.model_copy(update={"unrelated": _ends(found.ends())})
+    return answer.model_copy(update={"unrelated": _ends(difference.ends())})
 
 
 def _final_answer(
@@ -412,11 +412,11 @@ def _final_answer(
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
-    found = paired(matched.every_task(), terms.alpha, complete=matched.over)
+    result = paired(matched.every_task(), terms.alpha, complete=matched.over)
     worse = None
     if not matched.attempts_differ and (matched.over or not matched.unmatched):
-        worse = max(found.worse, _worse_so_far(matched))
-    interval = found.interval if matched.ended else None
+        worse = max(result.worse, _worse_so_far(matched))
+    interval = result.interval if matched.ended else None
     if worse is None:
         verdict = mean_ability(interval, terms.max_drop)
     else:
@@ -464,10 +464,10 @@ def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> s
     if not both:
         return f"no common task where both sides know {metric}"
     planned = [sum(side.planned for side in sides) for sides in zip(*matched.tasks.values(), strict=True)]
-    known = [sum(len(side.get(task, ())) for task in matched.tasks) for side in (ours, theirs)]
-    if known == planned:
+    decided = [sum(len(side.get(task, ())) for task in matched.tasks) for side in (ours, theirs)]
+    if decided == planned:
         return ""
-    counted = (f"{have:,} of {of:,}" for have, of in zip(known, planned, strict=True))
+    counted = (f"{have:,} of {of:,}" for have, of in zip(decided, planned, strict=True))
     return (
         f"{metric} is known for {' candidate and '.join(counted)} baseline trials; "
         f"compared on {len(both):,} of {len(matched.tasks):,} tasks"
@@ -508,14 +508,14 @@ def _side(entrant: Entrant) -> GateSide:
 
 def _pairs(matched: Matched) -> GatePairs:
     won, lost = [pair.won() for pair in matched.pairs], [pair.lost() for pair in matched.pairs]
-    known = sum(None not in pair for pair in matched.pairs)
+    decided = sum(None not in pair for pair in matched.pairs)
     wins, losses = won.count(True), lost.count(True)
     return GatePairs(
         planned=0 if matched.unmatched else matched.planned,
         wins=wins,
-        ties=known - wins - losses,
+        ties=decided - wins - losses,
         losses=losses,
-        unknown=0 if matched.unmatched else matched.planned - known,
+        unknown=0 if matched.unmatched else matched.planned - decided,
         tasks=matched.planned_tasks,
         only_candidate=[task_key(*task) for task in matched.only_ours],
         only_baseline=[task_key(*task) for task in matched.only_theirs],
@@ -537,8 +537,8 @@ def _oriented(ends: Ends | None, *, higher: bool) -> Ends | None:
     return ends if ends is None or higher else Ends(-ends.high, -ends.low)
 
 
-def _ends(found: Ends | Interval | None) -> GateEnds | None:
-    return None if found is None else GateEnds(low=float(found.low), high=float(found.high))
+def _ends(ends: Ends | Interval | None) -> GateEnds | None:
+    return None if ends is None else GateEnds(low=float(ends.low), high=float(ends.high))
 
 
 # -----------------------------------------------------------------------------
@@ -573,14 +573,14 @@ def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool
     Raises:
         NoSuchSide: it names none, though nothing more comes; or several agents.
     """
-    found = next(((runs[name], label) for name, label in _readings(text) if name in runs), None)
-    if found is None and fixed and len(runs) == 1 and (":" in text or not text):
-        found = next(iter(runs.values())), text
-    if found is None:
+    entry = next(((runs[name], label) for name, label in _readings(text) if name in runs), None)
+    if entry is None and fixed and len(runs) == 1 and (":" in text or not text):
+        entry = next(iter(runs.values())), text
+    if entry is None:
         if fixed:
             raise NoSuchSide(_no_run(source, text, runs))
         return Entrant(source, None)
-    run, label = found
+    run, label = entry
     group = _agent(source, run, label, fixed=fixed)
     trials = None if group is None else Contestant(run, group, fixed=fixed)
     return Entrant(source, trials, run.run_id)
@@ -619,20 +619,20 @@ def _every_agent(run: RunState) -> set[GroupId]:
     return seen | {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
 
 
-def _no_agent(source: str, run: RunState, label: str, known: Collection[str]) -> str:
-    close = get_close_matches(label, known, n=SHOWN, cutoff=0.4)
-    known_names = _listed_names(sorted(known)) or "none"
-    hint = f"Did you mean {_listed_names(close)}?" if close else f"It has {known_names}."
+def _no_agent(source: str, run: RunState, label: str, agents: Collection[str]) -> str:
+    close = get_close_matches(label, agents, n=SHOWN, cutoff=0.4)
+    agent_names = _listed_names(sorted(agents)) or "none"
+    hint = f"Did you mean {_listed_names(close)}?" if close else f"It has {agent_names}."
     return f"run {run.run_id!r} of {source} has no agent {label!r}. {hint}"
 
 
 def _no_run(source: str, text: str, runs: Mapping[str, RunState]) -> str:
-    known = sorted(runs)
+    run_ids = sorted(runs)
     if text:
-        return f"{source} holds no run or agent {text!r}. Its runs: {_listed_names(known) or 'none'}"
-    if not known:
+        return f"{source} holds no run or agent {text!r}. Its runs: {_listed_names(run_ids) or 'none'}"
+    if not run_ids:
         return f"{source} holds no run. `streamer fold {source}` says what is wrong with its lines"
-    return f"{source} holds {len(known)} runs; name one: {source}/RUN, of {_listed_names(known)}"
+    return f"{source} holds {len(run_ids)} runs; name one: {source}/RUN, of {_listed_names(run_ids)}"
 
 
 def _listed_names(names: Collection[str]) -> str:
@@ -644,26 +644,26 @@ def _listed_names(names: Collection[str]) -> str:
 # Sentences about two agents of different runs while one goes on: pairs in order, from both logs. Pure.
 
 
-def with_order(found: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
+def with_order(comparison: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
     """A comparison, and what the order of the trials allows to say across two runs.
 
     Args:
-        found: the two sides compared.
+        comparison: the two sides compared.
         a, b: their runs, folded; None: its log is not at hand, so nothing is added.
     """
-    if a is None or b is None or not needs_order(found):
-        return found
-    return with_words(found, ordered_words(a, b, found.a.agent_model, found.b.agent_model))
+    if a is None or b is None or not needs_order(comparison):
+        return comparison
+    return with_words(comparison, ordered_words(a, b, comparison.a.agent_model, comparison.b.agent_model))
 
 
-def with_words(found: Comparison, said: Iterable[str]) -> Comparison:
+def with_words(comparison: Comparison, said: Iterable[str]) -> Comparison:
     """A comparison with more sentences, before its own; each stands once."""
-    return found.model_copy(update={"words": list(dict.fromkeys([*said, *found.words]))})
+    return comparison.model_copy(update={"words": list(dict.fromkeys([*said, *comparison.words]))})
 
 
-def needs_order(found: Comparison) -> bool:
+def needs_order(comparison: Comparison) -> bool:
     """Whether there may be something to say: two runs, and results are missing."""
-    return not found.ended and found.a.run != found.b.run
+    return not comparison.ended and comparison.a.run != comparison.b.run
 
 
 def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> list[str]:
@@ -697,13 +697,17 @@ def _name(side: GateSide) -> str:
 
 def _order_words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
     ahead, behind = (a, b) if ends.low > 0 else (b, a)
-    apart = ends.low > 0 or ends.high < 0
+    is_separated = ends.low > 0 or ends.high < 0
     low, high = (ends.low, ends.high) if ahead == a else (-ends.high, -ends.low)
     if final.basis == "interval":
-        whose = f"{ahead} ahead of {behind} in the final pass rate" if apart else f"{a} minus {b}"
-        shown = (low, high) if apart else (ends.low, ends.high)
+        whose = f"{ahead} ahead of {behind} in the final pass rate" if is_separated else f"{a} minus {b}"
+        shown = (low, high) if is_separated else (ends.low, ends.high)
         return [f"{whose}: {_range_words(*shown)} in the end; 95 %, however often you look"]
-    said = [f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"] if apart else []
+    said = (
+        [f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"]
+        if is_separated
+        else []
+    )
     if final.unrelated is not None:
         said.append(
             f"{a} minus {b}: {_range_words(final.unrelated.low, final.unrelated.high)} in the end, if the "

@@ -23,7 +23,7 @@ from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, paired, places_at_end
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
-from streamer.views.columns import Board, Column, found, metric, named
+from streamer.views.columns import Board, Column, metric, named, value_at
 from streamer.views.compare import EITHER, between, task_pairs
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of
@@ -72,9 +72,9 @@ def entries_of(runs: Iterable[BoardRun], of: BoardMetric, *, pooled: bool) -> li
         of: the metric.
         pooled: the runs may be pooled; False: their benchmark is not known.
     """
-    held = [entry for run in runs for entry in _entries(run, of)]
-    most = max((len(entry.tasks) for entry in held if entry.left_out is None), default=0)
-    return [_mark(entry, most, pooled=pooled) for entry in held]
+    entries = [entry for run in runs for entry in _entries(run, of)]
+    most = max((len(entry.tasks) for entry in entries if entry.left_out is None), default=0)
+    return [_mark(entry, most, pooled=pooled) for entry in entries]
 
 
 def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
@@ -84,10 +84,14 @@ def _entries(run: BoardRun, of: BoardMetric) -> Iterable[Entry]:
         value = None if agent.baseline else of.value(stored)
         if value is None:
             continue
-        held = {task: Attempts(*numbers[label]) for task, numbers in run.tasks.items() if label in numbers}
+        attempts = {
+            task: Attempts(*numbers[label]) for task, numbers in run.tasks.items() if label in numbers
+        }
         finished = over and not agent.provisional
-        left_out: LeftOut | None = None if held else "not_compared"
-        yield Entry(run, agent, value, _interval(of, stored), held, left_out if finished else "unfinished")
+        left_out: LeftOut | None = None if attempts else "not_compared"
+        yield Entry(
+            run, agent, value, _interval(of, stored), attempts, left_out if finished else "unfinished"
+        )
 
 
 def _mark(entry: Entry, most: int, *, pooled: bool) -> Entry:
@@ -110,7 +114,7 @@ def _interval(of: BoardMetric, agent: Mapping[str, object]) -> Ends | None:
     if path is None:
         return None
     before = "mean_speedup_" if of.name == "mean_speedup" else ""
-    low, high = found(agent, (*path, f"{before}low")), found(agent, (*path, f"{before}high"))
+    low, high = value_at(agent, (*path, f"{before}low")), value_at(agent, (*path, f"{before}high"))
     return Ends(low=low, high=high) if isinstance(low, float) and isinstance(high, float) else None
 
 
@@ -161,30 +165,30 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
     It is one comparison that was chosen before its outcome was seen. Of twenty agents that did not change,
     about one looks as if it had.
     """
-    found = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
+    result = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
     older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
     ended = not before.run.provisional and not after.run.provisional
-    ends = found.interval
-    certain = found.certain or (not found.ended and max(found.better, found.worse) >= EITHER)
+    ends = result.interval
+    certain = result.certain or (not result.ended and max(result.better, result.worse) >= EITHER)
     return Change(
         before=before.run.run_id,
         after=after.run.run_id,
-        difference=found.difference,
+        difference=result.difference,
         interval=ends and Ends(low=ends.low, high=ends.high),
-        p_value=found.p_value,
+        p_value=result.p_value,
         certain=certain,
-        said=_said(found, certain=certain),
+        said=_said(result, certain=certain),
         words=between(newer, older, agent_model, agent_model, ended=ended),
     )
 
 
-def _said(found: Paired, *, certain: bool) -> str:
-    if found.difference is None:
+def _said(result: Paired, *, certain: bool) -> str:
+    if result.difference is None:
         return UNSEEN
-    ends, untested = found.interval, found.uneven == found.tasks
+    ends, untested = result.interval, result.uneven == result.tasks
     between = f" {ends_in_points(ends.low, ends.high)}" if ends else ""
     judged = "real" if certain else "attempts differ" if untested else "may be chance"
-    return f"{points(found.difference)}{between}, {judged}"
+    return f"{points(result.difference)}{between}, {judged}"
 
 
 # -----------------------------------------------------------------------------
@@ -270,7 +274,7 @@ def boards_of(
     for run in runs:
         groups.setdefault(None if together else run.run.benchmark, []).append(run)
     ordered = sorted(groups.items(), key=lambda item: (item[0] is None, item[0] or ""))
-    boards = (_board(held, metric, now, together=together) for _, held in ordered)
+    boards = (_board(group, metric, now, together=together) for _, group in ordered)
     return [board for board in boards if board is not None]
 
 
@@ -289,7 +293,7 @@ def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bo
     for entry in sorted(entries, key=lambda entry: entry.when):
         if entry.left_out is None:
             groups.setdefault(entry.agent.agent_model, []).append(entry)
-    pooled = [_pooled(held, of, together=together) for held in groups.values()]
+    pooled = [_pooled(group, of, together=together) for group in groups.values()]
     pooled.sort(key=lambda pair: (sign * pair[0], pair[1].agent_model))
     missing = _rank_missing(metric, len(pooled))
     ranks = {} if missing else places_at_end({row.agent_model: tasks for _, row, tasks in pooled})
@@ -329,8 +333,8 @@ def _pooled(
         rests_on = list(entries)
         clusters = Clusters.of_counts(
             [
-                (sum(run.planned for run in held), sum(run.passed for run in held), 1)
-                for held in tasks.values()
+                (sum(run.planned for run in attempts), sum(run.passed for run in attempts), 1)
+                for attempts in tasks.values()
             ]
         )
         mean, ends = clusters.mean(), rate_interval(clusters)
@@ -360,16 +364,16 @@ def _task_names(entry: Entry, *, together: bool) -> Mapping[str, Attempts]:
     if not together:
         return entry.tasks
     of = f"run {run.run_id}" if run.benchmark is None else f"benchmark {run.benchmark}"
-    return {f"{of}\n{task}": held for task, held in entry.tasks.items()}
+    return {f"{of}\n{task}": attempts for task, attempts in entry.tasks.items()}
 
 
 def _by_task(several: Iterable[Mapping[str, Attempts]]) -> dict[str, list[Attempts]]:
     """The trials at each task, run by run."""
-    found: dict[str, list[Attempts]] = {}
+    by_task: dict[str, list[Attempts]] = {}
     for tasks in several:
         for task, one in tasks.items():
-            found.setdefault(task, []).append(one)
-    return found
+            by_task.setdefault(task, []).append(one)
+    return by_task
 
 
 def _placed(

@@ -366,12 +366,12 @@ def failure_groups(trials: Iterable[FailedTrial]) -> list[FailureGroup]:
         FailureGroup(
             failure_mode=mode,
             kind=kind,
-            example=found[0].example,
-            count=len(found),
-            share=len(found) / total,
-            agents=dict(Counter(trial.agent_model for trial in found).most_common()),
+            example=members[0].example,
+            count=len(members),
+            share=len(members) / total,
+            agents=dict(Counter(trial.agent_model for trial in members).most_common()),
         )
-        for (mode, kind), found in ordered[:MAX_GROUPS]
+        for (mode, kind), members in ordered[:MAX_GROUPS]
     ]
 
 
@@ -510,11 +510,11 @@ def whole_matrix(rows: Iterable[TrialRow]) -> WholeMatrix:
     Raises:
         TooManyCells: as `matrix_of`.
     """
-    held = list(rows)
-    matrix = matrix_of(held, ())
+    all_rows = list(rows)
+    matrix = matrix_of(all_rows, ())
     means = {}
     for metric in get_args(MatrixMetric):
-        of = matrix_of(held, (), metric)
+        of = matrix_of(all_rows, (), metric)
         if of.low is not None and of.high is not None:
             cells = [[cell and cell[4] for cell in task.cells] for task in of.tasks]
             means[metric] = MetricMeans(low=of.low, high=of.high, cells=cells)
@@ -539,11 +539,11 @@ def _agents(lines: Mapping[TaskKey, _Line]) -> list[str]:
 def _task(key: TaskKey, line: _Line, agents: list[str]) -> MatrixTask:
     rates = sorted(cell.passes / cell.trials for cell in line.values() if cell.trials)
     middle = rates[len(rates) // 2] if rates else 0.0
-    known = sum(cell.trials for cell in line.values())
+    count = sum(cell.trials for cell in line.values())
     return MatrixTask.model_construct(
         task_id=key[0],
         tier=key[1],
-        pass_rate=sum(cell.passes for cell in line.values()) / known if known else None,
+        pass_rate=sum(cell.passes for cell in line.values()) / count if count else None,
         disagreement=sum(abs(rate - middle) for rate in rates) / len(rates) if rates else 0.0,
         cells=[line[agent].as_tuple() if agent in line else None for agent in agents],
     )

@@ -164,13 +164,13 @@ class _Missing:
         trials: how many, 1 or more.
         mean: expected duration (s) or cost (USD) of one.
         spread: standard deviation between trials.
-        known: trials that this rests on.
+        count: trials that this rests on.
     """
 
     trials: int
     mean: float
     spread: float
-    known: int
+    count: int
 
     @property
     def total(self) -> float:
@@ -179,7 +179,7 @@ class _Missing:
     @property
     def variance(self) -> float:
         """The variance of the total: trials differ, and their mean is known from a few only."""
-        return self.trials * self.spread**2 * (1 + self.trials / max(1, self.known))
+        return self.trials * self.spread**2 * (1 + self.trials / max(1, self.count))
 
 
 def eta_of(
@@ -243,10 +243,10 @@ def _open_trials(run: RunSummary) -> int | None:
 def _below(limit: float, forecast: Callable[[], Estimate | None]) -> Estimate | None:
     """A forecast; None if it reaches the limit, or if trials name amounts too large to calculate with."""
     try:
-        found = forecast()
+        estimate = forecast()
     except OverflowError:
         return None
-    return found if found is not None and found.high < limit else None
+    return estimate if estimate is not None and estimate.high < limit else None
 
 
 def _seconds_left(
@@ -256,21 +256,23 @@ def _seconds_left(
     agents: Sequence[AgentModelSummary],
     in_flight: Sequence[TrialInFlight],
 ) -> Estimate | None:
-    awaited = _open_trials(run)
-    if not awaited:
-        return None if awaited is None else Estimate(0.0, 0.0, 0.0)
+    pending = _open_trials(run)
+    if not pending:
+        return None if pending is None else Estimate(0.0, 0.0, 0.0)
     ages = _ages(run, in_flight)
     missing = _missing_durations(agents, ages)
-    if not missing or sum(one.trials for one in missing) != awaited:
+    if not missing or sum(one.trials for one in missing) != pending:
         if came <= 0 or seconds is None:
             return None
         each = seconds / came
-        likely = awaited * each
-        return Estimate.around(likely, math.sqrt(_Missing(awaited, each, each, came).variance))
-    worked = sum(_known(agent, "duration_seconds") for agent in agents)
+        likely = pending * each
+        return Estimate.around(likely, math.sqrt(_Missing(pending, each, each, came).variance))
+    worked = sum(_total_of(agent, "duration_seconds") for agent in agents)
     usual = (worked + sum(map(sum, ages.values()))) / seconds if seconds else 0.0
-    at_once = min(float(awaited), max(1.0, usual, float(len(in_flight))))
-    return _time_for(missing, at_once, max((max(held, default=0.0) for held in ages.values()), default=0.0))
+    at_once = min(float(pending), max(1.0, usual, float(len(in_flight))))
+    return _time_for(
+        missing, at_once, max((max(durations, default=0.0) for durations in ages.values()), default=0.0)
+    )
 
 
 def _time_for(missing: Sequence[_Missing], at_once: float, oldest: float) -> Estimate:
@@ -287,19 +289,19 @@ def _time_for(missing: Sequence[_Missing], at_once: float, oldest: float) -> Est
 
 def _missing_durations(agents: Sequence[AgentModelSummary], ages: dict[str, list[float]]) -> list[_Missing]:
     """What the missing trials of each agent:model will take; [] where no duration is known at all."""
-    held = [agent for agent in agents if _open_of(agent)]
-    pooled_known = sum(agent.statistics["duration_seconds"].count for agent in agents)
-    if not pooled_known:
+    open_agents = [agent for agent in agents if _open_of(agent)]
+    pooled_count = sum(agent.statistics["duration_seconds"].count for agent in agents)
+    if not pooled_count:
         return []
     running = sum(map(sum, ages.values()))
-    pooled = (sum(_known(agent, "duration_seconds") for agent in agents) + running) / pooled_known
-    found = []
-    for agent in held:
+    pooled = (sum(_total_of(agent, "duration_seconds") for agent in agents) + running) / pooled_count
+    missing = []
+    for agent in open_agents:
         durations = agent.statistics["duration_seconds"]
         own = sum(ages.get(agent.agent_model, ()))
-        mean = (_known(agent, "duration_seconds") + own) / durations.count if durations.count else pooled
-        found.append(_Missing(_open_of(agent), mean, mean * _spread(durations), durations.count))
-    return found
+        mean = (_total_of(agent, "duration_seconds") + own) / durations.count if durations.count else pooled
+        missing.append(_Missing(_open_of(agent), mean, mean * _spread(durations), durations.count))
+    return missing
 
 
 def _projected_usd(
@@ -308,28 +310,30 @@ def _projected_usd(
     agents: Sequence[AgentModelSummary],
     in_flight: Sequence[TrialInFlight],
 ) -> Estimate | None:
-    awaited = _open_trials(run)
-    if cost is None or awaited is None:
+    pending = _open_trials(run)
+    if cost is None or pending is None:
         return None
     done = run.progress.done
-    if not awaited:
+    if not pending:
         return Estimate(cost, cost, cost)
     if done <= 0:
         return None
-    held = [agent for agent in agents if _open_of(agent)]
-    if sum(map(_open_of, held)) != awaited or any(not a.statistics["cost_usd"].count for a in held):
+    open_agents = [agent for agent in agents if _open_of(agent)]
+    if sum(map(_open_of, open_agents)) != pending or any(
+        not a.statistics["cost_usd"].count for a in open_agents
+    ):
         each = cost / done
-        more = _Missing(awaited, each, each, done)
+        more = _Missing(pending, each, each, done)
         return Estimate.around(cost + more.total, math.sqrt(more.variance), least=cost)
     ages = _ages(run, in_flight)
-    missing = [_missing_cost(agent, sum(ages.get(agent.agent_model, ()))) for agent in held]
+    missing = [_missing_cost(agent, sum(ages.get(agent.agent_model, ()))) for agent in open_agents]
     error = math.sqrt(sum(one.variance for one in missing))
     return Estimate.around(cost + sum(one.total for one in missing), error, least=cost)
 
 
 def _missing_cost(agent: AgentModelSummary, running_seconds: float) -> _Missing:
     """A running trial has cost as much a second as the finished ones did."""
-    costs, worked = agent.statistics["cost_usd"], _known(agent, "duration_seconds")
+    costs, worked = agent.statistics["cost_usd"], _total_of(agent, "duration_seconds")
     mean = (finite(costs.mean) or 0.0) * costs.count / max(1, agent.trials)
     mean *= 1 + running_seconds / worked if worked else 1.0
     return _Missing(_open_of(agent), mean, mean * _spread(costs), costs.count)
@@ -339,36 +343,36 @@ def _open_of(agent: AgentModelSummary) -> int:
     return max(0, (agent.runs_planned or 0) - agent.trials)
 
 
-def _known(agent: AgentModelSummary, metric: str) -> float:
+def _total_of(agent: AgentModelSummary, metric: str) -> float:
     """Sum of the known values."""
-    held = agent.statistics[metric]
-    return (finite(held.mean) or 0.0) * held.count
+    statistics = agent.statistics[metric]
+    return (finite(statistics.mean) or 0.0) * statistics.count
 
 
-def _spread(held: Statistics) -> float:
-    mean, deviation = finite(held.mean), finite(held.std_dev)
-    if held.count < 2 or not mean or deviation is None:
+def _spread(statistics: Statistics) -> float:
+    mean, deviation = finite(statistics.mean), finite(statistics.std_dev)
+    if statistics.count < 2 or not mean or deviation is None:
         return UNSURE
     return max(LEAST_SPREAD, deviation / mean)
 
 
 def _ages(run: RunSummary, in_flight: Iterable[TrialInFlight]) -> dict[str, list[float]]:
     """agent:model to the ages of its running trials at the last event, seconds."""
-    found: dict[str, list[float]] = {}
+    ages: dict[str, list[float]] = {}
     for trial in in_flight:
         if trial.started_at is not None and run.last_event_at is not None:
             age = (run.last_event_at - trial.started_at).total_seconds()
-            found.setdefault(agent_model_label(trial.agent, trial.model), []).append(max(0.0, age))
-    return found
+            ages.setdefault(agent_model_label(trial.agent, trial.model), []).append(max(0.0, age))
+    return ages
 
 
 # -----------------------------------------------------------------------------
 # A budget that somebody who looks has set: whether a run has passed it, and whether it will. Pure.
 
 
-BudgetStanding = Literal["passed", "within", "will_pass", "may_pass", "kept", "unknown"]
+BudgetState = Literal["passed", "within", "will_pass", "may_pass", "kept", "unknown"]
 
-WORDS: dict[BudgetStanding, str] = {
+WORDS: dict[BudgetState, str] = {
     "passed": "over the budget of {usd}",
     "within": "within the budget of {usd}",
     "will_pass": "forecast: the budget of {usd} is passed{about}",
@@ -383,7 +387,7 @@ class BudgetOutlook(Message):
     """What becomes of a budget; it is about the known cost."""
 
     usd: float = Field(ge=0, description="The budget, USD.")
-    standing: BudgetStanding = Field(
+    standing: BudgetState = Field(
         description="`passed`: it costs more; `within`: nothing is awaited, and it does not; else by the "
         "interval of the forecast: `will_pass`, `may_pass`, `kept`; `unknown`: there is no forecast."
     )
@@ -421,11 +425,11 @@ def budget_of(usd: float, spent: float | None, pace: Eta) -> BudgetOutlook:
     until = None
     if pace.seconds_left is not None and total.likely > usd:
         until = pace.seconds_left.likely * (usd - spent) / (total.likely - spent)
-    standing: BudgetStanding = "will_pass" if total.low > usd else "may_pass"
-    return BudgetOutlook(usd=usd, standing=standing, seconds_until=until)
+    state: BudgetState = "will_pass" if total.low > usd else "may_pass"
+    return BudgetOutlook(usd=usd, standing=state, seconds_until=until)
 
 
-def budget_words(found: BudgetOutlook, at: datetime | None) -> str:
+def budget_words(outlook: BudgetOutlook, at: datetime | None) -> str:
     """The outlook of a budget as people read it.
 
     Args:
@@ -437,10 +441,10 @@ def budget_words(found: BudgetOutlook, at: datetime | None) -> str:
     'forecast: the budget of $40.00 is passed about 03:10 UTC'
     """
     about = ""
-    if at is not None and found.seconds_until is not None:
-        end = at + timedelta(seconds=found.seconds_until)
+    if at is not None and outlook.seconds_until is not None:
+        end = at + timedelta(seconds=outlook.seconds_until)
         about = f" about {clock(end, at)} {at:%Z}"
-    return WORDS[found.standing].format(usd=f"${found.usd:,.2f}", about=about)
+    return WORDS[outlook.standing].format(usd=f"${outlook.usd:,.2f}", about=about)
 
 
 # -----------------------------------------------------------------------------
@@ -563,21 +567,23 @@ def _first_two(
     order = best_first(primary_of(run.model_dump(include={"primary_metric"})))
     rows = sorted((agent.model_dump() for agent in agents if not agent.baseline), key=order)
     labels = [row["agent_model"] for row in rows[:2]]
-    held = [agent.agent_model for agent in compared.comparison.agents]
+    labels_there = [agent.agent_model for agent in compared.comparison.agents]
     for pair in compared.comparison.pairs:
-        if {held[pair.a], held[pair.b]} == set(labels):
-            found = pair_standing(compared.comparison, pair, held[pair.a], held[pair.b], compared.tasks)
-            return found.words
+        if {labels_there[pair.a], labels_there[pair.b]} == set(labels):
+            result = pair_standing(
+                compared.comparison, pair, labels_there[pair.a], labels_there[pair.b], compared.tasks
+            )
+            return result.words
     return []
 
 
 def _budget(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:
     """The outlook of a budget; its time counts from `at`, too."""
-    found = budget_of(usd, finite(run.total_cost), pace)
-    if found.seconds_until is None or run.last_event_at is None or at is None:
-        return found
+    budget = budget_of(usd, finite(run.total_cost), pace)
+    if budget.seconds_until is None or run.last_event_at is None or at is None:
+        return budget
     passed = (at - run.last_event_at).total_seconds()
-    return found.model_copy(update={"seconds_until": max(0.0, found.seconds_until - passed)})
+    return budget.model_copy(update={"seconds_until": max(0.0, budget.seconds_until - passed)})
 
 
 def _since(left: Estimate | None, last: datetime | None, at: datetime | None) -> Estimate | None:
@@ -589,9 +595,9 @@ def _since(left: Estimate | None, last: datetime | None, at: datetime | None) ->
 
 
 def _longest_first(trials: Sequence[TrialInFlight]) -> list[TrialInFlight]:
-    known = [trial for trial in trials if trial.started_at is not None]
-    known.sort(key=lambda trial: str(trial.started_at and trial.started_at.isoformat()))
-    return known + [trial for trial in trials if trial.started_at is None]
+    started = [trial for trial in trials if trial.started_at is not None]
+    started.sort(key=lambda trial: str(trial.started_at and trial.started_at.isoformat()))
+    return started + [trial for trial in trials if trial.started_at is None]
 
 
 def _running(trial: TrialInFlight, at: datetime | None) -> Running:

@@ -18,7 +18,7 @@ from streamer.schemas.events import (
 )
 from streamer.schemas.summaries import ScoredTrial, State, plan_words, state_and_status, state_of
 from streamer.text import counted, dollars, shown, visible
-from streamer.views.cells import EVENT_TIME, PLACES, event_time_note, footnotes, known, text
+from streamer.views.cells import EVENT_TIME, PLACES, event_time_note, filled_columns, footnotes, text
 from streamer.views.columns import (
     AGENTS,
     FAILURES,
@@ -94,7 +94,7 @@ class Document(NamedTuple):
 
 def table_of(board: Board, rows: Sequence[Any], title: str = "") -> Table:
     """The rows of a board in the given order; columns without any value are left out."""
-    columns = known(board.shown_on("text"), rows)
+    columns = filled_columns(board.shown_on("text"), rows)
     texts = [[text(column, row) for column in columns] for row in rows]
     return Table(title or board.title, columns, texts)
 
@@ -129,9 +129,9 @@ def formulacode_table(agents: Iterable[SummaryFields], primary: str = PRIMARY_ME
 
 def tiers_tables(tiers: Iterable[SummaryFields]) -> list[Table]:
     """The tiers of a run, pooled; and per agent:model where there are several."""
-    held = list(tiers)
-    pooled = [tier for tier in held if tier["agent_model"] is None]
-    single = [tier for tier in held if tier["agent_model"] is not None]
+    groups = list(tiers)
+    pooled = [tier for tier in groups if tier["agent_model"] is None]
+    single = [tier for tier in groups if tier["agent_model"] is not None]
     tables = [_groups_table(TIERS, pooled, "Tiers")]
     if len({tier["agent_model"] for tier in single}) > 1:
         tables.append(_groups_table(WITHIN_TIERS, single, "Agents within tiers"))
@@ -186,8 +186,8 @@ def failures_table(run: SummaryFields) -> Table:
 
 def about(run: SummaryFields, state: State) -> list[str]:
     """Harness, benchmark, version and state of a run; what is not known is left out."""
-    known = (run["harness"], run["benchmark"], run["benchmark_version"])
-    return [*(str(value) for value in known if value), state_and_status(state, run["status"])]
+    parts = (run["harness"], run["benchmark"], run["benchmark_version"])
+    return [*(str(value) for value in parts if value), state_and_status(state, run["status"])]
 
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
@@ -275,10 +275,10 @@ class TrialColumn:
         if self.path[0] == _NAMED_FIELD:
             value = (trial.get(_NAMED_FIELD) or {}).get(self.path[1])
             return None if value is None else float(value)
-        found: Any = trial
+        content: Any = trial
         for step in self.path:
-            found = found[step] if found is not None else None
-        return float(found) if self.kind == "number" and found is not None else found
+            content = content[step] if content is not None else None
+        return float(content) if self.kind == "number" and content is not None else content
 
 
 def _of_trial(kind: Kind, *names: str, unit: str = "") -> list[TrialColumn]:

@@ -52,8 +52,8 @@ agent's part in the trial changed, and its score with it (R9). `plan`: a `run_st
 
 
 class UnknownAgent(Exception):
-    def __init__(self, agent: str, known: Iterable[str]) -> None:
-        super().__init__(f"the run has no agent {agent!r}; it has {', '.join(known) or 'none'}")
+    def __init__(self, agent: str, agents: Iterable[str]) -> None:
+        super().__init__(f"the run has no agent {agent!r}; it has {', '.join(agents) or 'none'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +172,14 @@ class Moves:
 
     def answer(self, run: RunState, log_begins_at: int) -> Why:
         agents = self._runs[run.run_id].agents
-        wanted = self._question.agent
+        agent = self._question.agent
         shown = {
             group: followed
             for group, followed in sorted(agents.items())
-            if (wanted in (group.agent, group.agent_model) if wanted else not _is_baseline(run, group))
+            if (agent in (group.agent, group.agent_model) if agent else not _is_baseline(run, group))
         }
-        if wanted and not shown:
-            raise UnknownAgent(wanted, sorted(group.agent_model or "" for group in agents))
+        if agent and not shown:
+            raise UnknownAgent(agent, sorted(group.agent_model or "" for group in agents))
         for followed in shown.values():
             followed.total.after = followed.value
             if not followed.total.moves:
@@ -292,8 +292,8 @@ def why(
 ) -> Why:
     """Which events of a run in the log moved a number. Raises UnknownAgent, and what `fold_run` raises."""
     moves = Moves(question)
-    found = fold_run(settings, run_id, prices, as_of, step=1, after=moves.after)
-    return moves.answer(found.run.state, found.log.begins_at)
+    folded = fold_run(settings, run_id, prices, as_of, step=1, after=moves.after)
+    return moves.answer(folded.run.state, folded.log.begins_at)
 
 
 def why_in(
@@ -396,9 +396,9 @@ class MetricMoves(Message):
         )
 
 
-def moves_table(found: MetricMoves) -> Table:
+def moves_table(moves: MetricMoves) -> Table:
     """The moves, newest first; no rows where nothing moved."""
-    number, change = _writers(found.metric)
+    number, change = _writers(moves.metric)
     columns = (
         Column("offset", "offset", "count", ("offset",)),
         Column("at", "time, UTC", "name", ("at",), rank=6),
@@ -420,19 +420,19 @@ def moves_table(found: MetricMoves) -> Table:
             number(move.after),
             change(move.delta),
         ]
-        for move in found.moves
+        for move in moves.moves
     ]
     shown = [at for at, _ in enumerate(columns) if at != 1 or any(row[at] != UNSEEN for row in rows)]
-    title = f"What moved {visible(found.metric)}, newest first"
+    title = f"What moved {visible(moves.metric)}, newest first"
     return Table(title, [columns[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
 
-def totals_lines(found: MetricMoves) -> list[str]:
+def totals_lines(moves: MetricMoves) -> list[str]:
     """One sentence for each agent:model; safe to print."""
-    number, change = _writers(found.metric)
+    number, change = _writers(moves.metric)
     lines = []
-    for total in found.totals:
-        about = f"{visible(found.metric)} of {visible(total.agent_model)}"
+    for total in moves.totals:
+        about = f"{visible(moves.metric)} of {visible(total.agent_model)}"
         if not total.moves:
             lines.append(f"{about} stayed at {number(total.after)}")
             continue
@@ -447,8 +447,8 @@ def totals_lines(found: MetricMoves) -> list[str]:
 def _numbers(of: Move | Total) -> dict[str, Any]:
     """The fields, with the difference of the two numbers."""
     difference = None if of.before is None or of.after is None else of.after - of.before
-    known = difference if isinstance(json_number(difference), float) else None
-    return asdict(of) | {"before": json_number(of.before), "after": json_number(of.after), "delta": known}
+    delta = difference if isinstance(json_number(difference), float) else None
+    return asdict(of) | {"before": json_number(of.before), "after": json_number(of.after), "delta": delta}
 
 
 def _trial(move: Move) -> MovingTrial | None:

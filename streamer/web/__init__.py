@@ -160,12 +160,12 @@ def own_addresses(host: str) -> list[str]:
         host: that the server listens on: "0.0.0.0" has no IPv6 addresses.
     """
     families = (socket.AF_INET, socket.AF_INET6) if host == "::" else (socket.AF_INET,)
-    found = []
+    names = []
     for family in families:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((_ELSEWHERE[family], 9))  # chooses a route, and sends nothing
-            found.append(str(probe.getsockname()[0]))
-    return [name for name in found if not is_loopback(name)]
+            names.append(str(probe.getsockname()[0]))
+    return [name for name in names if not is_loopback(name)]
 
 
 def announcement(host: str, port: int, token: str | None, *, on_terminal: bool) -> list[str]:

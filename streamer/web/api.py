@@ -46,7 +46,14 @@ from streamer.views.models import (
 from streamer.views.outlook import Outlook, outlook_of
 from streamer.views.why import MetricMoves, Question, metric_of, why
 from streamer.web import log
-from streamer.web.artifacts import ArtifactView, CannotBeOpened, KnownRun, RunDirectories, recording, view_of
+from streamer.web.artifacts import (
+    ArtifactView,
+    CannotBeOpened,
+    DirectoryRun,
+    RunDirectories,
+    recording,
+    view_of,
+)
 from streamer.web.intake import EventIntake
 from streamer.web.live import Hub
 from streamer.web.log import (
@@ -54,11 +61,11 @@ from streamer.web.log import (
     EventFacts,
     EventsClosed,
     Folds,
-    HeldTrial,
     Leaderboards,
     LogTruncated,
     RunCurves,
     RunsAsOf,
+    StoredTrial,
     TooManyTrials,
     TrialEvents,
     TrialLog,
@@ -201,14 +208,14 @@ async def answer_as_of(
     return await web.folds.answer(("as of", question, run_id, version, position), folded)
 
 
-async def in_order(web: Web, found: Comparison) -> Comparison:
+async def in_order(web: Web, comparison: Comparison) -> Comparison:
     """A comparison of two runs, and what the order of their trials allows to say; see `ordered_words`.
 
     The same comparison where the log does not hold all events of both, or this server may not read them.
     """
-    if not needs_order(found):
-        return found
-    runs, agents = (found.a.run, found.b.run), (found.a.agent_model, found.b.agent_model)
+    if not needs_order(comparison):
+        return comparison
+    runs, agents = (comparison.a.run, comparison.b.run), (comparison.a.agent_model, comparison.b.agent_model)
     versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
 
     def folded() -> list[str]:
@@ -218,13 +225,13 @@ async def in_order(web: Web, found: Comparison) -> Comparison:
 
     question = "order", *runs, *agents, *versions
     try:
-        return with_words(found, await web.folds.answer(question, folded, keep=True))
+        return with_words(comparison, await web.folds.answer(question, folded, keep=True))
     except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
-        return found
+        return comparison
 
 
-def _folded_snapshot(found: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
-    return found.snapshot(), found.log.moment
+def _folded_snapshot(folded: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
+    return folded.snapshot(), folded.log.moment
 
 
 def _position(text: str | None) -> Position | None:
@@ -247,16 +254,18 @@ async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     if query.as_of is not None:
         question = "outlook", query.budget
         return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
-    found = await web.reader.snapshot(run)
+    snapshot = await web.reader.snapshot(run)
     compared = await web.reader.comparison(run)
-    return outlook_of(found.run, found.agents, found.in_flight, compared, datetime.now(UTC), query.budget)
+    return outlook_of(
+        snapshot.run, snapshot.agents, snapshot.in_flight, compared, datetime.now(UTC), query.budget
+    )
 
 
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
     """A run broken down by a label."""
     if query.as_of is not None:
         groups = await answer_as_of(
-            web, ("labels", label), run, query.as_of, lambda found: by_label(found.run.state, label)
+            web, ("labels", label), run, query.as_of, lambda folded: by_label(folded.run.state, label)
         )
     else:
         question = "labels", run, (await web.reader.run(run)).state_version, label
@@ -264,13 +273,13 @@ async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[Label
     return [LabelGroup.model_validate(group) for group in groups]
 
 
-def _curves(found: FoldedRun) -> RunCurves:
-    return run_curves(found.run.state, found.snapshot().run.state_version)
+def _curves(folded: FoldedRun) -> RunCurves:
+    return run_curves(folded.run.state, folded.snapshot().run.state_version)
 
 
-def _outlook(budget: float | None, found: FoldedRun) -> Outlook:
-    at, now = found.snapshot(), found.log.moment or datetime.now(UTC)
-    return outlook_of(at.run, at.agents, at.in_flight, found.comparison(), now, budget)
+def _outlook(budget: float | None, folded: FoldedRun) -> Outlook:
+    at, now = folded.snapshot(), folded.log.moment or datetime.now(UTC)
+    return outlook_of(at.run, at.agents, at.in_flight, folded.comparison(), now, budget)
 
 
 # -----------------------------------------------------------------------------
@@ -279,17 +288,17 @@ def _outlook(budget: float | None, found: FoldedRun) -> Outlook:
 
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
-    held = await web.trials.trials(run)
+    stored = await web.trials.trials(run)
     of = await _facts(web, run, needed=query.kind is not None)
-    wanted = None
+    ids = None
     if query.kind is not None:
-        wanted = {trial_id for trial_id, trial in held.items() if _kind(of(trial)) == query.kind}
-    page = page_of([trial.row for trial in held.values()], query, wanted)
-    listed = [_with_facts(row, of(held[row.id])) for row in page.trials]
+        ids = {trial_id for trial_id, trial in stored.items() if _kind(of(trial)) == query.kind}
+    page = page_of([trial.row for trial in stored.values()], query, ids)
+    listed = [_with_facts(row, of(stored[row.id])) for row in page.trials]
     return page.model_copy(update={"trials": listed})
 
 
-async def _facts(web: Web, run: str, *, needed: bool) -> Callable[[HeldTrial], EventFacts | None]:
+async def _facts(web: Web, run: str, *, needed: bool) -> Callable[[StoredTrial], EventFacts | None]:
     """What the log says of a trial; nothing where it has results for too many, withdrawn ones among them.
 
     Args:
@@ -321,10 +330,10 @@ def _kind(facts: EventFacts | None) -> str:
 
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
-    held = await web.trials.trials(run)
+    stored = await web.trials.trials(run)
     of = await _facts(web, run, needed=True)
     failed = []
-    for trial in held.values():
+    for trial in stored.values():
         if not trial.row.success:
             said = of(trial)
             example = None if said is None else said.reason
@@ -337,22 +346,22 @@ async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
         question = "matrix", query.metric, query.sort
         return await answer_as_of(web, question, run, query.as_of, partial(_matrix_as_of, query))
     snapshot = await web.reader.snapshot(run)
-    held = await web.trials.trials(run)
-    rows = [trial.row for trial in held.values()]
+    stored = await web.trials.trials(run)
+    rows = [trial.row for trial in stored.values()]
     return await asyncio.to_thread(matrix_of, rows, snapshot.in_flight, query.metric, query.sort)
 
 
-def _matrix_as_of(query: MatrixQuery, found: FoldedRun) -> Matrix:
-    trials = enumerate(map(orjson.loads, found.scored_trials()))
+def _matrix_as_of(query: MatrixQuery, folded: FoldedRun) -> Matrix:
+    trials = enumerate(map(orjson.loads, folded.scored_trials()))
     rows = [TrialRow.of(str(number), trial) for number, trial in trials]
-    return matrix_of(rows, found.snapshot().in_flight, query.metric, query.sort)
+    return matrix_of(rows, folded.snapshot().in_flight, query.metric, query.sort)
 
 
 async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
-    found = await web.trials.payload(run, trial)
-    if found is None:
+    content = await web.trials.payload(run, trial)
+    if content is None:
         raise NoSuchTrial(run, trial)
-    return found
+    return content
 
 
 async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
@@ -376,8 +385,8 @@ async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
 
 
 async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
-    held = (await web.trials.trials(run)).get(trial)
-    event = None if held is None else await web.events.event(run, held)
+    stored = (await web.trials.trials(run)).get(trial)
+    event = None if stored is None else await web.events.event(run, stored)
     if event is None:
         raise NoSuchTrial(run, trial)
     return event
@@ -416,13 +425,13 @@ async def recorded(web: Web, run: str, trial: str, artifact: str) -> str:
 class _Place:
     """Where a file of a trial lies, as its event says."""
 
-    run: KnownRun
+    run: DirectoryRun
     event: TrialResult
     path: str
     name: str
 
     def checked(self) -> Path:
-        """The directory that the path is relative to. It takes files' time; see `KnownRun.check`."""
+        """The directory that the path is relative to. It takes files' time; see `DirectoryRun.check`."""
         self.run.check(self.event, self.path)
         return self.run.home
 
@@ -433,8 +442,8 @@ async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
     file = files.get(artifact)
     if file is None or file.path is None:
         raise CannotBeOpened(f"This trial has no file {artifact!r}; .../event lists those that it has")
-    known = await asyncio.to_thread(web.directories.of, run, event.shard)
-    return _Place(known, event, file.path, file.name)
+    directory = await asyncio.to_thread(web.directories.of, run, event.shard)
+    return _Place(directory, event, file.path, file.name)
 
 
 TRIAL_OPERATIONS = (
@@ -490,25 +499,27 @@ async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
     if query.as_of is not None:
         past = await web.runs_as_of.at(query.as_of)
         return [RunNow.of(run, past.moment) for run in past.runs()]
-    found = await web.reader.runs()
+    summaries = await web.reader.runs()
     now = datetime.now(UTC)
-    return [RunNow.of(run, now) for run in found]
+    return [RunNow.of(run, now) for run in summaries]
 
 
 async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
     now = datetime.now(UTC)
     if query.as_of is not None:
-        found, moment = await snapshot_as_of(web, run, query.as_of)
-        return RunNow.of(found.run, moment or now)
+        snapshot, moment = await snapshot_as_of(web, run, query.as_of)
+        return RunNow.of(snapshot.run, moment or now)
     return RunNow.of(await web.reader.run(run), now)
 
 
 async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
     if query.as_of is not None:
-        found, _ = await snapshot_as_of(web, run, query.as_of)
+        snapshot, _ = await snapshot_as_of(web, run, query.as_of)
     else:
-        found = await web.reader.snapshot(run)
-    return RunSnapshot(run=found.run, agents=found.agents, tiers=found.tiers, in_flight=found.in_flight)
+        snapshot = await web.reader.snapshot(run)
+    return RunSnapshot(
+        run=snapshot.run, agents=snapshot.agents, tiers=snapshot.tiers, in_flight=snapshot.in_flight
+    )
 
 
 async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
@@ -517,10 +528,10 @@ async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
 
 async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
     if query.as_of is not None:
-        found = await comparison_as_of(web, run, query.as_of)
+        compared = await comparison_as_of(web, run, query.as_of)
     else:
-        found = await web.reader.comparison(run)
-    return ComparedAgents(comparison=found.comparison, pairs=pair_standings(found))
+        compared = await web.reader.comparison(run)
+    return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
 
 
 async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
@@ -580,8 +591,8 @@ async def _health(web: Web, query: NoQuery) -> Health:
 
 async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
-    held = (await web.trials.trials(run_id)).values()
-    rows = side_of([trial.row for trial in held], agents, agent_model)
+    stored = (await web.trials.trials(run_id)).values()
+    rows = side_of([trial.row for trial in stored], agents, agent_model)
     return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
 
 
@@ -756,9 +767,9 @@ def _planned(run: RunSummary) -> dict[str, Any]:
     return planned
 
 
-def _written_as_of(write: Writer, found: FoldedRun) -> bytes:
-    trials = [orjson.loads(value) for value in found.scored_trials()]
-    return write(trials, _planned(found.snapshot().run))
+def _written_as_of(write: Writer, folded: FoldedRun) -> bytes:
+    trials = [orjson.loads(value) for value in folded.scored_trials()]
+    return write(trials, _planned(folded.snapshot().run))
 
 
 def _written(settings: Settings, run_id: str, planned: Mapping[str, Any] | None, write: Writer) -> bytes:

@@ -353,10 +353,10 @@ def create_app(
 
     async def events(request: Request) -> Response:
         try:
-            found = await publish_events(web.intake, request)
+            answer = await publish_events(web.intake, request)
         except Exception as error:
             return _explained(web, error)
-        return _json(canonical_json(found.model_dump()))
+        return _json(canonical_json(answer.model_dump()))
 
     async def updates(request: Request) -> Response:
         run_id = request.path_params.get("run")
@@ -406,8 +406,8 @@ def _endpoint(web: Web, operation: Operation) -> Any:
         parameters = {name: unquote(value) for name, value in request.path_params.items()}
         try:
             query = _query(operation.query, request)
-            found = await operation.answer(web, query, **parameters)
-            body = found if isinstance(found, bytes) else canonical_json(values_of(found))
+            result = await operation.answer(web, query, **parameters)
+            body = result if isinstance(result, bytes) else canonical_json(values_of(result))
         except Exception as error:
             return _explained(web, error)
         if operation.file_name is not None:

@@ -27,7 +27,7 @@ from streamer.schemas.base import MAX_COUNT, Message
 from streamer.schemas.events import RELATIVE_PATH, TrialResult
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions, ConvertReport, slot_of
-from streamer.sources.convert import FoundRun, convert_part, convert_runs, discover, sources_for
+from streamer.sources.convert import SourceRun, convert_part, convert_runs, discover, sources_for
 from streamer.sources.files import entries
 from streamer.sources.tail import Followed, followed
 from streamer.text import counted
@@ -97,21 +97,21 @@ def _opened(home: Path, relative: str) -> Iterator[int]:
     if not _RELATIVE.fullmatch(relative):
         raise CannotBeOpened(f"{relative!r} is no path below a run's directory")
     *folders, name = [part for part in relative.split("/") if part != "."] or ["."]
-    held: list[int] = []
+    descriptors: list[int] = []
     try:
-        held.append(os.open(home, _DIRECTORY))
+        descriptors.append(os.open(home, _DIRECTORY))
         for folder in folders:
-            held.append(os.open(folder, _DIRECTORY, dir_fd=held[-1]))
-        held.append(os.open(name, _FILE, dir_fd=held[-1]))
-        if not stat.S_ISREG(os.fstat(held[-1]).st_mode):
+            descriptors.append(os.open(folder, _DIRECTORY, dir_fd=descriptors[-1]))
+        descriptors.append(os.open(name, _FILE, dir_fd=descriptors[-1]))
+        if not stat.S_ISREG(os.fstat(descriptors[-1]).st_mode):
             raise CannotBeOpened(f"{relative!r} is no regular file")
-        yield held[-1]
+        yield descriptors[-1]
     except FileNotFoundError:
         raise CannotBeOpened(f"{relative!r} is not in the run's directory any more") from None
     except OSError as error:
         raise CannotBeOpened(f"{relative!r} cannot be opened: {error.strerror or error}") from error
     finally:
-        for descriptor in held:
+        for descriptor in descriptors:
             with suppress(OSError):
                 os.close(descriptor)
 
@@ -136,21 +136,21 @@ _RENAMED = {"agent": "", "model": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class KnownRun:
+class DirectoryRun:
     """A run in a directory that was named.
 
     Attributes:
-        found: where it lies, and its connector.
+        source_run: where it lies, and its connector.
         pool: the run that its events are pooled into; None: its own.
     """
 
-    found: FoundRun
+    source_run: SourceRun
     pool: str | None
 
     @property
     def home(self) -> Path:
         """The directory that paths of artifacts are relative to."""
-        return self.found.path if self.found.path.is_dir() else self.found.path.parent
+        return self.source_run.path if self.source_run.path.is_dir() else self.source_run.path.parent
 
     def check(self, event: TrialResult, path: str) -> None:
         """Whether a file is one that the trial left. It reads the trial's files.
@@ -158,9 +158,9 @@ class KnownRun:
         Raises:
             CannotBeOpened: the connector does not name it for the trial of the event.
         """
-        wanted = slot_of(event.model_dump() | _RENAMED)
+        slot = slot_of(event.model_dump() | _RENAMED)
         for trial in self._trials_at(path):
-            files = trial.get("artifacts", ()) if slot_of(trial | _RENAMED) == wanted else ()
+            files = trial.get("artifacts", ()) if slot_of(trial | _RENAMED) == slot else ()
             if any(file.get("path") == path for file in files):
                 return
         raise CannotBeOpened(
@@ -170,7 +170,7 @@ class KnownRun:
 
     def _trials_at(self, path: str) -> Iterator[dict[str, Any]]:
         """The results that may name a file: those in its part of the run, and those in files of the run."""
-        run, options, report = self.found, ConvertOptions(run_id=self.pool), ConvertReport()
+        run, options, report = self.source_run, ConvertOptions(run_id=self.pool), ConvertReport()
         part = run.source.part(run.path, run.path / path) if run.path.is_dir() else None
         if part is None:
             yield from convert_runs([run], options, report)
@@ -186,16 +186,16 @@ class KnownRun:
 class _Named:
     """The runs in a directory; `pools`: what they may have been pooled into, None: any run or none."""
 
-    runs: Sequence[FoundRun]
+    runs: Sequence[SourceRun]
     pools: tuple[str | None] | None
 
-    def fitting(self, run_id: str, shard: str) -> Iterator[KnownRun]:
+    def fitting(self, run_id: str, shard: str) -> Iterator[DirectoryRun]:
         """The runs here that a trial may be of; one that is the trial's run itself comes last."""
         for pool in (run_id, None) if self.pools is None else self.pools:
             for run in self.runs:
                 own = pool is None and run.run_id == run_id
                 if own or (pool == run_id and f"{shard}/".startswith(f"{run.run_id}/")):
-                    yield KnownRun(run, pool)
+                    yield DirectoryRun(run, pool)
 
 
 class RunDirectories:
@@ -212,11 +212,11 @@ class RunDirectories:
         self._named = tuple(named)
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: list[_Named] = []
+        self._named_runs: list[_Named] = []
         self._followed: list[Followed] = []
         self._looked_at = float("-inf")
 
-    def of(self, run_id: str, shard: str) -> KnownRun:
+    def of(self, run_id: str, shard: str) -> DirectoryRun:
         """The run that a trial's paths are relative to.
 
         Args:
@@ -226,8 +226,8 @@ class RunDirectories:
         Raises:
             CannotBeOpened: no directory of the run was named, or several are.
         """
-        found, now_followed = self._match(run_id, shard), followed(self._settings)
-        unclear = len(found) != 1 and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS
+        matches, now_followed = self._match(run_id, shard), followed(self._settings)
+        unclear = len(matches) != 1 and self._clock() - self._looked_at >= LOOK_AGAIN_SECONDS
         changed = unclear or now_followed != self._followed
         looked_at = self._looked_at
         first = looked_at == float("-inf")
@@ -237,24 +237,24 @@ class RunDirectories:
                     self._look(now_followed)
             finally:
                 self._lock.release()
-            found = self._match(run_id, shard)
-        if len(found) != 1:
-            raise CannotBeOpened(SEVERAL if found else NOT_NAMED)
-        return found[0]
+            matches = self._match(run_id, shard)
+        if len(matches) != 1:
+            raise CannotBeOpened(SEVERAL if matches else NOT_NAMED)
+        return matches[0]
 
-    def _match(self, run_id: str, shard: str) -> list[KnownRun]:
+    def _match(self, run_id: str, shard: str) -> list[DirectoryRun]:
         """The runs that fit, each directory once."""
-        fitting = (run for named in self._known for run in named.fitting(run_id, shard))
+        fitting = (run for named in self._named_runs for run in named.fitting(run_id, shard))
         return list({run.home: run for run in fitting}.values())
 
     def _look(self, now_followed: list[Followed]) -> None:
-        known = [_Named(_runs_in(root), None) for root in self._named]
-        known += [_Named(_runs_in(one.root), (one.run_id,)) for one in now_followed]
-        self._known, self._followed = known, now_followed
+        named = [_Named(_runs_in(root), None) for root in self._named]
+        named += [_Named(_runs_in(one.root), (one.run_id,)) for one in now_followed]
+        self._named_runs, self._followed = named, now_followed
         self._looked_at = self._clock()
 
 
-def _runs_in(root: Path) -> list[FoundRun]:
+def _runs_in(root: Path) -> list[SourceRun]:
     """The runs at and below a directory, of each id the first one: its copies come later."""
     runs, _, _ = discover([root], sources_for(AUTO), ConvertOptions(), around=False)
     return list({run.run_id: run for run in reversed(runs)}.values())
@@ -323,11 +323,11 @@ def trimmed(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    found = text.encode("utf-8", "replace").decode()  # half characters cannot be sent
-    if len(found) <= MAX_STEP_CHARACTERS:
-        return found
+    sendable = text.encode("utf-8", "replace").decode()  # half characters cannot be sent
+    if len(sendable) <= MAX_STEP_CHARACTERS:
+        return sendable
     half = MAX_STEP_CHARACTERS // 2
-    return f"{found[:half]}\n[{len(found) - 2 * half:,} characters left out]\n{found[-half:]}"
+    return f"{sendable[:half]}\n[{len(sendable) - 2 * half:,} characters left out]\n{sendable[-half:]}"
 
 
 def says_error(output: str | None) -> bool:
@@ -482,11 +482,11 @@ def _spans(line: str, look: _Look) -> tuple[list[Span], _Look]:
 def _pieces(line: str) -> Iterator[tuple[str, str | None]]:
     """Pieces of text, and between them the parameters of SGR sequences."""
     at = 0
-    for found in _SEQUENCE.finditer(line):
-        yield line[at : found.start()], None
-        at = found.end()
-        if found[2] == "m":
-            yield "", found[1]
+    for match in _SEQUENCE.finditer(line):
+        yield line[at : match.start()], None
+        at = match.end()
+        if match[2] == "m":
+            yield "", match[1]
     yield line[at:], None
 
 
@@ -572,13 +572,13 @@ def _atif_calls(step: Mapping[str, Any]) -> tuple[list[ToolCall], str]:
     Of several calls with one id, the first has the outputs.
     """
     calls = objects_of(step.get("tool_calls"))
-    found = objects_of(object_of(step.get("observation")).get("results"))
+    results = objects_of(object_of(step.get("observation")).get("results"))
     outputs: dict[Any, list[Mapping[str, Any]]] = {}
-    known = {str(call.get("tool_call_id")) for call in calls}
+    ids = {str(call.get("tool_call_id")) for call in calls}
     rest = []
-    for result in found:
+    for result in results:
         name = str(result.get("source_call_id"))
-        if name in known:
+        if name in ids:
             outputs.setdefault(name, []).append(result)
         elif len(calls) == 1:
             outputs.setdefault(str(calls[0].get("tool_call_id")), []).append(result)
@@ -697,8 +697,8 @@ def _with_output(call: ToolCall, event: Mapping[str, Any]) -> ToolCall:
 
 
 def _said(fields: Mapping[str, Any], name: str) -> str:
-    found = fields.get(name)
-    return found if isinstance(found, str) else ""
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
 
 
 # -----------------------------------------------------------------------------
@@ -778,9 +778,9 @@ def view_of(home: Path, path: str, name: str) -> ArtifactView:
         part = read_below(home, path, MAX_CAST_BYTES)
         return ArtifactView(kind="cast", name=name, size=part.size)
     if suffix in _STEPS or PurePosixPath(path).name in _ANSWERS:
-        found = _steps(home, path, name)
-        if found is not None:
-            return found
+        view = _steps(home, path, name)
+        if view is not None:
+            return view
     part = read_below(home, path, MAX_LOG_BYTES, from_end=True)
     lines, before = lines_of(_text_view(part, path))
     kind: Kind = "diff" if suffix in _DIFFS else "log"

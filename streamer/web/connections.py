@@ -72,8 +72,8 @@ class Connections:
 
     def waits(self, connection: LimitedProtocol, waits: bool) -> None:
         """Whether the connection has no complete request."""
-        known = connection in self._of_address.get(connection.address, ())
-        if waits and known:
+        is_open = connection in self._of_address.get(connection.address, ())
+        if waits and is_open:
             self._waiting.setdefault(connection)
         else:
             self._waiting.pop(connection, None)
@@ -344,9 +344,9 @@ def _plain_name(host: str) -> str:
     return name.removesuffix(".")
 
 
-def _equal(given: str, wanted: str) -> bool:
+def _equal(given: str, expected: str) -> bool:
     """In constant time, lengths included."""
-    hashes = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, wanted))
+    hashes = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
     return hmac.compare_digest(*hashes)
 
 

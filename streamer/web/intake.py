@@ -53,9 +53,9 @@ class UnreadableBody(Refused):
 
     status = 400
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The body cannot be read: {found}. Nothing was published. Send a JSON array of events (or one "
+            f"The body cannot be read: {reason}. Nothing was published. Send a JSON array of events (or one "
             f"event) as {BodyKind.JSON}, or one event per line as {BodyKind.LINES}"
         )
 
@@ -65,8 +65,8 @@ class BodyTooLarge(Refused):
 
     status = 413
 
-    def __init__(self, found: str, allowed: str) -> None:
-        super().__init__(f"{found}; {allowed} are allowed. Nothing was published. Send smaller bodies")
+    def __init__(self, size: str, allowed: str) -> None:
+        super().__init__(f"{size}; {allowed} are allowed. Nothing was published. Send smaller bodies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)  # is it JSON? This makes no objects
     except (msgspec.DecodeError, RecursionError) as error:
-        found = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        raise UnreadableBody(found) from None
+        reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UnreadableBody(reason) from None
     body = body.strip()
     if body.startswith(b"{"):
         return [(1, body)]
@@ -156,7 +156,7 @@ def _elements(array: bytes) -> Iterator[bytes]:
 # Brings the events of `POST /api/events` to the broker, and takes only as many as memory has room for.
 
 
-MAX_HELD_BYTES = 4 * MAX_BODY_BYTES
+MAX_PENDING_BYTES = 4 * MAX_BODY_BYTES
 """Bodies that are read or wait for the broker, all together."""
 
 MAX_BATCHES = 8
@@ -173,8 +173,8 @@ class TooBusy(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            f"{MAX_HELD_BYTES // 2**20} MiB of events wait for the broker already. Nothing of this body was "
-            "published. Send it again later"
+            f"{MAX_PENDING_BYTES // 2**20} MiB of events wait for the broker already. Nothing of this body "
+            "was published. Send it again later"
         )
 
 
@@ -211,12 +211,12 @@ class EventIntake:
         settings: where the broker is.
 
     Attributes:
-        held_bytes: size of the bodies that are read or wait for the broker.
+        pending_bytes: size of the bodies that are read or wait for the broker.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.held_bytes = 0
+        self.pending_bytes = 0
         self._one_at_a_time = asyncio.Lock()
         self._on_the_way = asyncio.Semaphore(MAX_BATCHES)
         self._connecting: asyncio.Task[BrokerConnection] | None = None
@@ -224,13 +224,13 @@ class EventIntake:
     @contextmanager
     def room_for(self, size: int) -> Iterator[None]:
         """Room for a body of so many bytes, until its request is answered; TooBusy if there is none."""
-        if self.held_bytes + size > MAX_HELD_BYTES:
+        if self.pending_bytes + size > MAX_PENDING_BYTES:
             raise TooBusy
-        self.held_bytes += size
+        self.pending_bytes += size
         try:
             yield
         finally:
-            self.held_bytes -= size
+            self.pending_bytes -= size
 
     async def read(self, kind: BodyKind, body: bytes) -> EventsRead:
         """`read_events` in a thread, one body after the other, so that viewers are served meanwhile."""

@@ -78,8 +78,8 @@ class Room:
         key = key_of(summary)
         version = (summary.epoch, summary.state_version)
         before = self._entries.get(key)
-        known = before is not None and before.digest is not None
-        if before is not None and known and is_older(version, before.version):
+        is_stored = before is not None and before.digest is not None
+        if before is not None and is_stored and is_older(version, before.version):
             return
         if before is not None and (version, summary.digest) == (before.version, before.digest):
             return
@@ -100,8 +100,8 @@ class Room:
         """A summary is gone."""
         run_id, kind, tier, agent_model = key
         self._runs.pop(key, None)
-        gone = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
-        self._tell(key, "deleted", (0, -1), None, gone)
+        deleted = {"run_id": run_id, "type": kind, "tier": tier or None, "agent_model": agent_model or None}
+        self._tell(key, "deleted", (0, -1), None, deleted)
 
     def position(self, event_id: str | None) -> int | None:
         """Where a viewer stands whose last event has this id; None: it must start again."""
@@ -306,13 +306,13 @@ class Hub:
 
     async def _fill(self, run_id: str | None, room: Room) -> None:
         try:
-            found: list[AnyState] = []
+            states: list[AnyState] = []
             if run_id is None:
-                found += await self._reader.runs()
+                states += await self._reader.runs()
             else:
                 snapshot = await self._reader.snapshot(run_id)
-                found += [snapshot.run, *snapshot.agents, *snapshot.tiers]
-            room.fill(found)
+                states += [snapshot.run, *snapshot.agents, *snapshot.tiers]
+            room.fill(states)
         finally:
             del self._filling[run_id]
 

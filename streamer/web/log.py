@@ -61,7 +61,7 @@ class Reading(Protocol):
     """The records of one run, as far as they are kept."""
 
     @property
-    def held(self) -> Collection[object]: ...
+    def stored(self) -> Collection[object]: ...
 
     def take(self, record: LogRecord) -> None:
         """One record of the topic's partition; it may be about another run."""
@@ -126,8 +126,8 @@ class CachedRunLog(Generic[R]):
         """The record at an offset of the run's partition; None: it is not there any more."""
         batches = read_batches(self._settings, self._topic, run_id=run_id, start=offset)
         try:
-            found = (record for record in await anext(batches, []) if record.offset == offset)
-            return next(found, None)
+            records = (record for record in await anext(batches, []) if record.offset == offset)
+            return next(records, None)
         finally:
             await batches.aclose()  # type: ignore[attr-defined]
 
@@ -148,9 +148,9 @@ class CachedRunLog(Generic[R]):
 
     def _make_room(self, run_id: str, run: _Run[R]) -> None:
         """Forget the runs that were not asked for the longest."""
-        if len(run.reading.held) > MAX_TRIALS:
+        if len(run.reading.stored) > MAX_TRIALS:
             raise TooManyTrials(run_id)
-        while sum(len(other.reading.held) for other in self._runs.values()) > MAX_TRIALS:
+        while sum(len(other.reading.stored) for other in self._runs.values()) > MAX_TRIALS:
             del self._runs[next(name for name in self._runs if name != run_id)]
 
 
@@ -226,13 +226,13 @@ class Folds:
                 raise TooManyFolds
             task = self._under_way[question] = asyncio.create_task(self._worked_out(work))
             task.add_done_callback(partial(self._done, question))
-        found = await asyncio.shield(task)
+        result = await asyncio.shield(task)
         if keep:
-            self._keep(question, found)
-        return found
+            self._keep(question, result)
+        return result
 
-    def _keep(self, question: Hashable, found: Any) -> None:
-        self._kept[question] = found
+    def _keep(self, question: Hashable, answer: Any) -> None:
+        self._kept[question] = answer
         if len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
 
@@ -278,12 +278,12 @@ class RunsAsOf:
         position = Position.of(as_of)
 
         def folded() -> PastRuns:
-            found = fold_runs(self._settings, self._prices, position, run_id)
-            for whose, begins_at in found.truncated.items():
+            past = fold_runs(self._settings, self._prices, position, run_id)
+            for whose, begins_at in past.truncated.items():
                 raise LogTruncated(whose, begins_at)
-            for failure in found.failed:
+            for failure in past.failed:
                 raise CannotBeFolded(failure)
-            return found
+            return past
 
         return await self._folds.answer(("runs as of", position, run_id), folded)
 
@@ -343,7 +343,7 @@ def run_curves(run: RunState, state_version: int) -> RunCurves:
     return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS)})
 
 
-class _Held(NamedTuple):
+class _StoredCurves(NamedTuple):
     """The curves of a run as they were worked out for this version, and until when they are not again."""
 
     curves: RunCurves
@@ -369,7 +369,7 @@ class CurveCache:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._prices, self._folds, self._clock = settings, prices, folds, clock
-        self._held: dict[str, _Held] = {}
+        self._stored: dict[str, _StoredCurves] = {}
 
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
         """The curves of a run, of this version or of one that was current a moment ago.
@@ -379,20 +379,20 @@ class CurveCache:
             TooManyFolds: too many questions wait already; never where curves are held that may be given.
             CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as `fold_run`.
         """
-        held = self._held.get(run_id)
-        if held is None or (held.version != version and self._clock() >= held.until):
-            held = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
-        self._held.pop(run_id, None)
-        self._held[run_id] = held
-        while len(self._held) > MAX_CURVES:
-            del self._held[next(iter(self._held))]
-        return held.curves
+        stored = self._stored.get(run_id)
+        if stored is None or (stored.version != version and self._clock() >= stored.until):
+            stored = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+        self._stored.pop(run_id, None)
+        self._stored[run_id] = stored
+        while len(self._stored) > MAX_CURVES:
+            del self._stored[next(iter(self._stored))]
+        return stored.curves
 
-    def _work_out(self, run_id: str, version: tuple[int, int]) -> _Held:
+    def _work_out(self, run_id: str, version: tuple[int, int]) -> _StoredCurves:
         began = self._clock()
-        held = run_curves(fold_run(self._settings, run_id, self._prices).run.state, version[1])
+        drawn = run_curves(fold_run(self._settings, run_id, self._prices).run.state, version[1])
         now = self._clock()
-        return _Held(held, version, now + REST * (now - began))
+        return _StoredCurves(drawn, version, now + REST * (now - began))
 
 
 # -----------------------------------------------------------------------------
@@ -416,7 +416,7 @@ class Leaderboards:
 
     def __init__(self, reader: AsyncStateReader, past: RunsAsOf, clock: Callable[[], float]) -> None:
         self._reader, self._past, self._clock = reader, past, clock
-        self._held: dict[str, tuple[float, asyncio.Task[list[BenchmarkBoard]]]] = {}
+        self._stored: dict[str, tuple[float, asyncio.Task[list[BenchmarkBoard]]]] = {}
 
     async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
         """A board for each benchmark.
@@ -432,13 +432,13 @@ class Leaderboards:
         if not can_have_board(query.metric):
             raise UnknownMetric(query.metric)
         key = query.model_dump_json()
-        read_at, reading = self._held.pop(key, (float("-inf"), None))
+        read_at, reading = self._stored.pop(key, (float("-inf"), None))
         now = self._clock()
         if reading is None or now - read_at >= FRESH_BOARDS_SECONDS:
             read_at, reading = now, asyncio.create_task(self._read(query, labels))
-        self._held[key] = read_at, reading
-        while len(self._held) > MAX_BOARDS:
-            del self._held[next(iter(self._held))]
+        self._stored[key] = read_at, reading
+        while len(self._stored) > MAX_BOARDS:
+            del self._stored[next(iter(self._stored))]
         return await asyncio.shield(reading)
 
     async def document(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> Document:
@@ -477,7 +477,7 @@ class TrialMoved(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldTrial:
+class StoredTrial:
     """The stored facts about a trial.
 
     Attributes:
@@ -502,7 +502,7 @@ class _TrialsOfRun:
     """The trials of one run, by id, the one that changed last at the end."""
 
     def __init__(self, run_id: str) -> None:
-        self.held: dict[str, HeldTrial] = {}
+        self.stored: dict[str, StoredTrial] = {}
         self._reader = ScoredTrialReader(run_id)
 
     def take(self, record: LogRecord) -> None:
@@ -510,10 +510,10 @@ class _TrialsOfRun:
         if (change := self._reader.change(record)) is None:
             return
         trial_id = hashlib.sha256(change.key).hexdigest()[:24]
-        self.held.pop(trial_id, None)
+        self.stored.pop(trial_id, None)
         if (trial := change.trial) is not None:
             row = TrialRow.of(trial_id, trial)
-            self.held[trial_id] = HeldTrial(row, change.key, change.offset, trial["fingerprint"])
+            self.stored[trial_id] = StoredTrial(row, change.key, change.offset, trial["fingerprint"])
 
 
 class TrialLog:
@@ -527,12 +527,12 @@ class TrialLog:
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._log = CachedRunLog(settings, Names(settings.namespace).scored_trials, _TrialsOfRun, clock)
 
-    async def trials(self, run_id: str) -> dict[str, HeldTrial]:
+    async def trials(self, run_id: str) -> dict[str, StoredTrial]:
         """Trial id to trial, the one that changed last at the end; not to be changed.
 
         Raises: as `RunLog.of`.
         """
-        return (await self._log.of(run_id)).held
+        return (await self._log.of(run_id)).stored
 
     async def payload(self, run_id: str, trial_id: str) -> bytes | None:
         """The scored trial as published; None: the run has no such trial.
@@ -540,11 +540,11 @@ class TrialLog:
         Raises:
             TrialMoved: it changed meanwhile; ask again.
         """
-        held = (await self.trials(run_id)).get(trial_id)
-        if held is None:
+        trial = (await self.trials(run_id)).get(trial_id)
+        if trial is None:
             return None
-        record = await self._log.record_at(run_id, held.offset)
-        if record is not None and record.key == held.key:
+        record = await self._log.record_at(run_id, trial.offset)
+        if record is not None and record.key == trial.key:
             return bytes(record.value)
         self._log.read_again(run_id)
         raise TrialMoved
@@ -574,7 +574,7 @@ class EventFacts:
     """The facts that lists need about an event.
 
     Attributes:
-        standing: what decides which event of a slot wins (R17).
+        rank: what decides which event of a slot wins (R17).
         offset: where it stands in its partition.
         finished_at: when the trial ended; None: not said.
         trial_name: the harness's name of the trial; None: not said.
@@ -582,7 +582,7 @@ class EventFacts:
         kind: of its message, for groups of failures; "" without one.
     """
 
-    standing: SlotRank
+    rank: SlotRank
     offset: int
     finished_at: datetime | None
     trial_name: str | None
@@ -590,10 +590,10 @@ class EventFacts:
     kind: str
 
 
-def facts_of(facts: Mapping[str, EventFacts], trial: HeldTrial) -> EventFacts | None:
+def facts_of(facts: Mapping[str, EventFacts], trial: StoredTrial) -> EventFacts | None:
     """The facts about the result of a trial; None: the log lacks them, or a newer result won."""
-    found = facts.get(trial.slot)
-    return found if found is not None and found.standing[2] == trial.fingerprint else None
+    stored = facts.get(trial.slot)
+    return stored if stored is not None and stored.rank[2] == trial.fingerprint else None
 
 
 class _EventsOfRun:
@@ -603,7 +603,7 @@ class _EventsOfRun:
     """
 
     def __init__(self, run_id: str) -> None:
-        self.held: dict[str, EventFacts] = {}
+        self.stored: dict[str, EventFacts] = {}
         self._run_id = run_id
 
     def take(self, record: LogRecord) -> None:
@@ -614,12 +614,12 @@ class _EventsOfRun:
         if not isinstance(event, TrialResult) or event.run_id != self._run_id:
             return
         slot = slot_in_run(slot_key(event))
-        standing = (event.revision, microseconds(event.finished_at), fingerprint(event))
-        if (held := self.held.get(slot)) is not None and standing <= held.standing:
+        rank = (event.revision, microseconds(event.finished_at), fingerprint(event))
+        if (stored := self.stored.get(slot)) is not None and rank <= stored.rank:
             return
         said = event.message
-        self.held[slot] = EventFacts(
-            standing,
+        self.stored[slot] = EventFacts(
+            rank,
             record.offset,
             event.finished_at,
             event.trial_name,
@@ -647,18 +647,18 @@ class TrialEvents:
             EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
         """
         try:
-            return (await self._log.of(run_id)).held
+            return (await self._log.of(run_id)).stored
         except (TopicAuthorizationFailedError, TopicMissing):
             raise EventsClosed(self._topic) from None
 
-    async def event(self, run_id: str, trial: HeldTrial) -> TrialResult | None:
+    async def event(self, run_id: str, trial: StoredTrial) -> TrialResult | None:
         """The result of a trial as it was published; None: the log has it no more.
 
         Raises:
             TrialMoved: another result wins the slot by now; ask again.
         """
         facts = (await self.facts(run_id)).get(trial.slot)
-        if facts is not None and facts.standing[2] != trial.fingerprint:
+        if facts is not None and facts.rank[2] != trial.fingerprint:
             raise TrialMoved
         record = None if facts is None else await self._log.record_at(run_id, facts.offset)
         event = None if record is None else decode(record.value)
@@ -688,20 +688,20 @@ def page_of(rows: Sequence[TrialRow], query: TrialsQuery, kind: Collection[str] 
         query: filters, order, offset and limit.
         kind: ids of the trials whose message is of the kind that the query asks for; None: it asks for none.
     """
-    found = [row for row in rows if _wanted(row, query) and (kind is None or row.id in kind)]
+    matching = [row for row in rows if _matches(row, query) and (kind is None or row.id in kind)]
     if query.sort == "latest":
-        found = found if query.descending else found[::-1]
+        matching = matching if query.descending else matching[::-1]
     else:
         order = ORDERS[query.sort]
-        known = [row for row in found if order(row) is not None]
-        known.sort(key=order, reverse=query.descending)
-        found = known + [row for row in found if order(row) is None]
-    page = found[query.offset : query.offset + query.limit]
+        filled = [row for row in matching if order(row) is not None]
+        filled.sort(key=order, reverse=query.descending)
+        matching = filled + [row for row in matching if order(row) is None]
+    page = matching[query.offset : query.offset + query.limit]
     trials = [ListedTrial.model_construct(**dict(row)) for row in page]
-    return TrialPage(total=len(rows), matching=len(found), offset=query.offset, trials=trials)
+    return TrialPage(total=len(rows), matching=len(matching), offset=query.offset, trials=trials)
 
 
-def _wanted(row: TrialRow, query: TrialsQuery) -> bool:
+def _matches(row: TrialRow, query: TrialsQuery) -> bool:
     failed = query.failure_mode is not None or query.kind is not None
     return (
         query.task in (None, row.task_id)

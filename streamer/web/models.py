@@ -371,8 +371,8 @@ _KINDS: dict[int, tuple[type[Exception], ...]] = {
 
 def problem(status: int, detail: str, *, again: bool = False) -> Response:
     """One problem as an answer; `again`: say when the client should ask again."""
-    found = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
-    answer = Response(canonical_json(found.model_dump()), status, media_type=MEDIA_TYPE)
+    content = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+    answer = Response(canonical_json(content.model_dump()), status, media_type=MEDIA_TYPE)
     answer.headers["cache-control"] = "no-store"
     if again:
         answer.headers["retry-after"] = str(RETRY_SECONDS)

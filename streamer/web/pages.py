@@ -81,7 +81,7 @@ def filled(
         scripts: run at the end, in this order; the policy allows them.
     """
     style, theme = style_sheet(), static_file("js/theme.js")
-    held = [f'<script type="application/json" id="data">{data}</script>'] if data else []
+    elements = [f'<script type="application/json" id="data">{data}</script>'] if data else []
     page = Template((TEMPLATES / "one_file.html").read_text(encoding="utf-8")).substitute(
         policy=policy_of([*map(hash_of, (theme, *scripts))], [hash_of(style)]),
         title=text(title),
@@ -92,7 +92,7 @@ def filled(
         tiles=tiles,
         body=body,
         foot=text(foot),
-        scripts="".join([*held, *(f"<script>{script}</script>" for script in scripts)]),
+        scripts="".join([*elements, *(f"<script>{script}</script>" for script in scripts)]),
     )
     return page.encode()
 

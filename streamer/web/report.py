@@ -181,9 +181,9 @@ def from_log(
         UnknownLabel: no trial has the label.
     """
     log = RunLog(settings, run_id, as_of)
-    held = list(log.records())
+    records = list(log.records())
     try:
-        data, _ = from_events(held, run_id, log.moment or now, prices, label, owns=run_id.__eq__)
+        data, _ = from_events(records, run_id, log.moment or now, prices, label, owns=run_id.__eq__)
     except NoSuchRun:
         raise nothing_of(settings, run_id, as_of, log.topic) from None
     return data, log.begins_at
@@ -214,14 +214,14 @@ def from_events(
         UnknownLabel: no trial has the label.
         BadPosition: see `up_to`.
     """
-    held = list(records if as_of is None else up_to(records, as_of))
+    chosen = list(records if as_of is None else up_to(records, as_of))
     steps, rejected = _Steps(), list[Rejected]()
     folding = fold_records(
-        held,
+        chosen,
         prices=prices,
         owns=owns,
         on_rejected=rejected.append,
-        step=max(1, math.ceil(len(held) / EMISSIONS)),
+        step=max(1, math.ceil(len(chosen) / EMISSIONS)),
         after=steps.after,
         takes_changes=True,
     )
@@ -240,7 +240,7 @@ class _Steps:
         """Take what changed, as one emission."""
         self._steps += 1
         for run_id in folded.touched:
-            cut = pipeline.run(run_id).take_changes(news=False, comparison=False)
+            cut = pipeline.run(run_id).take_changes(notify=False, comparison=False)
             history = self._history.setdefault(run_id, [])
             history += [self._entry(change) for change in cut.summaries]
             scored = self._scored.setdefault(run_id, {})
@@ -253,8 +253,8 @@ class _Steps:
     def data(self, folding: Folding, run_id: str | None, now: datetime | None, label: str | None) -> RunData:
         """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
         run_id = folding.chosen(run_id)
-        found = folding.pipeline.run(run_id)
-        changes = found.summaries()
+        folded = folding.pipeline.run(run_id)
+        changes = folded.summaries()
         summaries = [change.summary or {} for change in changes]
         of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
         agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
@@ -262,14 +262,14 @@ class _Steps:
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
         history = _points(self._history[run_id])
         [run] = of_type["run_summary"]
-        labelled = by_label(found.state, label) if label is not None else []
-        held = stored(changes, {TASKS: found.comparisons.tasks()})
-        compared = compared_run(Keys(), run_id, held)
-        drawn = curves(found.state)
-        return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, found.state)
+        labelled = by_label(folded.state, label) if label is not None else []
+        entries = stored(changes, {TASKS: folded.comparisons.tasks()})
+        compared = compared_run(Keys(), run_id, entries)
+        drawn = curves(folded.state)
+        return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, folded.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
-        fields = iter(entry_of(change, news=True).history_fields())
+        fields = iter(entry_of(change, notify=True).history_fields())
         return history_entry(f"{self._steps}-0", dict(zip(fields, fields, strict=True)))
 
 
@@ -287,8 +287,8 @@ ID_DIGITS = 24
 class UnknownAgent(Exception):
     """The run has no such agent:model."""
 
-    def __init__(self, run_id: str, agent_model: str, known: Iterable[str]) -> None:
-        labels = sorted(known)
+    def __init__(self, run_id: str, agent_model: str, agents: Iterable[str]) -> None:
+        labels = sorted(agents)
         close = get_close_matches(agent_model, labels, n=3, cutoff=0.4) or labels[:5]
         hint = f"Did you mean {', '.join(close)}?" if close else "It has no results yet."
         super().__init__(f"run {run_id!r} has no agent:model {agent_model!r}. {hint}")

@@ -548,7 +548,8 @@ class RecordEncoder:
         """Records of one run's cut: summaries, scored trials, news."""
         scored = self.of_scored(partition, update.scored)
         news = [
-            ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value) for n in update.news
+            ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value)
+            for n in update.notifications
         ]
         return self.of_summaries(partition, update.summaries) + scored + news
 

@@ -284,7 +284,7 @@ class Processor:
             if partition.caught_up:
                 yield from partition.run_ids()
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         """All of such a run as published; nothing of any other run."""
         partition = self.partitions.get(partition_of(run_id, self._count))
         if partition and partition.caught_up:

@@ -573,7 +573,7 @@ class SummaryPublisher:
         updates: list[RunUpdate] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
-                update = partition.pipeline.run(run_id).take_changes(news=False)
+                update = partition.pipeline.run(run_id).take_changes(notify=False)
                 update.summaries += self._gone(partition, run_id, update.summaries)
                 records = fitting(self._encoder.of_update(partition.number, update))
                 updates.append(update)

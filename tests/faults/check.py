@@ -200,7 +200,7 @@ class Checker:
 
     def _redis(self, changes: list[SummaryChange]) -> list[str]:
         names = self._bed.keys
-        wanted = {names.of_run(c.run_id, entry_of(c, news=False).suffix): c.digest for c in changes}
+        wanted = {names.of_run(c.run_id, entry_of(c, notify=False).suffix): c.digest for c in changes}
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:
                 keys = {
@@ -220,7 +220,7 @@ class Checker:
     def _boards(self, known: list[str], runs: list[str], changes: list[SummaryChange]) -> list[str]:
         """Boards, index sets and the list of runs follow the summaries; `runs`: those that are not apart."""
         names = self._bed.keys
-        entries = [entry_of(change, news=False) for change in changes]
+        entries = [entry_of(change, notify=False) for change in changes]
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:
                 listed = {member.decode() for member in client.zrange(names.runs, 0, -1)}

@@ -354,7 +354,7 @@ def test_a_late_oracle_scores_the_other_sub_trials_again_and_says_so() -> None:
     alpha = next(change for change in cut.summaries if change.group.agent == "alpha")
     assert alpha.summary is not None
     assert alpha.summary["statistics"]["pass_rate"]["mean"] == 1.0
-    assert [b'"type":"rescored"' in item.value for item in cut.news].count(True) == 1
+    assert [b'"type":"rescored"' in item.value for item in cut.notifications].count(True) == 1
 
 
 def test_a_tiered_run_without_a_plan_is_held_to_ten_runs_per_tier() -> None:
@@ -396,9 +396,9 @@ def test_the_profile_of_the_plan_changes_grades_and_deviation() -> None:
 
 def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
     pipeline, _ = folded([a_trial(resolved=False)])
-    assert len(pipeline.run("run-1").take_changes(news=False).news) == 0
+    assert len(pipeline.run("run-1").take_changes(notify=False).notifications) == 0
     pipeline.fold(records([a_trial(resolved=True, revision=1)]))
-    news = pipeline.run("run-1").take_changes().news
+    news = pipeline.run("run-1").take_changes().notifications
     assert len(news) == 1
     assert b'"from_grade":"F"' in news[0].value
     assert b'"to_grade":"A"' in news[0].value

@@ -264,7 +264,7 @@ def withdrawn_after_recovery(writes: Iterable[PageWrite]) -> set[str]:
     recovered.loaded()
     return {
         scored.key
-        for scored in recovered.run("run-1").take_changes(news=False).scored
+        for scored in recovered.run("run-1").take_changes(notify=False).scored
         if scored.value is None
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.folding.slots import RUN, GroupId
-from streamer.folding.uncertainty import AWAITED, HELD, PASSED, STARTED, Roster
+from streamer.folding.uncertainty import PASSED, PENDING, STARTED, STORED, Roster
 from tests.support.events import Event, a_retraction, a_start, a_trial, folded
 
 AGENT = GroupId(None, "terminus", "gpt-5")
@@ -18,14 +18,14 @@ def roster(*events: Event) -> Roster:
 def test_each_slot_has_one_row_however_often_its_result_is_corrected() -> None:
     events = [a_trial(revision=n, resolved=n % 2 == 0, cost_usd=n / 4) for n in (1, 2, 3)]
     lineup = roster(*events, a_trial(task_id="other")).lineup(AGENT)
-    assert (len(lineup.keys()), lineup.held.tolist()) == (2, [True, True])
+    assert (len(lineup.keys()), lineup.stored.tolist()) == (2, [True, True])
     assert lineup.values("cost_usd")[0] == 0.75
-    assert (lineup.count(HELD | PASSED, HELD | PASSED), lineup.count(HELD, HELD | PASSED)) == (1, 1)
+    assert (lineup.count(STORED | PASSED, STORED | PASSED), lineup.count(STORED, STORED | PASSED)) == (1, 1)
 
 
 def test_a_retracted_result_leaves_a_row_that_holds_nothing() -> None:
     lineup = roster(a_trial(), a_retraction(revision=1)).lineup(AGENT)
-    assert lineup.count(HELD, HELD) == 0
+    assert lineup.count(STORED, STORED) == 0
 
 
 def test_a_start_is_in_flight_until_its_result_and_keeps_its_position() -> None:
@@ -47,5 +47,5 @@ def test_a_verdict_that_is_still_awaited_is_marked() -> None:
     plan = {"type": "run_started", "run_id": "run-1", "agent_models": ["terminus:gpt-5", "oracle"]}
     failing = a_trial(resolved=False, tests={"status": "failed", "failed": 1}, agent_index=1)
     oracle = a_trial(agent="oracle", model=None, agent_index=2)
-    assert roster(plan, failing).lineup(AGENT).count(AWAITED, AWAITED) == 1
-    assert roster(plan, failing, oracle).lineup(AGENT).count(AWAITED, AWAITED) == 0
+    assert roster(plan, failing).lineup(AGENT).count(PENDING, PENDING) == 1
+    assert roster(plan, failing, oracle).lineup(AGENT).count(PENDING, PENDING) == 0

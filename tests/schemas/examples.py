@@ -204,5 +204,5 @@ def published() -> list[dict[str, Any]]:
             cut = pipeline.run(run_id).take_changes()
             messages.extend(change.value for change in cut.summaries if change.value is not None)
             messages.extend(change.value for change in cut.scored if change.value is not None)
-            messages.extend(item.value for item in cut.news)
+            messages.extend(item.value for item in cut.notifications)
     return [json.loads(message) for message in messages]

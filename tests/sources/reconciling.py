@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamer.sources.tail import EventFields, Ledger, wanted
+from streamer.sources.tail import EventFields, Ledger, directory_result
 from tests.support.events import a_trial
 
 
@@ -19,7 +19,7 @@ def reconciled(ledger: Ledger, results: Iterable[tuple[str, EventFields]]) -> li
     """What is to be published so that these results, and no others, stand."""
     groups: dict[object, list[object]] = {}
     for path, event in results:
-        new = wanted(event, path)
+        new = directory_result(event, path)
         groups.setdefault(new.key, []).append(new)
     events = [event for group in groups.values() for event in ledger.resolve(group)]  # type: ignore[arg-type]
     gone = [key for key, _ in ledger.filled() if key not in groups]

@@ -23,7 +23,7 @@ class Parts:
 def test_what_changed_is_read_before_what_was_found_and_a_plan_after_both() -> None:
     parts = Parts()
     parts.pending.changed(Path("plan"), last=True)
-    parts.pending.found(Path("found"))
+    parts.pending.add(Path("found"))
     parts.now += 1.0
     parts.pending.changed(Path("changed"))
     assert parts.pending.ready() == [Path("changed"), Path("found"), Path("plan")]
@@ -55,7 +55,7 @@ def test_a_part_that_takes_long_and_changes_all_the_time_rests_between_readings(
 
 def test_a_part_that_is_being_written_is_read_until_it_is_not() -> None:
     parts, part = Parts(), Path("part")
-    parts.pending.found(part)
+    parts.pending.add(part)
     for _ in range(5):
         assert parts.pending.ready() == [part]
         parts.read(part, again=True)

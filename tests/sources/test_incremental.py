@@ -159,7 +159,7 @@ def test_agents_of_fc_eval_that_stand_only_in_the_run_level_file_are_published_w
         if ".agent-1-" not in path.name:
             shutil.rmtree(path)
     write_json(tmp_path / "run" / "results.json", complete | {"results": kept})
-    with followed(tmp_path / "run", gone_seconds=60.0) as following:
+    with followed(tmp_path / "run", missing_seconds=60.0) as following:
         wait_for_what_is_there(following)
         before = len(following.trials)
         write_json(tmp_path / "run" / "results.json", complete)
@@ -201,7 +201,7 @@ def test_results_of_a_new_run_wait_for_its_lock(tmp_path: Path, whole: Whole) ->
 
 def test_a_second_run_of_one_name_is_left_to_the_whole(tmp_path: Path, whole: Whole) -> None:
     a_big_run(tmp_path / "a" / "run1")
-    with followed(tmp_path, gone_seconds=60.0) as following:
+    with followed(tmp_path, missing_seconds=60.0) as following:
         wait_for_what_is_there(following)
         a_run(tmp_path / "b" / "run1", [a_result("other", id="another")], lock=LOCK)
         a_trial_file(tmp_path / "a" / "run1", a_result("newer"))
@@ -358,7 +358,7 @@ def test_a_trial_of_harbor_is_in_flight_until_its_result_comes(tmp_path: Path) -
 def test_a_harness_that_runs_has_each_start_published_at_most_once_and_in_the_slot_of_a_result(
     tmp_path: Path, layout: str
 ) -> None:
-    with followed(tmp_path / "run", still_seconds=60.0, gone_seconds=60.0) as following:
+    with followed(tmp_path / "run", still_seconds=60.0, missing_seconds=60.0) as following:
         simulate_run(layout, tmp_path / "run", 10, seed=4, start=START_OF_STARTS, pace_seconds=0.3)
         following.wait_until_converted()
     fields = ("shard", "task_id", "attempt", "agent", "tier", "subtest")

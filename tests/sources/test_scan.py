@@ -131,7 +131,7 @@ def test_a_file_is_unstable_until_it_parses_or_stays_still(tmp_path: Path) -> No
     now = 110.0
     assert verdict(begun=109.5) is Stability.FRESH
     path.unlink()
-    assert verdict(begun=109.9) is Stability.GONE
+    assert verdict(begun=109.9) is Stability.MISSING
 
 
 def test_a_file_that_was_broken_long_ago_is_not_waited_for(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_file_that_was_broken_long_ago_is_not_waited_for(tmp_path: Path) -> No
     path.write_text("{")
     later = os.stat(path).st_ctime + 60.0
     settling = FileStability(5.0, clock=lambda: 0.0, wall=lambda: later)
-    assert settling.judge([path, gone], begun=0.0) == {path: Stability.FRESH, gone: Stability.GONE}
-    assert unstable_paths({path: Stability.FRESH, gone: Stability.GONE}) == {gone}
+    assert settling.judge([path, gone], begun=0.0) == {path: Stability.FRESH, gone: Stability.MISSING}
+    assert unstable_paths({path: Stability.FRESH, gone: Stability.MISSING}) == {gone}
 
 
 # -----------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def test_a_run_that_is_removed_as_a_whole_keeps_its_results(tmp_path: Path) -> N
 
 def test_a_renamed_trial_directory_changes_nothing(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
-    with followed(run, gone_seconds=60.0) as following:
+    with followed(run, missing_seconds=60.0) as following:
         wait_for(lambda: len(following.trials) == 2, "both results")
         (run / "oom").rename(run / "aside")
         (run / "aside").rename(run / "oom")
@@ -284,7 +284,7 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
     """A disk that fails, say: only a file that is known not to exist is deleted."""
     run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
     loop = run / "oom"
-    with followed(run, gone_seconds=1.0) as following:
+    with followed(run, missing_seconds=1.0) as following:
         wait_for(lambda: len(following.trials) == 2, "both results")
         shutil.rmtree(loop)
         os.symlink(loop, loop)

@@ -19,10 +19,10 @@ from streamer.sources.tail import (
     Followed,
     Ledger,
     LedgerFile,
+    directory_result,
     follow,
     followed,
     ledger_path,
-    wanted,
 )
 from streamer.sources.tail import follow as incremental
 from streamer.sources.tail.scan import Scan
@@ -89,9 +89,9 @@ def a_start(**fields: Any) -> EventFields:
 
 def test_a_start_is_published_once_and_a_restart_knows_it() -> None:
     ledger = Ledger()
-    assert list(ledger.start(wanted(a_start(), "t1"))) == [a_start()]
-    assert list(ledger.start(wanted(a_start(revision=9), "t1"))) == []
-    assert list(reopened(ledger).start(wanted(a_start(), "t1"))) == []
+    assert list(ledger.start(directory_result(a_start(), "t1"))) == [a_start()]
+    assert list(ledger.start(directory_result(a_start(revision=9), "t1"))) == []
+    assert list(reopened(ledger).start(directory_result(a_start(), "t1"))) == []
     ((key, path),) = reopened(ledger).begun()
     assert (key[1].task_id, path) == ("t1", "t1")
 
@@ -100,13 +100,13 @@ def test_a_start_counts_for_nothing_where_a_result_stands() -> None:
     ledger = Ledger()
     (event,) = reconciled(ledger, results_of({"f1": ("t1", 1, 1)}))
     start = {name: event[name] for name in ("run_id", "task_id", "agent", "model")}
-    assert list(ledger.start(wanted({"type": "trial_started", "revision": 9, **start}, "t1"))) == []
+    assert list(ledger.start(directory_result({"type": "trial_started", "revision": 9, **start}, "t1"))) == []
     assert list(ledger.begun()) == []
 
 
 def test_a_start_after_a_withdrawal_lies_above_it() -> None:
     ledger = Ledger()
-    first = wanted(a_start(), "t1")
+    first = directory_result(a_start(), "t1")
     assert len(list(ledger.start(first))) == 1
     assert ledger.retract(first.key)["revision"] == 5
     assert list(reopened(ledger).retracted()) != []

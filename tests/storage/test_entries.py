@@ -111,7 +111,7 @@ class Folding:
     def run_ids(self) -> list[str]:
         return self.pipeline.runs()
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         known = self.pipeline.knows(run_id)
         return RunUpdate(run_id, self.pipeline.run(run_id).summaries() if known else [])
 

@@ -63,7 +63,7 @@ class Worker:
     def run_ids(self) -> list[str]:
         return self.pipeline.runs()
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         run = self.pipeline.run(run_id)
         return RunUpdate(run_id, run.summaries(), run.in_flight_taken, run.comparisons.tasks_taken)
 
@@ -512,7 +512,7 @@ async def test_a_batch_is_one_script_per_run_in_one_round_trip(
 
 
 def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True) -> KeyState:
-    return entry_of(a_run_change(run, version=version, deleted=deleted), news=news)
+    return entry_of(a_run_change(run, version=version, deleted=deleted), notify=news)
 
 
 def waiting(unsent: Unsent) -> list[tuple[str, int]]:
@@ -531,7 +531,7 @@ def test_news_that_a_silent_entry_overtook_stay_news() -> None:
     unsent = Unsent(limit=10)
     unsent.put(an_entry("r", 1, news=True))
     unsent.put(an_entry("r", 2, news=False))
-    assert unsent.of("r")[0].news
+    assert unsent.of("r")[0].notify
 
 
 def test_an_entry_that_changed_while_it_was_sent_still_waits() -> None:
@@ -556,7 +556,7 @@ def test_what_waits_is_asked_for_run_by_run() -> None:
     unsent = Unsent(limit=100)
     for run in ("a", "b"):
         unsent.put(an_entry(run, 1))
-        unsent.put(entry_of(a_tier_change(run), news=True))
+        unsent.put(entry_of(a_tier_change(run), notify=True))
     assert unsent.runs() == ["a", "b"]
     assert [entry.suffix for entry in unsent.of("b")] == ["run", "tier:T0"]
     assert unsent.of("unknown") == []

@@ -17,7 +17,7 @@ from streamer.folding.fold import Pipeline, fold_records
 from streamer.schemas.wire import records_of_lines
 from streamer.settings import Settings
 from streamer.sources.base import ConvertReport
-from streamer.sources.convert import FoundRun, convert_part, convert_plan, discover, sources_for
+from streamer.sources.convert import SourceRun, convert_part, convert_plan, discover, sources_for
 from streamer.terminal.demo import JUDGE_SECONDS, OPTIONS, RUN, judged, write_benchmark
 
 Event = dict[str, Any]
@@ -46,7 +46,7 @@ def events_of(directory: Path) -> list[Event]:
     return [*with_judge(found), finished]
 
 
-def the_job(root: Path) -> FoundRun:
+def the_job(root: Path) -> SourceRun:
     """The one run in the directory."""
     [run], _, _ = discover([root], sources_for("harbor"), OPTIONS)
     return run

@@ -71,7 +71,7 @@ class Published:
                 keep(self.scored, trial.key, trial.value)
             for change in cut.summaries:
                 keep(self.summaries, f"{change.kind} {change.key}", change.value)
-            self.news += [json.loads(item.value) for item in cut.news]
+            self.news += [json.loads(item.value) for item in cut.notifications]
 
     def rescorings(self) -> list[Json]:
         return [item for item in self.news if item["type"] == "rescored"]

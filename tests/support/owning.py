@@ -32,7 +32,7 @@ class Owning:
         kept = list(self._latest.get(run_id, {}).values())
         return [c for c in kept if c.value is not None] or [c for c in kept if c.kind == "run"]
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         """The same, for the sink."""
         return RunUpdate(run_id, self.summaries(run_id))
 

@@ -70,7 +70,7 @@ class Followed:
         self.lines: list[Event] = []
         self.ledger = ledger or Ledger()
         self.options = more.pop("options", ConvertOptions())
-        given = {"still_seconds": 0.5, "gone_seconds": 0.2, "pace_seconds": 0.1} | more
+        given = {"still_seconds": 0.5, "missing_seconds": 0.2, "pace_seconds": 0.1} | more
         self.follower = Follower(
             root, self.options, self.ledger, self._publish, self.lines.extend, self.said.append, **given
         )

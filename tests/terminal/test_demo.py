@@ -365,7 +365,9 @@ STEP_OF_DEMO_MOMENTS = 12
 def test_each_moment_of_the_demo_has_one_line(tmp_path: Path) -> None:
     moments = Moments()
     lines = [
-        line for look in looks(events_of(tmp_path), STEP_OF_DEMO_MOMENTS) for line in moments.news(*look, NOW)
+        line
+        for look in looks(events_of(tmp_path), STEP_OF_DEMO_MOMENTS)
+        for line in moments.new_lines(*look, NOW)
     ]
     told = [
         "trials run, 0 of 240 are done",
@@ -383,5 +385,5 @@ def test_each_moment_of_the_demo_has_one_line(tmp_path: Path) -> None:
 def test_nothing_is_said_where_nothing_happened(tmp_path: Path) -> None:
     moments = Moments()
     *_, last = looks(events_of(tmp_path), 1_000)
-    assert moments.news(*last, NOW)
-    assert moments.news(*last, NOW) == []
+    assert moments.new_lines(*last, NOW)
+    assert moments.new_lines(*last, NOW) == []

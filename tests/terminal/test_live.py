@@ -16,7 +16,7 @@ def test_messages_are_held_while_the_screens_are_up_and_printed_after_them(
 ) -> None:
     messages = Messages()
     messages.say("before")
-    with messages.held():
+    with messages.deferred():
         messages.say("one")
         assert messages.new() == ["one"]
         messages.say("two")
@@ -28,7 +28,7 @@ def test_messages_are_held_while_the_screens_are_up_and_printed_after_them(
 
 def test_messages_are_printed_also_if_the_screens_fail(capsys: pytest.CaptureFixture[str]) -> None:
     messages = Messages()
-    with pytest.raises(ZeroDivisionError), messages.held():  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), messages.deferred():  # noqa: PT012
         messages.say("one")
         raise ZeroDivisionError
     assert capsys.readouterr().err == "one\n"

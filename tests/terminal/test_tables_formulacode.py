@@ -79,7 +79,7 @@ def scored(*events: dict[str, Any]) -> Iterator[bytes]:
     (run_id,) = folding.runs()
     yield from (
         change.value
-        for change in folding.pipeline.run(run_id).take_changes(news=False).scored
+        for change in folding.pipeline.run(run_id).take_changes(notify=False).scored
         if change.value
     )
 

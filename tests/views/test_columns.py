@@ -10,7 +10,7 @@ import pytest
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, Grade, RunSummary, State, TierSummary
 from streamer.text import UNSEEN
-from streamer.views.cells import FORMATS, known, sort_value, text
+from streamer.views.cells import FORMATS, filled_columns, sort_value, text
 from streamer.views.columns import (
     AGENTS,
     COMPARED,
@@ -147,7 +147,7 @@ def test_each_outcome_has_its_word(outcome: Any, word: str) -> None:
 
 def test_the_number_of_the_attempt_is_shown_only_where_there_are_several() -> None:
     def names(*rows: TrialRow) -> list[str]:
-        return [column.name for column in known(TRIALS.shown_on("text"), rows)]
+        return [column.name for column in filled_columns(TRIALS.shown_on("text"), rows)]
 
     assert "attempt" not in names(a_row())
     assert "attempt" in names(a_row(), a_row(attempt=2))
@@ -213,10 +213,10 @@ def test_a_model_and_its_json_give_the_same_cells_and_the_same_order() -> None:
 
 
 def test_a_column_without_any_value_is_left_out_but_never_the_first() -> None:
-    names = [column.name for column in known(TRIALS.shown_on("terminal"), [a_row()])]
+    names = [column.name for column in filled_columns(TRIALS.shown_on("terminal"), [a_row()])]
     assert names[0] == "task"
     assert not {"tier", "composite_score", "grade", "failure"} & set(names)
-    assert [column.name for column in known(TRIALS.shown_on("text"), [])] == ["task"]
+    assert [column.name for column in filled_columns(TRIALS.shown_on("text"), [])] == ["task"]
 
 
 # -----------------------------------------------------------------------------

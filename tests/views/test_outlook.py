@@ -13,7 +13,7 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFli
 from streamer.views.cells import EVENT_TIME
 from streamer.views.outlook import (
     BudgetOutlook,
-    BudgetStanding,
+    BudgetState,
     Estimate,
     Eta,
     Observation,
@@ -52,7 +52,7 @@ HOUR = Estimate(3000.0, 3600.0, 5000.0)
     ],
 )
 def test_a_budget_stands_as_spending_and_the_interval_of_the_forecast_say(
-    usd: float, spent: float | None, left: Estimate | None, total: Estimate | None, standing: BudgetStanding
+    usd: float, spent: float | None, left: Estimate | None, total: Estimate | None, standing: BudgetState
 ) -> None:
     assert budget_of(usd, spent, Eta(0.5, left, None, total)).standing == standing
 
@@ -77,7 +77,7 @@ def test_it_is_passed_where_spending_in_proportion_to_time_reaches_it() -> None:
         ("unknown", None, "no forecast yet for the budget of $1,040.00"),
     ],
 )
-def test_each_standing_has_its_words(standing: BudgetStanding, seconds: float | None, said: str) -> None:
+def test_each_standing_has_its_words(standing: BudgetState, seconds: float | None, said: str) -> None:
     assert budget_words(BudgetOutlook(usd=1040.0, standing=standing, seconds_until=seconds), AT) == said
 
 

@@ -112,7 +112,7 @@ class Feed:
         """Every run that was folded."""
         return self.pipeline.runs()
 
-    def standing(self, run_id: str) -> RunUpdate:
+    def current(self, run_id: str) -> RunUpdate:
         """Everything of a run as it stands."""
         if not self.pipeline.knows(run_id):
             return RunUpdate(run_id)

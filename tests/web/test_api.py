@@ -297,7 +297,7 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
             serving_of_folded.web.trials._log.read_again("run-1")
-            serving_of_folded.web.curves._held.clear()
+            serving_of_folded.web.curves._stored.clear()
             for path in paths:
                 then[end, path] = serving_of_folded.get(f"/api/runs/run-1{path}").json()
             for path in ("/trials.csv", "/trials.parquet"):

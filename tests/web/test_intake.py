@@ -178,7 +178,8 @@ def test_while_the_broker_is_slow_memory_is_limited_and_the_rest_is_told_to_come
         waiting = [threads.submit(serving.post, body_of(number, MAX_BODY_BYTES)) for number in range(1, 5)]
         intake = serving.web.intake
         wait_for(
-            lambda: intake.held_bytes == event_intake.MAX_HELD_BYTES, "four whole bodies fill the memory"
+            lambda: intake.pending_bytes == event_intake.MAX_PENDING_BYTES,
+            "four whole bodies fill the memory",
         )
         refused = serving.post(body_of(5))
         assert (refused.status, refused.headers["retry-after"]) == (429, "2")
@@ -203,7 +204,7 @@ def test_a_broker_that_does_not_acknowledge_in_time_is_a_503_and_the_next_body_f
         assert "Send the same body again" in answer.json()["detail"]
         own_broker.child.signal(signal.SIGCONT)
         wait_for(lambda: serving.post(body_of(1)).status == 200, "the broker is found again")
-        assert serving.web.intake.held_bytes == 0
+        assert serving.web.intake.pending_bytes == 0
     assert tasks(own) == {"task-0", "task-1"}
 
 
@@ -232,8 +233,8 @@ def test_a_client_that_leaves_before_the_end_of_its_body_gives_its_room_back(
     with Serving(own) as serving:
         with socket.create_connection(("127.0.0.1", serving.port)) as half:
             half.sendall(head + b"Content-Length: 1000\r\n\r\n" + body_of(0))
-            wait_for(lambda: serving.web.intake.held_bytes == 1000, "there is room for the body")
-        wait_for(lambda: serving.web.intake.held_bytes == 0, "the room is free again")
+            wait_for(lambda: serving.web.intake.pending_bytes == 1000, "there is room for the body")
+        wait_for(lambda: serving.web.intake.pending_bytes == 0, "the room is free again")
     assert caplog.text == ""
     assert tasks(own) == set()
 
@@ -377,7 +378,7 @@ def test_a_server_that_ends_before_its_answer_costs_no_event(settings: Settings,
             broker.child.signal(signal.SIGSTOP)
             events.due = 0  # as if a second had passed since the last batch
             publishing = thread.submit(events.publish, trial(1))
-            wait_for(lambda: serving.web.intake.held_bytes > 0, "the server waits for the broker")
+            wait_for(lambda: serving.web.intake.pending_bytes > 0, "the server waits for the broker")
             serving.stop()
             publishing.result()
             broker.child.signal(signal.SIGCONT)
@@ -443,4 +444,4 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         f"{MAX_BODY_BYTES // 2**20} MiB, {MAX_EVENTS:,} events, and {MAX_EVENT_BYTES // 2**20} MiB an event"
     )
     assert f"At most {sizes}" in TEXT
-    assert f"{intake.MAX_HELD_BYTES // 2**20} MiB of events wait" in TEXT
+    assert f"{intake.MAX_PENDING_BYTES // 2**20} MiB of events wait" in TEXT

@@ -211,7 +211,7 @@ async def test_only_some_questions_are_kept(settings: Settings, times: list[floa
         boards = leaderboards(settings, reader, times)
         for number in range(2 * MAX_BOARDS):
             await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
-        assert len(boards._held) == MAX_BOARDS
+        assert len(boards._stored) == MAX_BOARDS
 
 
 # -----------------------------------------------------------------------------
@@ -375,7 +375,7 @@ async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, s
             moment = (start + timedelta(minutes=minute)).isoformat()
             for path in PATHS:
                 then[moment, path] = serving.get(path).json()
-            serving.web.leaderboards._held.clear()
+            serving.web.leaderboards._stored.clear()
         for (moment, path), answer in then.items():
             again = serving.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
             assert again.status == 200, again.body

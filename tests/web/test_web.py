@@ -613,6 +613,6 @@ async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
     await logging_feed.take([a_trial(), a_trial(task_id="task-2")])
     held = await log.trials("run-1")
     (first, stale), (_, other) = held.items()
-    held[first] = trial_log.HeldTrial(stale.row, stale.key, other.offset, "")
+    held[first] = trial_log.StoredTrial(stale.row, stale.key, other.offset, "")
     with pytest.raises(TrialMoved):
         await log.payload("run-1", first)

@@ -194,14 +194,14 @@ async def test_trials_in_flight_stay_known_while_a_run_is_closed() -> None:
     bench = Bench()
     start = {"type": "trial_started", "run_id": "run 1", "task_id": "slow", "agent": "a", "model": "m"}
     await bench.handle(a_batch(0, [*EVENTS[:60], orjson.dumps(start)]))
-    before = bench.processor.standing("run 1").in_flight
+    before = bench.processor.current("run 1").in_flight
     assert before is not None
     assert list(before.trials) == ["|slow|1|a|m||"]
     await close_all(bench)
-    assert bench.processor.standing("run 1").in_flight == before
+    assert bench.processor.current("run 1").in_flight == before
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event][:1]
     await bench.handle(a_batch(61, late))
-    after = bench.processor.standing("run 1").in_flight
+    after = bench.processor.current("run 1").in_flight
     assert after is not None
     assert after.trials == before.trials
     assert after.state_version >= before.state_version

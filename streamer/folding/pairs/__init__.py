@@ -122,22 +122,22 @@ class TaskTable:
         numbers = {task: number for number, task in enumerate(self.tasks)}
         self._task_of = np.array([numbers[one.task] for one in self.pairings], np.intp)
         shape = (len(agents), len(self.pairings))
-        self._present, self._known, self._passed = (np.zeros(shape, np.bool_) for _ in range(3))
-        for number, (columns, known, passed) in enumerate(rows):
+        self._present, self._final, self._passed = (np.zeros(shape, np.bool_) for _ in range(3))
+        for number, (columns, final, passed) in enumerate(rows):
             self._present[number, columns] = True
-            self._known[number, columns] = known
+            self._final[number, columns] = final
             self._passed[number, columns] = passed
 
     def by_pair(self) -> Trials:
         """One trial of each agent in each column."""
         planned = self._present if self._attempts is None else np.ones_like(self._present)
-        return _trials(planned.astype(np.int32), self._passed, self._known)
+        return _trials(planned.astype(np.int32), self._passed, self._final)
 
     def by_task(self) -> Trials:
         """All attempts at a task in one column."""
-        known, passed, present = map(self._summed, (self._known, self._passed, self._present))
+        final, passed, present = map(self._summed, (self._final, self._passed, self._present))
         planned = present if self._attempts is None else np.maximum(present, self._attempts)
-        return Trials(planned, passed, passed + planned - known)
+        return Trials(planned, passed, passed + planned - final)
 
     def in_queue(self, planned: int) -> list[int] | None:
         """The pairs' columns in the order of the plan's queue, -1 for a pair of which nothing is known.
@@ -148,8 +148,8 @@ class TaskTable:
         if queue.places is None or queue.places < planned or queue.has_grown:
             return None
         slots = ((one, one.slot("any" if one in self._sharded else "")) for one in self.pairings)
-        known = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
-        return self._ordered(known, planned, set()) if len(known) == len(self.pairings) else None
+        placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
+        return self._ordered(placed, planned, set()) if len(placed) == len(self.pairings) else None
 
     def as_started(self, agent: int, planned: int) -> list[int] | None:
         """The same in the order in which an agent's trials started."""
@@ -162,14 +162,14 @@ class TaskTable:
         """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
         planned, low, high = self.by_task()
         cells = np.stack([planned - high + low, low, high - low], axis=2)
-        found: list[dict[str, list[int]]] = [{} for _ in self.tasks]
+        fields: list[dict[str, list[int]]] = [{} for _ in self.tasks]
         for label, row, present in zip(self._labels, cells, self._summed(self._present), strict=True):
             tasks = np.flatnonzero(present)
             for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
-                found[task][label] = cell
+                fields[task][label] = cell
         return {
-            task_key(*task): canonical_json(held).decode()
-            for task, held in zip(self.tasks, found, strict=True)
+            task_key(*task): canonical_json(counts).decode()
+            for task, counts in zip(self.tasks, fields, strict=True)
         }
 
     def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -191,51 +191,51 @@ class TaskTable:
 
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""
-        found = np.zeros((len(cells), len(self.tasks)), np.int32)
+        sums = np.zeros((len(cells), len(self.tasks)), np.int32)
         for number, row in enumerate(cells):
-            found[number] = np.bincount(self._task_of[row], minlength=len(self.tasks))
-        return found
+            sums[number] = np.bincount(self._task_of[row], minlength=len(self.tasks))
+        return sums
 
-    def _ordered(self, known: list[tuple[Pairing, int]], planned: int, others: set[int]) -> list[int] | None:
-        if len(known) > planned:
+    def _ordered(self, placed: list[tuple[Pairing, int]], planned: int, others: set[int]) -> list[int] | None:
+        if len(placed) > planned:
             return None
-        ordered = by_place(self._run.run_id, known, planned, others)
+        ordered = by_place(self._run.run_id, placed, planned, others)
         return [-1 if one is None else self._columns[one] for one in ordered]
 
 
 def pairings_of(keys: Sequence[SlotKey]) -> list[Pairing]:
     """The pairing of each trial of one agent."""
-    found = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
-    times = Counter(found)
-    if len(times) == len(found):
-        return found
+    pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
+    times = Counter(pairings)
+    if len(times) == len(pairings):
+        return pairings
     repeats: Counter[Pairing] = Counter()
     for row in sorted(range(len(keys)), key=lambda row: keys[row].shard):
-        pairing = found[row]
-        found[row] = pairing._replace(repeat=repeats[pairing])
+        pairing = pairings[row]
+        pairings[row] = pairing._replace(repeat=repeats[pairing])
         repeats[pairing] += 1
-    return found
+    return pairings
 
 
 def by_place(
-    run_id: str, known: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
+    run_id: str, placed: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
 ) -> list[Pairing | None]:
     """Trials in order, None for one that may be any; ties go by a hash, never by the name of a task.
 
     Args:
         run_id: the run, for ties.
-        known: trials and their places.
+        placed: trials and their places.
         planned: how many trials there will be.
         others: places of trials that are not asked for.
     """
-    ordered = sorted(known, key=lambda at: (at[1], digest(run_id, str(at[0]))))
+    ordered = sorted(placed, key=lambda at: (at[1], digest(run_id, str(at[0]))))
     gaps = with_gaps([place for _, place in ordered], planned, others)
     return [None if index is None else ordered[index][0] for index in gaps]
 
 
-def _trials(planned: NDArray[np.int32], passed: NDArray[np.bool_], known: NDArray[np.bool_]) -> Trials:
+def _trials(planned: NDArray[np.int32], passed: NDArray[np.bool_], final: NDArray[np.bool_]) -> Trials:
     low = passed.astype(np.int32)
-    return Trials(planned, low, low + planned - known.astype(np.int32))
+    return Trials(planned, low, low + planned - final.astype(np.int32))
 
 
 # -----------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def pair_counts(
     return PairCounts(won, can_win)
 
 
-def known_pairs(trials: Trials) -> Numbers:
+def final_pairs(trials: Trials) -> Numbers:
     """How many pairs of every two agents have two final values."""
     return _together((trials.planned > 0) & (trials.low == trials.high))
 
@@ -316,8 +316,8 @@ def _together(cells: NDArray[np.bool_]) -> Numbers:
     `marks @ marks.T` would spread over all cores, and its threads spin while others need them.
     """
     marks = cells.astype(np.float64)
-    found: Numbers = np.einsum("ac,bc->ab", marks, marks).astype(np.int64)
-    return found
+    counts: Numbers = np.einsum("ac,bc->ab", marks, marks).astype(np.int64)
+    return counts
 
 
 def _wins(
@@ -367,37 +367,37 @@ class ComparisonTable:
         self._counts = pair_counts(
             self._by_pair, (self.planned or columns) - columns, self._orders, self._later, self._sizes
         )
-        known = known_pairs(self._by_pair)
-        self._known = known
+        final = final_pairs(self._by_pair)
+        self._final_pairs = final
         self._pairs = (
-            common_pairs(self._by_pair) if self.planned is None else np.full_like(known, self.planned)
+            common_pairs(self._by_pair) if self.planned is None else np.full_like(final, self.planned)
         )
         sure = self.planned is not None or run.plan.finished is not None
-        self.ended = sure and columns > 0 and bool((self._known == self._pairs).all())
+        self.ended = sure and columns > 0 and bool((self._final_pairs == self._pairs).all())
 
     def pairs(self) -> list[dict[str, Any]]:
         """Counts of every two agents, and the interval of their final difference."""
         won = self._counts.won[:, :, -1].tolist()
-        known, pairs = self._known.tolist(), self._pairs.tolist()
-        found = []
+        final_counts, pairs = self._final_pairs.tolist(), self._pairs.tolist()
+        rows = []
         for a in range(len(self._agents)):
             for b in range(a + 1, len(self._agents)):
                 wins, losses = won[a][b], won[b][a]
                 final, missing = self._final(a, b)
-                found.append(
+                rows.append(
                     {
                         "a": a,
                         "b": b,
                         "pairs": pairs[a][b],
                         "wins": wins,
-                        "ties": known[a][b] - wins - losses,
+                        "ties": final_counts[a][b] - wins - losses,
                         "losses": losses,
-                        "unknown": pairs[a][b] - known[a][b],
+                        "unknown": pairs[a][b] - final_counts[a][b],
                         "final": final and {"low": final.low, "high": final.high},
                         "final_missing": missing,
                     }
                 )
-        return found
+        return rows
 
     def ranks(self, labels: list[str]) -> tuple[dict[str, Place] | None, str | None]:
         """The places of all agents, or why there are none."""
@@ -423,7 +423,8 @@ class ComparisonTable:
         """Who began later than whom, and the order of each agent's pairs."""
         count = len(agents)
         first = [
-            min((place for _, place in held), default=-1) if held else -1 for held in self.trials.positions
+            min((place for _, place in positions), default=-1) if positions else -1
+            for positions in self.trials.positions
         ]
         began = sorted(range(count), key=lambda agent: (first[agent], agent))
         turn = np.argsort(np.array(began))
@@ -443,8 +444,8 @@ class ComparisonTable:
             return None, FinalMissing.PLAN_EXCEEDED if self.exceeded else FinalMissing.NO_PLAN
         if self._orders[later] is None:
             return None, FinalMissing.ORDER_UNKNOWN_IN_PART
-        found = difference_of(self._possible_wins[a][b], self._possible_wins[b][a])
-        return (None, FinalMissing.EMPTY) if found.empty else (found, None)
+        difference = difference_of(self._possible_wins[a][b], self._possible_wins[b][a])
+        return (None, FinalMissing.EMPTY) if difference.empty else (difference, None)
 
     @cached_property
     def _possible_wins(self) -> list[list[Passes]]:
@@ -491,8 +492,8 @@ def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
     ends, alpha = np.empty_like(passed), ALPHA / 2
     for place, size in enumerate(sizes):
         counts, where = np.unique(passed[:, :, place], return_inverse=True)
-        found = [lowest(planned, size, count, alpha) for count in counts.tolist()]
-        ends[:, :, place] = np.array(found)[where].reshape(passed.shape[:2])
+        bounds = [lowest(planned, size, count, alpha) for count in counts.tolist()]
+        ends[:, :, place] = np.array(bounds)[where].reshape(passed.shape[:2])
     largest: Numbers = ends.max(axis=2)
     return largest
 

@@ -98,10 +98,10 @@ class Contestant:
 
     @cached_property
     def tasks(self) -> dict[Task, list[Pairing]]:
-        found: dict[Task, list[Pairing]] = {}
+        tasks: dict[Task, list[Pairing]] = {}
         for pairing in self.outcomes:
-            found.setdefault(pairing.task, []).append(pairing)
-        return found
+            tasks.setdefault(pairing.task, []).append(pairing)
+        return tasks
 
     def attempts(self, task: Task) -> Attempts:
         """Its trials at a task, counted."""
@@ -119,12 +119,12 @@ class Contestant:
 
     def values(self, metric: str) -> dict[Task, list[float]] | None:
         """A metric's values by task, of the trials that have it; None where one is infinite."""
-        held, found = self._lineup.values(metric), dict[Task, list[float]]()
+        column, by_task = self._lineup.values(metric), dict[Task, list[float]]()
         for pairing, row in self._row_of.items():
-            value = float(held[row])
-            if value == value and self._lineup.held[row]:
-                found.setdefault(pairing.task, []).append(value)
-        return found if all(map(isfinite, (v for values in found.values() for v in values))) else None
+            value = float(column[row])
+            if value == value and self._lineup.stored[row]:
+                by_task.setdefault(pairing.task, []).append(value)
+        return by_task if all(map(isfinite, (v for values in by_task.values() for v in values))) else None
 
     def mean_cost(self) -> float | None:
         """Mean known cost of its trials in USD; None: no trial has one."""
@@ -146,31 +146,31 @@ class Contestant:
             return FinalMissing.PLAN_UNDECLARED_TIERS
         return conclusion(self.evidence, self._planned, self.run.queue).missing
 
-    def ordered(self, wanted: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
+    def ordered(self, trials: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
         """Some of its trials in order: None stands for a trial that may be any; None at all: no order.
 
         Args:
-            wanted: the trials.
+            trials: the trials.
             planned: how many there will be, at least as many as wanted.
         """
         queue = self.run.queue
-        if queue.has_grown or self.declared is None or len(wanted) > planned:
+        if queue.has_grown or self.declared is None or len(trials) > planned:
             return None
         if queue.places is None:
-            return self._as_started(wanted, planned)
+            return self._as_started(trials, planned)
         shard = self._keys[0].shard if self._keys else ""
-        known = [(one, place) for one in wanted if (place := queue.place(one.slot(shard))) is not None]
-        complete = len(known) == len(wanted) and queue.places >= self.declared
-        return by_place(self.run.run_id, known, planned, set()) if complete else None
+        placed = [(one, place) for one in trials if (place := queue.place(one.slot(shard))) is not None]
+        complete = len(placed) == len(trials) and queue.places >= self.declared
+        return by_place(self.run.run_id, placed, planned, set()) if complete else None
 
-    def _as_started(self, wanted: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
+    def _as_started(self, trials: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
         """In the order in which its trials started, as far as they have."""
         positions = self._lineup.positions()
         if not self._rows or any(row not in positions for row in self._rows):
             return None
-        known = [(one, positions[row]) for one, row in self._row_of.items() if one in wanted]
-        others = {positions[row] for one, row in self._row_of.items() if one not in wanted}
-        return by_place(self.run.run_id, known, planned, others | self._lineup.others())
+        placed = [(one, positions[row]) for one, row in self._row_of.items() if one in trials]
+        others = {positions[row] for one, row in self._row_of.items() if one not in trials}
+        return by_place(self.run.run_id, placed, planned, others | self._lineup.others())
 
     def _waiting(self) -> Iterator[Pairing]:
         """The planned trials without news, at the tasks that the plan names or that were seen."""
@@ -254,8 +254,8 @@ class Matched:
     @property
     def ended(self) -> bool:
         """Whether every trial of the common tasks has its final value, and nothing more is awaited."""
-        known = all(not side.unknown for pair in self.tasks.values() for side in pair)
-        return self.over and bool(self.tasks) and known and len(self.tasks) == self.planned_tasks
+        is_final = all(not side.unknown for pair in self.tasks.values() for side in pair)
+        return self.over and bool(self.tasks) and is_final and len(self.tasks) == self.planned_tasks
 
     @property
     def attempts_differ(self) -> bool:
@@ -274,18 +274,18 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
     same_run = ours.run is theirs.run
     shared = same_run and ours.declared is not None and theirs.declared is not None
     common = _common(ours, theirs, shared=shared)
-    wanted = frozenset(one for task in common for side in (ours, theirs) for one in side.tasks.get(task, []))
+    trials = frozenset(one for task in common for side in (ours, theirs) for one in side.tasks.get(task, []))
     attempts = max(side.run.plan.attempts or 1 for side in (ours, theirs))
     unseen = 0 if shared else _unseen(ours, theirs, common)
-    unmatched = _unmatched(ours, theirs, common, wanted, unseen, shared=shared)
-    planned = max(len(wanted), ours.declared or 0) if shared else len(wanted) + unseen * attempts
+    unmatched = _unmatched(ours, theirs, common, trials, unseen, shared=shared)
+    planned = max(len(trials), ours.declared or 0) if shared else len(trials) + unseen * attempts
     tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
-    places = None if unmatched or unseen or not wanted else later.ordered(wanted, planned)
+    places = None if unmatched or unseen or not trials else later.ordered(trials, planned)
     sides = (later, other) if same_run else (later,)
     missing = next((why for side in sides if (why := side.order_missing())), None)
     return Matched(
-        pairs=[] if unmatched else [_pair(one, ours, theirs) for one in wanted],
+        pairs=[] if unmatched else [_pair(one, ours, theirs) for one in trials],
         planned=planned,
         ordered=None if places is None else [_pair(one, ours, theirs) for one in places],
         kind=later.run.queue.kind,
@@ -323,14 +323,14 @@ def _unmatched(
     ours: Contestant,
     theirs: Contestant,
     common: list[Task],
-    wanted: frozenset[Pairing],
+    trials: frozenset[Pairing],
     unseen: int,
     *,
     shared: bool,
 ) -> Unmatched | None:
     sides, both = (ours, theirs), [task for task in common if task in ours.tasks and task in theirs.tasks]
     differ = any(set(ours.tasks[task]) != set(theirs.tasks[task]) for task in both)
-    if shared and len(wanted) <= (ours.declared or 0):
+    if shared and len(trials) <= (ours.declared or 0):
         return None
     if shared:
         return Unmatched.ATTEMPTS_DIFFER if differ else Unmatched.PLAN_EXCEEDED
@@ -357,11 +357,11 @@ def _start(side: Contestant) -> tuple[int, str, int, str]:
 
 def _attempts(task: Task, ours: Contestant, theirs: Contestant, *, shared: bool) -> tuple[Attempts, Attempts]:
     """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
-    found = ours.attempts(task), theirs.attempts(task)
+    sides = ours.attempts(task), theirs.attempts(task)
     if not shared:
-        return found
-    planned = max(ours.run.plan.attempts or 1, *(side.planned for side in found))
-    one, other = (side._replace(unknown=planned - side.known) for side in found)
+        return sides
+    planned = max(ours.run.plan.attempts or 1, *(side.planned for side in sides))
+    one, other = (side._replace(unknown=planned - side.known) for side in sides)
     return one, other
 
 
@@ -374,13 +374,13 @@ def _pair(pairing: Pairing | None, ours: Contestant, theirs: Contestant) -> Pair
 
 def _first_of_each(places: Iterable[Pairing | None], tasks: dict[Task, PairedTask]) -> list[PairedTask]:
     """The tasks in the order of their first pairs; an unknown pair may be of a task of its own."""
-    found: dict[Task | int, PairedTask] = {}
+    first: dict[Task | int, PairedTask] = {}
     for place, one in enumerate(places):
         if one is None:
-            found[place] = PairedTask(Attempts(0, 0, 1), Attempts(0, 0, 1))
+            first[place] = PairedTask(Attempts(0, 0, 1), Attempts(0, 0, 1))
         else:
-            found.setdefault(one.task, tasks[one.task])
-    return list(found.values())
+            first.setdefault(one.task, tasks[one.task])
+    return list(first.values())
 
 
 def _others(side: Contestant, common: list[Task], *, same_run: bool) -> list[Task]:

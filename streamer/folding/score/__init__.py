@@ -14,9 +14,9 @@ import msgspec
 from streamer.folding.score.formulacode import (
     Entries,
     FormulaCodeScore,
+    benchmarks_of,
     formulacode_score,
     is_formulacode,
-    known_benchmarks,
     with_own,
 )
 from streamer.folding.score.prices import PriceTable
@@ -281,7 +281,7 @@ if TYPE_CHECKING:
         Attributes:
             cache_read_tokens: as the event has it.
             cache_write_tokens: likewise.
-            awaited: the success is not final: a verdict is missing, or the planned oracle's result.
+            pending: the success is not final: a verdict is missing, or the planned oracle's result.
             formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
                 carries any of FormulaCode's sections.
         """
@@ -289,11 +289,11 @@ if TYPE_CHECKING:
         cost_of_pass: float | None  # Infinity where the trial failed
         cache_read_tokens: int | None
         cache_write_tokens: int | None
-        awaited: bool
+        pending: bool
         formulacode: FormulaCodeScore | None
 
 else:
-    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "awaited", "formulacode"]
+    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "pending", "formulacode"]
     Scored = msgspec.defstruct("Scored", _names, module=__name__, frozen=True, gc=False, kw_only=True)
 
 
@@ -307,7 +307,7 @@ def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):  # which has no section
         success = _success(event, pytest_failed=False, snapshot_failed=False)
-        return _scored(event, success, None, rules, awaited=event.resolved is None)
+        return _scored(event, success, None, rules, pending=event.resolved is None)
     return _score(event, _Group([event], None), rules)
 
 
@@ -351,7 +351,7 @@ class _Group:
     @cached_property
     def benchmarks(self) -> Entries:
         """The benchmarks that any sub-trial knows."""
-        return known_benchmarks(self._events)
+        return benchmarks_of(self._events)
 
 
 def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
@@ -367,10 +367,10 @@ def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
             snapshot_failed=snapshot_failed,
             reverted_to=with_own(event, group.benchmarks) if reverted else None,
         )
-    return _scored(event, success, formulacode, rules, awaited=_awaited(event, group, rules))
+    return _scored(event, success, formulacode, rules, pending=_is_pending(event, group, rules))
 
 
-def _awaited(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
+def _is_pending(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
     """Whether the success may still change without a correction: a verdict or the oracle's result is missing.
 
     The oracle decides how many failed tests are allowed (D8).
@@ -394,7 +394,7 @@ def _scored(
     formulacode: FormulaCodeScore | None,
     rules: ScoringRules,
     *,
-    awaited: bool,
+    pending: bool,
 ) -> Scored:
     pass_rate = 1.0 if success else 0.0
     impl_rate = _clamped(event.score)
@@ -418,7 +418,7 @@ def _scored(
         and is_infrastructure_failure(
             event.harness or rules.harness, event.failure_mode, rules.infrastructure
         ),
-        awaited=awaited,
+        pending=pending,
         formulacode=formulacode,
         metrics=event.metrics,
         **{name: getattr(event, name) for name in MEASURED},

@@ -86,43 +86,43 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
     )
 
 
-def known_benchmarks(group: Sequence[AnyTrial]) -> Entries:
+def benchmarks_of(group: Sequence[AnyTrial]) -> Entries:
     """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
 
     The oracle's own entries come first, then the others' by position, so the order of the events never
     matters. A benchmark without any oracle value stays without one. Entries that are not objects are left
     out (C1).
     """
-    known: Entries = {}
+    merged: Entries = {}
     for sub_trial in sorted(group, key=_oracle_first):
-        _join(known, sub_trial.benchmarks or {})
-    return known
+        _join(merged, sub_trial.benchmarks or {})
+    return merged
 
 
-def with_own(event: AnyTrial, known: Entries) -> Entries:
+def with_own(event: AnyTrial, shared: Entries) -> Entries:
     """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
     if not event.benchmarks:
-        return known
+        return shared
     own: Entries = {}
     _join(own, event.benchmarks)
-    _join(own, known)
+    _join(own, shared)
     return own
 
 
-def _join(known: Entries, entries: Mapping[str, JsonValue]) -> None:
+def _join(merged: Entries, entries: Mapping[str, JsonValue]) -> None:
     """Add the entries that are new, or whose oracle value is the first valid one."""
     for name, entry in entries.items():
-        if isinstance(entry, dict) and (name not in known or _adds_the_oracle(entry, known[name])):
-            known[name] = entry
+        if isinstance(entry, dict) and (name not in merged or _adds_the_oracle(entry, merged[name])):
+            merged[name] = entry
 
 
 def _oracle_first(event: AnyTrial) -> tuple[bool, int, str, str]:
     return (event.agent != "oracle", event.agent_index or 0, event.agent, event.model)
 
 
-def _adds_the_oracle(entry: JsonValue, held: JsonValue) -> bool:
+def _adds_the_oracle(entry: JsonValue, stored: JsonValue) -> bool:
     """Whether an entry has a valid oracle value where the held one has none."""
-    return oracle_speedup(held) is None and oracle_speedup(entry) is not None
+    return oracle_speedup(stored) is None and oracle_speedup(entry) is not None
 
 
 def _speedup(entry: dict[str, Any], ratio: str, seconds: str) -> float | None:
@@ -198,12 +198,12 @@ def advantages(
         oracle: likewise of the oracle.
     """
     groupings = _remembered(names) if len(names) <= _MOST_REMEMBERED else _groupings(names)
-    found: dict[int, float] = {}
+    means: dict[int, float] = {}
     for grouping in groupings:
-        if id(grouping) not in found:
+        if id(grouping) not in means:
             differences = list(map(sub, _gmeans(grouping, agent), _gmeans(grouping, oracle)))
-            found[id(grouping)] = _mean_of(differences)
-    one, two, three, four = (found[id(grouping)] for grouping in groupings)
+            means[id(grouping)] = _mean_of(differences)
+    one, two, three, four = (means[id(grouping)] for grouping in groupings)
     return one, two, three, four
 
 
@@ -252,14 +252,14 @@ def benchmark_name(name: str) -> BenchmarkName:
 
 def _groupings(names: Sequence[str]) -> tuple[Grouping, ...]:
     """Groupings by module, by class, by function, and of all (A6); what is the same is the same object."""
-    found: dict[tuple[tuple[int, ...], ...], Grouping] = {}
+    stored: dict[tuple[tuple[int, ...], ...], Grouping] = {}
     groupings = []
     for depth in (1, 2, 3, 0):
         groups: dict[tuple[str | None, ...], list[int]] = {}
         for place, name in enumerate(names):
             groups.setdefault(benchmark_name(name)[:depth], []).append(place)
         places = tuple(map(tuple, groups.values()))
-        groupings.append(found.setdefault(places, _grouping(places)))
+        groupings.append(stored.setdefault(places, _grouping(places)))
     return tuple(groupings)
 
 
@@ -389,23 +389,23 @@ def formulacode_score(
 
 def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
     """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
-    return _reverted(known_benchmarks(group), False, False, None)
+    return _reverted(benchmarks_of(group), False, False, None)
 
 
 def _reverted(
-    known: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
+    entries: Mapping[str, JsonValue], pytest_failed: bool, snapshot_failed: bool, percentage: float | None
 ) -> FormulaCodeScore:
     """Score of an agent that failed: 1.0 for each known benchmark; without any, unknown advantages (R21).
 
     Args:
         percentage: what the old result format says; it stands where no benchmark is known (F8).
     """
-    metrics = task_metrics(known, fallback=True)
-    is_old = not known and percentage is not None
+    metrics = task_metrics(entries, fallback=True)
+    is_old = not entries and percentage is not None
     return FormulaCodeScore(
         pytest_failed=pytest_failed,
         snapshot_failed=snapshot_failed,
-        fallback=bool(known),
+        fallback=bool(entries),
         task_speedup=metrics.task_speedup,
         advantages=_measured(metrics),
         claimed=False,
@@ -503,7 +503,7 @@ def task_payload(
         "task_cost_usd": cost_usd,
         "trajectory_length": trajectory_length,
     } | dict(zip(ADVANTAGES, advantages, strict=True))
-    benchmarks = with_own(event, known_benchmarks(group)) if score.fallback else event.benchmarks
+    benchmarks = with_own(event, benchmarks_of(group)) if score.fallback else event.benchmarks
     if benchmarks is not None:
         effective = speedups(benchmarks, fallback=score.fallback)
         payload["per_benchmark_speedups"] = _details(effective, score.fallback)

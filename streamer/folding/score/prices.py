@@ -185,18 +185,18 @@ def snapshot_price(name: str) -> tuple[str, Price] | None:
     """
     for provider, model in _readings(name):
         try:
-            _, found = _snapshot().find_provider_model(model, None, provider, None)
+            _, entry = _snapshot().find_provider_model(model, None, provider, None)
         except LookupError:
             continue
-        prices = found.get_prices(AS_OF)
+        prices = entry.get_prices(AS_OF)
         rate_in, rate_out = _per_token(prices.input_mtok), _per_token(prices.output_mtok)
         if rate_in is None or rate_out is None:
             continue
-        since = _since(found)
+        since = _since(entry)
         dated = f", since {since}" if since else ""
-        source = f"genai-prices {genai_prices_version()} ({found.id}{dated})"
+        source = f"genai-prices {genai_prices_version()} ({entry.id}{dated})"
         cache_read, cache_write = _per_token(prices.cache_read_mtok), _per_token(prices.cache_write_mtok)
-        return found.id, Price(rate_in, rate_out, cache_read, cache_write, source)
+        return entry.id, Price(rate_in, rate_out, cache_read, cache_write, source)
     return None
 
 
@@ -371,11 +371,11 @@ class PriceTable:
     def _find(self, name: str) -> Price | None:
         if (named := self._named.get(name)) is not None:
             return named
-        found = snapshot_price(name)
-        if found is None:
+        entry = snapshot_price(name)
+        if entry is None:
             return None
-        known_as, price = found
-        return self._named.get(model_for_pricing(known_as), price)
+        name_there, price = entry
+        return self._named.get(model_for_pricing(name_there), price)
 
 
 @cache

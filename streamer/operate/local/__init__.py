@@ -345,13 +345,13 @@ class DataDir:
 
         A client that was connected before a restart (a `tail`, a subscriber, a harness) finds it there again.
         """
-        ports = self._known_ports()
+        ports = self._stored_ports()
         if server not in ports or not port_is_free(ports[server]):
             ports[server] = free_port()
             self._ports.write_text(json.dumps(ports) + "\n")
         return ports[server]
 
-    def _known_ports(self) -> dict[str, int]:
+    def _stored_ports(self) -> dict[str, int]:
         try:
             return {name: int(port) for name, port in json.loads(self._ports.read_text()).items()}
         except (OSError, ValueError, TypeError, AttributeError):

@@ -294,7 +294,7 @@ def encode(frame: Frame) -> bytes:
 
 def read_frames(data: bytes) -> Iterator[Frame | Damage]:
     """Frames of a file in order, of either version, and the damage between them."""
-    return (found for _, _, found in _placed(data))
+    return (frame for _, _, frame in _placed(data))
 
 
 def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
@@ -320,8 +320,8 @@ def _next_frame(data: bytes, at: int, decode: Decode, begin: Callable[[bytes, in
 
 
 def _next_frame_start(data: bytes, at: int) -> int:
-    found = data.find(FRAME_START, at)
-    return len(data) if found < 0 else found
+    start = data.find(FRAME_START, at)
+    return len(data) if start < 0 else start
 
 
 def _any_place(data: bytes, at: int) -> int:
@@ -434,17 +434,17 @@ class Journal:
         total, done = sum(path.stat().st_size for path in segments), 0
         for path in segments:
             data = path.read_bytes()
-            for at, end, found in _placed(data):
-                if isinstance(found, Damage):
-                    if found.torn:
-                        torn.append(_cut(path, found, data))
+            for at, end, frame in _placed(data):
+                if isinstance(frame, Damage):
+                    if frame.torn:
+                        torn.append(_cut(path, frame, data))
                     else:
-                        self._note(path, found, warn)
-                elif is_good(found):
-                    self._count(found.partition, found.first, found.events)
-                    yield found
+                        self._note(path, frame, warn)
+                elif is_good(frame):
+                    self._count(frame.partition, frame.first, frame.events)
+                    yield frame
                 else:
-                    head = None if found.first is None else Head(found.partition, found.first, found.events)
+                    head = None if frame.first is None else Head(frame.partition, frame.first, frame.events)
                     self._note(path, Damage(at, end - at, False, head), warn)
             done += len(data)
             progress(done, total)

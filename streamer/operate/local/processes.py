@@ -269,7 +269,7 @@ class Produce(NamedTuple):
 
     def response(self, topics: Sequence[tuple[str, Sequence[ProduceResult]]]) -> bytes:
         rest = (-1, 0) if self.head.version >= 5 else (-1,)  # no append time; the log starts at 0
-        answers = [(topic, [(*answer, *rest) for answer in found]) for topic, found in topics]
+        answers = [(topic, [(*answer, *rest) for answer in answers_there]) for topic, answers_there in topics]
         body = _RESPONSES[self.head.version](topics=answers, throttle_time_ms=0).encode()
         return bytes(Int32.encode(self.head.correlation_id) + body)
 

@@ -53,7 +53,7 @@ _SLOT_FIELDS = ("shard", "task_id", "attempt", "agent", "model", "tier", "subtes
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DirectoryResult:
     """A result, or a start, that a directory holds.
 
     Attributes:
@@ -61,18 +61,18 @@ class Wanted:
     """
 
     key: ResultKey
-    standing: SlotRank
+    rank: SlotRank
     event: EventFields
     path: str
 
 
-def wanted(event: EventFields, path: str) -> Wanted:
+def directory_result(event: EventFields, path: str) -> DirectoryResult:
     """A `trial_result` or `trial_started` as `convert` sends it, with its place and standing."""
     parsed = EVENT.validate_json(canonical_json(event))
     assert isinstance(parsed, TrialResult | TrialStarted)
     finished_at = parsed.finished_at if isinstance(parsed, TrialResult) else None
-    standing = (parsed.revision, microseconds(finished_at), fingerprint(parsed))
-    return Wanted((parsed.run_id, slot_key(parsed)), standing, event, path)
+    rank = (parsed.revision, microseconds(finished_at), fingerprint(parsed))
+    return DirectoryResult((parsed.run_id, slot_key(parsed)), rank, event, path)
 
 
 @dataclass(slots=True)
@@ -107,109 +107,109 @@ class Ledger:
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
-        self._held: dict[ResultKey, _PublishedSlot] = {}
+        self._slots: dict[ResultKey, _PublishedSlot] = {}
         self._plans: dict[tuple[str, str], tuple[int, str]] = {}
         self._plans_sent: set[tuple[str, str]] = set()
 
-    def offer(self, new: Wanted) -> Iterator[EventFields]:
+    def offer(self, new: DirectoryResult) -> Iterator[EventFields]:
         """A result among others: published as it is, if its content was not."""
-        held = self._held.setdefault(new.key, _PublishedSlot())
-        winner, content = held.slot.winner, new.standing[2]
+        stored = self._slots.setdefault(new.key, _PublishedSlot())
+        winner, content = stored.slot.winner, new.rank[2]
         if winner is not None and winner[2] == content:
-            if not held.sent:
-                held.sent = True
+            if not stored.sent:
+                stored.sent = True
                 yield new.event | {"revision": winner[0]}
             return
-        known = content in held.slot.losers
-        held.slot.offer(new.standing, b"", None)
-        if held.slot.winner == new.standing:
-            held.sent, held.path = True, new.path
-        elif known or content not in held.slot.losers:
+        is_known_loser = content in stored.slot.losers
+        stored.slot.offer(new.rank, b"", None)
+        if stored.slot.winner == new.rank:
+            stored.sent, stored.path = True, new.path
+        elif is_known_loser or content not in stored.slot.losers:
             return
-        self._note(new, new.standing)
+        self._note(new, new.rank)
         yield new.event
 
-    def resolve(self, group: Iterable[Wanted]) -> Iterator[EventFields]:
+    def resolve(self, group: Iterable[DirectoryResult]) -> Iterator[EventFields]:
         """All results that the directory has for one slot: published so that the right one wins."""
         results = list(group)
         for new in results:
             yield from self.offer(new)
-        best = max(results, key=lambda new: new.standing)
-        held = self._held[best.key]
-        if held.slot.winner is None or held.slot.winner[2] != best.standing[2]:
-            beaten = [held.slot.winner[0]] if held.slot.winner else []
-            beaten += [held.slot.floor] if held.slot.floor is not None else []
-            standing = (max(beaten) + 1, *best.standing[1:])
-            held.slot.offer(standing, b"", None)
-            held.sent = True
-            self._note(best, standing)
-            yield best.event | {"revision": standing[0]}
-        elif held.path != best.path:
-            self._note(best, held.slot.winner)
-        held.path = best.path
+        best = max(results, key=lambda new: new.rank)
+        stored = self._slots[best.key]
+        if stored.slot.winner is None or stored.slot.winner[2] != best.rank[2]:
+            beaten = [stored.slot.winner[0]] if stored.slot.winner else []
+            beaten += [stored.slot.floor] if stored.slot.floor is not None else []
+            rank = (max(beaten) + 1, *best.rank[1:])
+            stored.slot.offer(rank, b"", None)
+            stored.sent = True
+            self._note(best, rank)
+            yield best.event | {"revision": rank[0]}
+        elif stored.path != best.path:
+            self._note(best, stored.slot.winner)
+        stored.path = best.path
 
-    def start(self, new: Wanted) -> Iterator[EventFields]:
+    def start(self, new: DirectoryResult) -> Iterator[EventFields]:
         """A trial that has begun: published if nothing stands in its slot, above what was withdrawn."""
-        held = self._held.setdefault(new.key, _PublishedSlot())
-        if not held.is_filled:
-            floor = held.slot.floor
-            held.started = new.standing[0] if floor is None else max(new.standing[0], floor + 1)
-            held.path = new.path
-            self.lines.append({"key": _flat(new.key), "started": held.started, "path": new.path})
-            yield new.event | {"revision": held.started}
+        stored = self._slots.setdefault(new.key, _PublishedSlot())
+        if not stored.is_filled:
+            floor = stored.slot.floor
+            stored.started = new.rank[0] if floor is None else max(new.rank[0], floor + 1)
+            stored.path = new.path
+            self.lines.append({"key": _flat(new.key), "started": stored.started, "path": new.path})
+            yield new.event | {"revision": stored.started}
 
-    def wins(self, new: Wanted) -> bool:
+    def wins(self, new: DirectoryResult) -> bool:
         """Whether this content stands in its slot."""
-        held = self._held.get(new.key)
-        return held is not None and held.slot.winner is not None and held.slot.winner[2] == new.standing[2]
+        stored = self._slots.get(new.key)
+        return stored is not None and stored.slot.winner is not None and stored.slot.winner[2] == new.rank[2]
 
     def filled(self) -> Iterator[tuple[ResultKey, str]]:
         """Every slot with a published result, and the file that it was read from."""
-        for key, held in self._held.items():
-            if held.slot.winner is not None:
-                yield key, held.path
+        for key, stored in self._slots.items():
+            if stored.slot.winner is not None:
+                yield key, stored.path
 
     def begun(self) -> Iterator[tuple[ResultKey, str]]:
         """Every slot with a published start and no result, and the directory of the trial."""
-        for key, held in self._held.items():
-            if held.is_filled and held.slot.winner is None:
-                yield key, held.path
+        for key, stored in self._slots.items():
+            if stored.is_filled and stored.slot.winner is None:
+                yield key, stored.path
 
     def file_of(self, key: ResultKey) -> str | None:
         """The file that the result in a slot was read from; None if there is no result."""
-        held = self._held.get(key)
-        return held.path if held is not None and held.slot.winner is not None else None
+        stored = self._slots.get(key)
+        return stored.path if stored is not None and stored.slot.winner is not None else None
 
     def retract(self, key: ResultKey) -> EventFields:
         """Withdraw what was published for a slot."""
-        held = self._held[key]
-        winner = held.slot.winner
-        held.slot.retract(max(r for r in (winner and winner[0], held.started) if r is not None))
-        held.sent = True
-        self.lines.append({"key": _flat(key), "floor": held.slot.floor})
-        return _retraction(key, held.slot)
+        stored = self._slots[key]
+        winner = stored.slot.winner
+        stored.slot.retract(max(r for r in (winner and winner[0], stored.started) if r is not None))
+        stored.sent = True
+        self.lines.append({"key": _flat(key), "floor": stored.slot.floor})
+        return _retraction(key, stored.slot)
 
     def retracted(self) -> Iterator[EventFields]:
         """The results withdrawn before this start, again."""
-        for key, held in self._held.items():
-            if held.slot.winner is None and held.slot.floor is not None and not held.sent:
-                held.sent = True
-                yield _retraction(key, held.slot)
+        for key, stored in self._slots.items():
+            if stored.slot.winner is None and stored.slot.floor is not None and not stored.sent:
+                stored.sent = True
+                yield _retraction(key, stored.slot)
 
     def plan(self, event: EventFields) -> Iterator[EventFields]:
         """A `run_started` or `run_finished`: published if its content is new."""
         key = (event["run_id"], event["type"])
         print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
         revision = event.get("revision", 0)
-        held = self._plans.get(key)
-        if held is not None and held[1] == print_:
-            revision = held[0]
+        stored = self._plans.get(key)
+        if stored is not None and stored[1] == print_:
+            revision = stored[0]
             if key in self._plans_sent:
                 return
-        elif held is not None:
-            revision = max(revision, held[0] + 1)
+        elif stored is not None:
+            revision = max(revision, stored[0] + 1)
         self._plans_sent.add(key)
-        if held != (revision, print_):
+        if stored != (revision, print_):
             self._plans[key] = (revision, print_)
             self.lines.append({"plan": list(key), "standing": [revision, print_]})
         yield event | {"revision": revision}
@@ -224,32 +224,32 @@ class Ledger:
         run_id, *slot = line["key"]
         shard, task_id, attempt, agent, model, tier, subtest = slot
         key = (run_id, SlotKey(shard, task_id, int(attempt), agent, model, tier, subtest))
-        held = self._held.setdefault(key, _PublishedSlot())
+        stored = self._slots.setdefault(key, _PublishedSlot())
         if "floor" in line:
-            held.slot.retract(int(line["floor"]))
+            stored.slot.retract(int(line["floor"]))
         elif "started" in line:
-            held.started, held.path = int(line["started"]), str(line["path"])
+            stored.started, stored.path = int(line["started"]), str(line["path"])
         else:
             revision, finished_at, print_ = line["standing"]
-            held.slot.offer((int(revision), int(finished_at), str(print_)), b"", None)
-            held.path = str(line["path"])
+            stored.slot.offer((int(revision), int(finished_at), str(print_)), b"", None)
+            stored.path = str(line["path"])
 
     def dump(self) -> Iterator[Line]:
         """Lines that restore this ledger."""
-        for (run_id, kind), standing in self._plans.items():
-            yield {"plan": [run_id, kind], "standing": list(standing)}
-        for key, held in self._held.items():
-            if held.slot.floor is not None:
-                yield {"key": _flat(key), "floor": held.slot.floor}
-            if held.started is not None:
-                yield {"key": _flat(key), "started": held.started, "path": held.path}
-            for print_, at in held.slot.losers.items():
-                yield {"key": _flat(key), "standing": [*at, print_], "path": held.path}
-            if held.slot.winner is not None:
-                yield {"key": _flat(key), "standing": list(held.slot.winner), "path": held.path}
+        for (run_id, kind), rank in self._plans.items():
+            yield {"plan": [run_id, kind], "standing": list(rank)}
+        for key, stored in self._slots.items():
+            if stored.slot.floor is not None:
+                yield {"key": _flat(key), "floor": stored.slot.floor}
+            if stored.started is not None:
+                yield {"key": _flat(key), "started": stored.started, "path": stored.path}
+            for print_, at in stored.slot.losers.items():
+                yield {"key": _flat(key), "standing": [*at, print_], "path": stored.path}
+            if stored.slot.winner is not None:
+                yield {"key": _flat(key), "standing": list(stored.slot.winner), "path": stored.path}
 
-    def _note(self, new: Wanted, standing: SlotRank) -> None:
-        self.lines.append({"key": _flat(new.key), "standing": list(standing), "path": new.path})
+    def _note(self, new: DirectoryResult, rank: SlotRank) -> None:
+        self.lines.append({"key": _flat(new.key), "standing": list(rank), "path": new.path})
 
 
 def _flat(key: ResultKey) -> list[Any]:
@@ -311,7 +311,7 @@ def followed(settings: Settings) -> list[Followed]:
 
     A ledger of an older version does not say them; it does once `tail` has followed its directory again.
     """
-    found = []
+    directories = []
     for file in sorted(_ledgers(settings).glob("*.ndjson")):
         try:
             with file.open("rb") as lines:
@@ -320,8 +320,8 @@ def followed(settings: Settings) -> list[Followed]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if root.is_absolute() and isinstance(run_id, str | None):
-            found.append(Followed(root, run_id))
-    return found
+            directories.append(Followed(root, run_id))
+    return directories
 
 
 def _ledgers(settings: Settings) -> Path:

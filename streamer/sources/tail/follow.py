@@ -19,11 +19,11 @@ from typing import Any
 
 from streamer.schemas.base import UNKNOWN
 from streamer.sources.base import ConvertOptions, RunPlan
-from streamer.sources.convert import FoundRun
+from streamer.sources.convert import SourceRun
 from streamer.sources.files import walk
-from streamer.sources.tail import EventFields, Ledger, ResultKey, Wanted, wanted
+from streamer.sources.tail import DirectoryResult, EventFields, Ledger, ResultKey, directory_result
 from streamer.sources.tail.scan import (
-    GONE_SECONDS,
+    MISSING_SECONDS,
     STILL_SECONDS,
     Deletions,
     Diagnostics,
@@ -85,15 +85,15 @@ class ReadQueue:
     def changed(self, part: Path, *, last: bool = False) -> None:
         """Something in it changed just now. `last`: it says what is better said after all the rest."""
         now = self._clock()
-        held = self._entries.get(part)
-        rested = held.rested if held else _LONG_AGO
+        entry = self._entries.get(part)
+        rested = entry.rested if entry else _LONG_AGO
         self._entries[part] = _QueuedPart(now, max(now, rested), rested, last)
 
-    def found(self, part: Path) -> None:
+    def add(self, part: Path) -> None:
         """Queue a path that is there: read it as soon as there is nothing better to do."""
         now = self._clock()
-        held = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
-        held.due = min(held.due, max(now, held.rested))
+        entry = self._entries.setdefault(part, _QueuedPart(_LONG_AGO, now, _LONG_AGO, last=False))
+        entry.due = min(entry.due, max(now, entry.rested))
 
     def ready(self) -> list[Path]:
         """The paths that are due: changed ones first, the earliest change before others."""
@@ -179,7 +179,7 @@ class IncrementalReader:
         self._strange: set[Path] = set()
         self._again: dict[Path, float] = {}
         self._look_at = 0.0
-        self._is_known = False
+        self._is_read = False
         self._homes: dict[str, Path] = {}  # the harness's id of a trial -> the run it was last seen in
         self._nameless: set[Path] = set()  # runs of which the whole does not know the agent either
         self._begun: set[Path] = set()  # runs of which a result was published
@@ -192,10 +192,10 @@ class IncrementalReader:
         self.begun.clear()
         self.planned.clear()
 
-    def whole_says(self, scan: Scan, results: Iterable[Wanted], begun: float) -> None:
+    def whole_says(self, scan: Scan, results: Iterable[DirectoryResult], begun: float) -> None:
         """The reading of the whole ended. What was read ahead meanwhile is newer."""
         self.runs.replace(scan.runs, begun)
-        self._is_known = True
+        self._is_read = True
         self._nameless.clear()
         root = self._root.resolve()
         for new in results:
@@ -235,7 +235,7 @@ class IncrementalReader:
         for path in [path for path, due in self._again.items() if due <= time.monotonic()]:
             del self._again[path]
             self._strange.add(path)
-        if self._strange and self._is_known and time.monotonic() >= self._look_at:
+        if self._strange and self._is_read and time.monotonic() >= self._look_at:
             self._look_for_runs()
         for part in self._pending.ready():
             begun = time.monotonic()
@@ -259,11 +259,11 @@ class IncrementalReader:
         now = time.monotonic()
         self._look_at = now + LOOK * (now - begun)
 
-    def _find_parts(self, run: FoundRun, place: Path) -> None:
+    def _find_parts(self, run: SourceRun, place: Path) -> None:
         for part in parts_of(run, place):
-            self._pending.found(part)
+            self._pending.add(part)
 
-    def _read(self, run: FoundRun, part: Path) -> bool:
+    def _read(self, run: SourceRun, part: Path) -> bool:
         """Read a part, or what else changed; True if it is being written."""
         if part == run.path:
             return self._read_plan(run)
@@ -272,7 +272,7 @@ class IncrementalReader:
             return False
         return self._read_part(run, part)
 
-    def _read_plan(self, run: FoundRun) -> bool:
+    def _read_plan(self, run: SourceRun) -> bool:
         """Publish what the run says of itself now; its results again if they turn out to be another's."""
         if self.runs.is_new(run) and not self.runs.is_still(run):
             self._strange.add(run.path)
@@ -295,7 +295,7 @@ class IncrementalReader:
                 self.planned.add(run.run_id)
         return False
 
-    def _read_part(self, run: FoundRun, part: Path) -> bool:
+    def _read_part(self, run: SourceRun, part: Path) -> bool:
         """Publish what is new in a part; True if a file in it is being written."""
         begun = self._stability.begin()
         scan = read_part(run, part, self._options)
@@ -305,7 +305,7 @@ class IncrementalReader:
             self.seen.add(new.key)
             if not self._is_clear(new, run, part):
                 self.urgent = True
-            elif not self.is_held(self.path_of(new), unstable):
+            elif not self.is_unstable(self.path_of(new), unstable):
                 self._offer(new, run)
         for new in starts_of(scan, self._root):
             self.begun.add(new.key)
@@ -313,16 +313,16 @@ class IncrementalReader:
                 self._emit(self._ledger.start(new))
             else:
                 self.urgent = True
-        return any(stabilities[path] is not Stability.GONE for path in unstable)
+        return any(stabilities[path] is not Stability.MISSING for path in unstable)
 
-    def _offer(self, new: Wanted, run: FoundRun) -> None:
+    def _offer(self, new: DirectoryResult, run: SourceRun) -> None:
         if self._emit(self._ledger.offer(new)):
             self.published.add(new.key)
             self._begun.add(run.path)
             self._homes[new.event.get("trial_id", "")] = run.path
         self.urgent |= not self._ledger.wins(new)
 
-    def _is_clear(self, new: Wanted, run: FoundRun, part: Path) -> bool:
+    def _is_clear(self, new: DirectoryResult, run: SourceRun, part: Path) -> bool:
         """Whether the whole can hardly say something else of a result than its part does."""
         if not self._is_named(new, run):
             return False
@@ -331,7 +331,7 @@ class IncrementalReader:
             return False  # one of the two is a copy
         return self.path_of(new) != part or self._ledger.file_of(new.key) in (None, new.path)
 
-    def _is_named(self, new: Wanted, run: FoundRun) -> bool:
+    def _is_named(self, new: DirectoryResult, run: SourceRun) -> bool:
         """Whether the agent is known, or as far as the whole knows it: another part may name it."""
         return new.event.get("agent", UNKNOWN) != UNKNOWN or run.path in self._nameless
 
@@ -340,12 +340,12 @@ class IncrementalReader:
 
         Not where what can be read says of whose they are what is known: that file is about other things.
         """
-        known = self.runs.at(home)
-        if known is None or known.plan.problems or home in self._nameless:
+        run = self.runs.at(home)
+        if run is None or run.plan.problems or home in self._nameless:
             return True
-        return _identity(known.plan) != _identity(plan)
+        return _identity(run.plan) != _identity(plan)
 
-    def path_of(self, new: Wanted) -> Path:
+    def path_of(self, new: DirectoryResult) -> Path:
         """The file that a result was read from."""
         return self._root.resolve() / new.path
 
@@ -353,7 +353,7 @@ class IncrementalReader:
         """Whether what says whose a trial is is being written."""
         return any(path.is_relative_to(run) for run in self.frozen)
 
-    def is_held(self, path: Path, unstable: Iterable[Path]) -> bool:
+    def is_unstable(self, path: Path, unstable: Iterable[Path]) -> bool:
         """Whether a file of the trial, or what says whose it is, is being written."""
         if self.is_frozen(path):
             return True
@@ -361,16 +361,16 @@ class IncrementalReader:
         return self.runs.at(home) is None and any(other.is_relative_to(home) for other in unstable)
 
 
-def results_of(scan: Scan, root: Path) -> list[Wanted]:
+def results_of(scan: Scan, root: Path) -> list[DirectoryResult]:
     """Its results except those whose file has left since: it may have left with only half of it read."""
     base = root.resolve()
     there = (result for result in scan.trials if os.path.lexists(result[0]))
-    return [wanted(event, str(path.relative_to(base))) for path, event in there]
+    return [directory_result(event, str(path.relative_to(base))) for path, event in there]
 
 
-def starts_of(scan: Scan, root: Path) -> list[Wanted]:
+def starts_of(scan: Scan, root: Path) -> list[DirectoryResult]:
     base = root.resolve()
-    return [wanted(event, str(path.relative_to(base))) for path, event in scan.starts]
+    return [directory_result(event, str(path.relative_to(base))) for path, event in scan.starts]
 
 
 def _identity(plan: RunPlan) -> tuple[Any, ...]:
@@ -421,8 +421,8 @@ class _Whole:
     """The directory as it was read, its results and starts, when that began and how long it took."""
 
     scan: Scan
-    results: list[Wanted]
-    starts: list[Wanted]
+    results: list[DirectoryResult]
+    starts: list[DirectoryResult]
     begun: float
     seconds: float
 
@@ -438,7 +438,7 @@ class Follower:
         note: called with the ledger's new lines before they are published.
         say: takes lines for the user.
         keep_deleted: withdraw nothing because its file is gone.
-        still_seconds, gone_seconds, pace_seconds: see the constants.
+        still_seconds, missing_seconds, pace_seconds: see the constants.
     """
 
     def __init__(
@@ -452,7 +452,7 @@ class Follower:
         *,
         keep_deleted: bool = False,
         still_seconds: float = STILL_SECONDS,
-        gone_seconds: float = GONE_SECONDS,
+        missing_seconds: float = MISSING_SECONDS,
         pace_seconds: float = PACE_SECONDS,
     ) -> None:
         self.status = FollowStatus()
@@ -461,7 +461,7 @@ class Follower:
         self._ledger = ledger
         self._publish = publish
         self._note = note
-        self._deletions = Deletions(gone_seconds, keep_deleted=keep_deleted)
+        self._deletions = Deletions(missing_seconds, keep_deleted=keep_deleted)
         self._pace_seconds = pace_seconds
         self._stability = FileStability(still_seconds)
         self._diagnostics = Diagnostics(self._stability, say)
@@ -529,14 +529,16 @@ class Follower:
         unsure = [run for run in scan.runs if any(p.path in unstable for p in run.plan.problems)]
         incremental.frozen = {run.path for run in unsure if incremental.may_be_anothers(run.path, run.plan)}
         incremental.whole_says(scan, results, whole.begun)
-        groups: dict[ResultKey, list[Wanted]] = {}
+        groups: dict[ResultKey, list[DirectoryResult]] = {}
         for new in results:
             groups.setdefault(new.key, []).append(new)
         doubts = unstable or incremental.frozen
-        held = {
-            new.key for new in results if doubts and incremental.is_held(incremental.path_of(new), unstable)
+        unsettled = {
+            new.key
+            for new in results
+            if doubts and incremental.is_unstable(incremental.path_of(new), unstable)
         }
-        left = held | incremental.published
+        left = unsettled | incremental.published
         self._emit(event for plan in self._plans(scan, unsure) for event in self._ledger.plan(plan))
         self._emit(e for key, group in groups.items() if key not in left for e in self._ledger.resolve(group))
         self._emit(self._withdrawals(groups.keys(), {new.key for new in whole.starts}, scan, unstable))
@@ -553,7 +555,7 @@ class Follower:
             self._deletions.waiting or incremental.published or incremental.planned
         )
 
-    def _plans(self, scan: Scan, unsure: Sequence[FoundRun]) -> list[EventFields]:
+    def _plans(self, scan: Scan, unsure: Sequence[SourceRun]) -> list[EventFields]:
         """Plans that no file being written may change, and that were not read again meanwhile."""
         if unsure and self._options.run_id is not None:
             return []
@@ -571,7 +573,7 @@ class Follower:
             *((key, root / path) for key, path in ledger.filled() if key not in results),
             *((key, root / path) for key, path in ledger.begun() if key not in starts),
         ]
-        for key in self._deletions.find(missing, scan, lambda path: incremental.is_held(path, unstable)):
+        for key in self._deletions.find(missing, scan, lambda path: incremental.is_unstable(path, unstable)):
             self.status.withdrawn += 1
             yield ledger.retract(key)
 

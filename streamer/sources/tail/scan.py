@@ -17,7 +17,7 @@ from watchfiles import watch
 
 from streamer.sources.base import ConvertOptions, ConvertReport, RunPlan
 from streamer.sources.convert import (
-    FoundRun,
+    SourceRun,
     convert_part,
     convert_plan,
     convert_runs,
@@ -43,7 +43,7 @@ class Scan:
         report: what could not be read.
     """
 
-    runs: list[FoundRun] = field(default_factory=list)
+    runs: list[SourceRun] = field(default_factory=list)
     trials: list[tuple[Path, EventFields]] = field(default_factory=list)
     starts: list[tuple[Path, EventFields]] = field(default_factory=list)
     plans: list[EventFields] = field(default_factory=list)
@@ -65,7 +65,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
     return scan
 
 
-def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
+def read_part(run: SourceRun, part: Path, options: ConvertOptions) -> Scan:
     """The trials in a part of a run, except those that only the whole could tell from copies."""
     scan = Scan([run])
     events = list(convert_part(run, part, options, scan.report))
@@ -73,24 +73,24 @@ def read_part(run: FoundRun, part: Path, options: ConvertOptions) -> Scan:
     return scan
 
 
-def read_plan(run: FoundRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
+def read_plan(run: SourceRun, options: ConvertOptions) -> tuple[RunPlan, ConvertReport]:
     """The present plan events of a run, and its files that could not be read."""
     plan = run.source.plan(run.path, options)
     return plan, ConvertReport(unreadable=list(plan.problems))
 
 
-def plan_events(run: FoundRun, options: ConvertOptions) -> list[EventFields]:
+def plan_events(run: SourceRun, options: ConvertOptions) -> list[EventFields]:
     """The `run_started` and `run_finished` of a run by the plan that it has."""
     return list(convert_plan(run, options, ConvertReport()))
 
 
-def parts_of(run: FoundRun, place: Path) -> list[Path]:
+def parts_of(run: SourceRun, place: Path) -> list[Path]:
     """The parts that can be read alone at and below a directory of a run: trials, and run-level files."""
-    found: list[Path] = []
+    paths: list[Path] = []
 
     def is_part(path: Path) -> bool:
         part = run.source.part(run.path, path)
-        found.extend([part] if part else [])
+        paths.extend([part] if part else [])
         return part is not None
 
     for _ in walk(place, lambda directory: is_part(directory) or run.source.skip(directory)):
@@ -98,7 +98,7 @@ def parts_of(run: FoundRun, place: Path) -> list[Path]:
     for entry in entries(place):
         if entry.is_file(follow_symlinks=False):
             is_part(Path(entry.path))
-    return found
+    return paths
 
 
 def _take_trials(scan: Scan, events: Sequence[EventFields]) -> None:
@@ -125,27 +125,27 @@ class RunIndex:
     def __init__(self, root: Path, options: ConvertOptions) -> None:
         self._root = root
         self._options = options
-        self._known: dict[Path, FoundRun] = {}
-        self._new: dict[Path, tuple[FoundRun, float]] = {}
+        self._runs: dict[Path, SourceRun] = {}
+        self._new: dict[Path, tuple[SourceRun, float]] = {}
 
-    def __iter__(self) -> Iterator[FoundRun]:
-        yield from self._known.values()
+    def __iter__(self) -> Iterator[SourceRun]:
+        yield from self._runs.values()
         yield from (run for run, _ in self._new.values())
 
-    def at(self, path: Path) -> FoundRun | None:
+    def at(self, path: Path) -> SourceRun | None:
         """The run whose directory, or file, a path is."""
         new = self._new.get(path)
-        return new[0] if new else self._known.get(path)
+        return new[0] if new else self._runs.get(path)
 
-    def around(self, path: Path) -> FoundRun | None:
+    def around(self, path: Path) -> SourceRun | None:
         """The innermost run that a path lies in or is."""
         return next(filter(None, map(self.at, (path, *path.parents))), None)
 
-    def is_new(self, run: FoundRun) -> bool:
+    def is_new(self, run: SourceRun) -> bool:
         """Whether no reading of the whole found it yet."""
         return run.path in self._new
 
-    def stands_alone(self, run: FoundRun) -> bool:
+    def stands_alone(self, run: SourceRun) -> bool:
         """Whether its name is its own, and nothing says that it may be a copy: else only the whole knows."""
         if run.nested or not run.is_itself or is_file(run.path):
             return False
@@ -154,9 +154,9 @@ class RunIndex:
             other.plan.run_id == run.plan.run_id or other.plan.uuids & run.plan.uuids for other in others
         )
 
-    def look_for(self, places: Iterable[Path]) -> Sequence[FoundRun]:
+    def look_for(self, places: Iterable[Path]) -> Sequence[SourceRun]:
         """Runs on the way down to places that lie in none; taken in if they stand alone."""
-        found: list[FoundRun] = []
+        runs: list[SourceRun] = []
         no_runs: set[Path] = set()
         root, sources = self._root.resolve(), sources_for(self._options.harness)
         for place in places:
@@ -164,10 +164,10 @@ class RunIndex:
                 run = outermost_run(root, place, sources, self._options, no_runs)
                 if run is not None and self.stands_alone(run):
                     self._new[run.path] = (run, time.monotonic())
-                    found.append(run)
-        return found
+                    runs.append(run)
+        return runs
 
-    def is_still(self, run: FoundRun) -> bool:
+    def is_still(self, run: SourceRun) -> bool:
         """Whether its connector would be chosen again, now that more of it is there; else it is forgotten."""
         again = outermost_run(run.path, run.path, sources_for(self._options.harness), self._options, set())
         if again is None or again.source.name != run.source.name:
@@ -175,13 +175,11 @@ class RunIndex:
             return False
         return True
 
-    def replace(self, runs: Iterable[FoundRun], begun: float) -> None:
+    def replace(self, runs: Iterable[SourceRun], begun: float) -> None:
         """A reading of the whole, begun then, found these. What it could not find yet stays."""
-        self._known = {run.path: run for run in runs}
+        self._runs = {run.path: run for run in runs}
         self._new = {
-            path: (run, at)
-            for path, (run, at) in self._new.items()
-            if at >= begun and path not in self._known
+            path: (run, at) for path, (run, at) in self._new.items() if at >= begun and path not in self._runs
         }
 
 
@@ -210,7 +208,7 @@ The last two are 0 for all but regular files: a directory changes with all that 
 class Stability(Enum):
     """The worth of a complaint about a path after the scan that made it."""
 
-    GONE = auto()
+    MISSING = auto()
     """There is no such path any more."""
 
     CHANGED = auto()
@@ -261,7 +259,7 @@ class FileStability:
         self._still = still_seconds
         self._clock = clock
         self._wall = wall
-        self._held: dict[Path, _Sighting] = {}
+        self._sightings: dict[Path, _Sighting] = {}
 
     def begin(self) -> float:
         """The moment at which a reading begins, by the clock."""
@@ -273,17 +271,19 @@ class FileStability:
 
     def forget(self, before: float) -> None:
         """Forget the paths that no reading complained of since then."""
-        self._held = {path: held for path, held in self._held.items() if held.last >= before}
+        self._sightings = {
+            path: sighting for path, sighting in self._sightings.items() if sighting.last >= before
+        }
 
     def _verdict(self, path: Path, begun: float) -> Stability:
-        found = _look(path)
-        if found is None:
-            self._held.pop(path, None)
-            return Stability.GONE
-        held = self._noted(path, *found, begun)
-        seen_before = begun - held.first > STAMP_SECONDS
-        still = held.last - held.since >= self._still or not _is_file(held)
-        if not seen_before and held.since == held.first:
+        signature = _look(path)
+        if signature is None:
+            self._sightings.pop(path, None)
+            return Stability.MISSING
+        sighting = self._noted(path, *signature, begun)
+        seen_before = begun - sighting.first > STAMP_SECONDS
+        still = sighting.last - sighting.since >= self._still or not _is_file(sighting)
+        if not seen_before and sighting.since == sighting.first:
             return Stability.CHANGED
         if not still and not _parses(path):
             return Stability.WRITING
@@ -292,27 +292,27 @@ class FileStability:
     def _noted(self, path: Path, signature: Signature, changed: float, begun: float) -> _Sighting:
         """The path as it was held, if it looks as it did; a file that is new and old has long been so."""
         now = self._clock()
-        held = self._held.get(path)
-        if held is None or held.signature != signature:
-            is_old = held is None and self._wall() - (now - begun) - changed >= self._still
-            held = _Sighting(signature, now, now, now - self._still if is_old else now)
-            self._held[path] = held
-        held.last = now
-        return held
+        sighting = self._sightings.get(path)
+        if sighting is None or sighting.signature != signature:
+            is_old = sighting is None and self._wall() - (now - begun) - changed >= self._still
+            sighting = _Sighting(signature, now, now, now - self._still if is_old else now)
+            self._sightings[path] = sighting
+        sighting.last = now
+        return sighting
 
 
 def _look(path: Path) -> tuple[Signature, float] | None:
     """How a path looks and when it changed, in Unix seconds; None if it is known not to be there."""
     try:
-        found = _stat(path)
+        status = _stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:  # not allowed to look, or a disk that fails: it may be there
         return (0, error.errno or 0, 0, 0), 0.0
-    kind = stat.S_IFMT(found.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        return (kind, found.st_ino, 0, 0), 0.0
-    return (kind, found.st_ino, found.st_ctime_ns, found.st_size), found.st_ctime
+        return (kind, status.st_ino, 0, 0), 0.0
+    return (kind, status.st_ino, status.st_ctime_ns, status.st_size), status.st_ctime
 
 
 def _stat(path: Path) -> os.stat_result:
@@ -322,8 +322,8 @@ def _stat(path: Path) -> os.stat_result:
         return os.lstat(path)  # a link to nowhere is there
 
 
-def _is_file(held: _Sighting) -> bool:
-    return held.signature[0] == stat.S_IFREG
+def _is_file(sighting: _Sighting) -> bool:
+    return sighting.signature[0] == stat.S_IFREG
 
 
 def _parses(path: Path) -> bool:
@@ -367,18 +367,18 @@ class Watcher:
 
     def changes(self) -> set[Path]:
         """The paths that changed since the last call; waits a tick. The root itself: everything may have."""
-        found: set[Path] = set()
+        paths: set[Path] = set()
         identity = _identity(self._root)
         if identity != self._watched:
             self.close()
             self._watched = identity
             self._changes = self._watch() if identity is not None else None
-            found = {self._root}
+            paths = {self._root}
         if self._changes is None:
-            self._stop.wait(0.0 if found else TICK_SECONDS)
-            return found
+            self._stop.wait(0.0 if paths else TICK_SECONDS)
+            return paths
         try:
-            return next(self._changes, set()) | found
+            return next(self._changes, set()) | paths
         except (OSError, RuntimeError) as error:  # too many directories, one unreadable, watchfiles' own
             self.problem = " ".join(str(error).split())
             self._changes = None
@@ -392,7 +392,7 @@ class Watcher:
         self._changes = None
 
     def _watch(self) -> Iterator[set[Path]]:
-        for found in watch(
+        for changes in watch(
             self._root.resolve(),
             watch_filter=None,
             debounce=GROUP_MS,
@@ -403,15 +403,15 @@ class Watcher:
             raise_interrupt=False,
             ignore_permission_denied=False,  # else it also keeps quiet about too many directories
         ):
-            yield {Path(path) for _, path in found}
+            yield {Path(path) for _, path in changes}
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 # -----------------------------------------------------------------------------
@@ -451,7 +451,7 @@ class Diagnostics:
         """The unreadable paths of a reading, begun then: one that was not there and is now has changed."""
         stabilities = self._stability.judge((path for path, _ in report.unreadable), begun)
         for path, reason in report.unreadable:
-            if reason.endswith(VANISHED) and stabilities[path] is not Stability.GONE:
+            if reason.endswith(VANISHED) and stabilities[path] is not Stability.MISSING:
                 stabilities[path] = Stability.CHANGED
         return stabilities
 
@@ -505,7 +505,7 @@ def _complaint(path: Path, reason: str) -> Complaint:
 # Which published results and starts a directory no longer holds.
 
 
-GONE_SECONDS = 10.0
+MISSING_SECONDS = 10.0
 """A result is withdrawn when its file has been gone for so long, and the run is still there."""
 
 
@@ -513,7 +513,7 @@ class Deletions:
     """Remembers since when each file has been gone.
 
     Args:
-        seconds: see :data:`GONE_SECONDS`.
+        seconds: see :data:`MISSING_SECONDS`.
         keep_deleted: no result goes because its file is gone.
 
     Attributes:
@@ -521,7 +521,7 @@ class Deletions:
         doubtful: whether the next reading decides about one whose file is there and says something else.
     """
 
-    def __init__(self, seconds: float = GONE_SECONDS, *, keep_deleted: bool = False) -> None:
+    def __init__(self, seconds: float = MISSING_SECONDS, *, keep_deleted: bool = False) -> None:
         self.waiting = self.doubtful = False
         self._seconds = seconds
         self._keep_deleted = keep_deleted
@@ -548,7 +548,7 @@ class Deletions:
         now = time.monotonic()
         since: dict[ResultKey, float] = {}
         elsewhere: set[ResultKey] = set()
-        found = []
+        withdrawn = []
         for key, path in missing:
             home = next((place for place in (path, *path.parents) if place in homes), None)
             if home not in populated or path in broken or undecided(path):
@@ -559,21 +559,21 @@ class Deletions:
             elif there is False and not self._keep_deleted:
                 since[key] = self._since.get(key, now)
             if key in elsewhere & self._elsewhere or (key in since and now - since[key] >= self._seconds):
-                found.append(key)
-        self._since = {key: at for key, at in since.items() if key not in found}
-        self._elsewhere = elsewhere.difference(found)
+                withdrawn.append(key)
+        self._since = {key: at for key, at in since.items() if key not in withdrawn}
+        self._elsewhere = elsewhere.difference(withdrawn)
         self.doubtful = bool(self._elsewhere)
         self.waiting = self.doubtful or bool(self._since)
-        return found
+        return withdrawn
 
 
 def _above(paths: set[Path], homes: set[Path]) -> set[Path]:
     """The homes above the given paths, or equal to one; level by level, since thousands share parents."""
-    found: set[Path] = set()
+    paths_above: set[Path] = set()
     while paths:
-        found |= paths & homes
+        paths_above |= paths & homes
         paths = {path.parent for path in paths if path.parent != path}
-    return found
+    return paths_above
 
 
 def _is_there(path: Path) -> bool | None:

@@ -254,11 +254,11 @@ class LiveScreen(Screen[None]):
     def put_problems(self) -> None:
         """The present problem, if any; then what stands below it may be old, and goes grey."""
         self.put("#session", visible(self.watching.session_line()))
-        found = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
-        self.put("#problem", visible(" ".join(found)) if found else "", "bold red")
-        self.set_class(bool(found), "-stale")
+        problems = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
+        self.put("#problem", visible(" ".join(problems)) if problems else "", "bold red")
+        self.set_class(bool(problems), "-stale")
 
-    def wanted(self, *texts: str | None) -> bool:
+    def fits_filter(self, *texts: str | None) -> bool:
         """Whether one of the texts has what is filtered for."""
         sought = self.query_one("#filter", Input).value.casefold()
         return any(sought in text.casefold() for text in texts if text)
@@ -373,9 +373,9 @@ class RunScreen(LiveScreen):
         else:
             self._draw_run(run)
         places = self.model.outlook.places if self.model.outlook else {}
-        wanted = [a for a in self.model.agents.values() if self.wanted(a.agent_model)]
-        wanted.sort(key=lambda agent: agent.agent_model)
-        agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in wanted]
+        shown = [a for a in self.model.agents.values() if self.fits_filter(a.agent_model)]
+        shown.sort(key=lambda agent: agent.agent_model)
+        agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in shown]
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
             board_columns(with_named(AGENTS, agents), self.now, heading(AGENTS, len(agents))),
@@ -439,7 +439,7 @@ class RunScreen(LiveScreen):
         )
 
     def _draw_trials(self) -> None:
-        trials = [t for t in self._trials or () if self.wanted(t.task_id, t.agent_model, t.failure_mode)]
+        trials = [t for t in self._trials or () if self.fits_filter(t.task_id, t.agent_model, t.failure_mode)]
         head = "newest trials"
         if self._log_problem:
             head = f"newest trials: {visible(self._log_problem)}"
@@ -451,13 +451,13 @@ class RunScreen(LiveScreen):
 
     def _draw_rejections(self) -> None:
         rejections = self.watching.rejections
-        found = rejections.newest(self.run_id)[:MOST_REJECTIONS]
+        newest = rejections.newest(self.run_id)[:MOST_REJECTIONS]
         head = f"rejections ({rejections.counts[self.run_id]:,})"
         if rejections.problem:
             head = f"rejections: {visible(rejections.problem)}"
         columns = rejection_columns(head, rejections.counts[None], self.now)
         self.query_one("#rejections", BoardTable).show_rows(
-            columns, found, lambda rejected: str(id(rejected))
+            columns, newest, lambda rejected: str(id(rejected))
         )
 
     def _sort_first(self, agents: Sequence[AgentModelSummary]) -> None:
@@ -490,8 +490,8 @@ class RunScreen(LiveScreen):
         self.model.take(update)
         self.changed()
 
-    def _take_outlook(self, found: RunSnapshot, outlook: Outlook) -> None:
-        self.model.in_flight, self.model.outlook = found.in_flight, outlook
+    def _take_outlook(self, snapshot: RunSnapshot, outlook: Outlook) -> None:
+        self.model.in_flight, self.model.outlook = snapshot.in_flight, outlook
         self.changed()
 
     def _take_trials(self, trials: list[TrialRow]) -> None:
@@ -545,12 +545,12 @@ class RunsScreen(LiveScreen):
         """Show how the runs stand."""
         now = self.now
         runs = [run for run in self.model.runs.values() if self.watching.shows(run.run_id)]
-        wanted = [run for run in runs if self.wanted(run.run_id, run.display_name, run.benchmark)]
-        wanted.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
-        lines = [RunNow.of(run, now) for run in wanted[:MOST_RUNS]]
+        shown = [run for run in runs if self.fits_filter(run.run_id, run.display_name, run.benchmark)]
+        shown.sort(key=lambda run: (run.last_event_at is not None, run.last_event_at), reverse=True)
+        lines = [RunNow.of(run, now) for run in shown[:MOST_RUNS]]
         self.query_one("#main", BoardTable).show_rows(board_columns(RUNS, now), lines, lambda run: run.run_id)
         self.put("#title", " · ".join([self.watching.where, self._count(len(runs)), *self.watching.crew()]))
-        self.put("#note", self._note(len(wanted)))
+        self.put("#note", self._note(len(shown)))
         self.put_problems()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
@@ -581,10 +581,10 @@ class RunsScreen(LiveScreen):
             return "no runs yet: waiting" if self._filled else "looking for runs"
         return counted(count, "run")
 
-    def _note(self, wanted: int) -> str:
+    def _note(self, matching: int) -> str:
         parts = []
-        if wanted > MOST_RUNS:
-            parts.append(f"{wanted - MOST_RUNS:,} older runs are not listed: / finds them")
+        if matching > MOST_RUNS:
+            parts.append(f"{matching - MOST_RUNS:,} older runs are not listed: / finds them")
         rejections = self.watching.rejections
         if rejections.problem:
             parts.append(f"rejections unknown: {rejections.problem}")

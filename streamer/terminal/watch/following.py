@@ -87,11 +87,11 @@ async def follow_outlook(
     digest = ""
     while True:
         try:
-            found = await reader.snapshot(run_id)
-            if found.run.digest != digest:
+            snapshot = await reader.snapshot(run_id)
+            if snapshot.run.digest != digest:
                 compared = await reader.comparison(run_id)
-                digest = found.run.digest
-                take(found, outlook_of(found.run, found.agents, found.in_flight, compared, now()))
+                digest = snapshot.run.digest
+                take(snapshot, outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now()))
         except ReaderError:
             pass  # told by those who follow the run itself
         await asyncio.sleep(OUTLOOK_SECONDS)
@@ -165,12 +165,12 @@ class Newest:
 
     def __init__(self, run_id: str) -> None:
         self._reader = ScoredTrialReader(run_id)
-        self._held: dict[str, tuple[Version, int, TrialRow]] = {}
+        self._rows: dict[str, tuple[Version, int, TrialRow]] = {}
 
     @property
     def rows(self) -> list[TrialRow]:
         """Newest first; what was folded at once by revision, which mostly is the time of writing."""
-        by_age = sorted(self._held.values(), key=lambda held: held[:2], reverse=True)
+        by_age = sorted(self._rows.values(), key=lambda entry: entry[:2], reverse=True)
         return [row for _, _, row in by_age]
 
     def take(self, record: LogRecord) -> bool:
@@ -180,12 +180,12 @@ class Newest:
             return False
         key = change.key.decode()
         if change.trial is None:
-            return self._held.pop(key, None) is not None
+            return self._rows.pop(key, None) is not None
         version = version_of(change.trial)
-        self._held.pop(key, None)
-        self._held[key] = version, change.trial["revision"], TrialRow.of(key, change.trial)
-        if len(self._held) > KEPT:
-            del self._held[next(iter(self._held))]
+        self._rows.pop(key, None)
+        self._rows[key] = version, change.trial["revision"], TrialRow.of(key, change.trial)
+        if len(self._rows) > KEPT:
+            del self._rows[next(iter(self._rows))]
         return True
 
 
@@ -317,9 +317,9 @@ class Runs:
     def __init__(self) -> None:
         self.runs: dict[str, RunSummary] = {}
 
-    def fill(self, found: list[RunSummary]) -> None:
+    def fill(self, summaries: list[RunSummary]) -> None:
         """What stands there now; what is known already is newer."""
-        self.runs = {run.run_id: run for run in found} | self.runs
+        self.runs = {run.run_id: run for run in summaries} | self.runs
 
     def take(self, update: StateUpdate) -> None:
         """Take an update; only updates of runs matter here."""

@@ -54,7 +54,7 @@ class BoardTable(DataTable[Text]):
         )
         self.sorting = sort
         self._columns: Sequence[DrawnColumn[Any]] = ()
-        self._held: Sequence[Any] = ()
+        self._shown_rows: Sequence[Any] = ()
         self._key: Callable[[Any], str] = str
         self._last: Callable[[Any], bool] | None = None
         self._heads: list[tuple[Fitted, str]] = []
@@ -70,7 +70,7 @@ class BoardTable(DataTable[Text]):
         last: Callable[[Any], bool] | None = None,
     ) -> None:
         """Show these rows; `key` names a row for good, `last`: those that come last however it is sorted."""
-        self._columns, self._held, self._key, self._last = columns, rows, key, last
+        self._columns, self._shown_rows, self._key, self._last = columns, rows, key, last
         self._redraw()
 
     def sort_next(self) -> None:
@@ -117,12 +117,12 @@ class BoardTable(DataTable[Text]):
 
     def _columns_with_something(self) -> list[DrawnColumn[Any]]:
         """Columns that say something in some row."""
-        if not self._held:
+        if not self._shown_rows:
             return [column for column in self._columns if column.rank == 0]
         return [
             column
             for column in self._columns
-            if column.rank == 0 or any(column.text(row) != column.empty for row in self._held)
+            if column.rank == 0 or any(column.text(row) != column.empty for row in self._shown_rows)
         ]
 
     def _redraw(self) -> None:
@@ -130,7 +130,7 @@ class BoardTable(DataTable[Text]):
         if width <= 0 or not self._columns:
             return
         columns = self._columns_with_something()
-        rows = list(self._held)
+        rows = list(self._shown_rows)
         if self.sorting is not None:
             rows = ordered(rows, columns, self.sorting, self._last)
         cells = {column.key: [column.text(row) for row in rows] for column in columns}
@@ -176,14 +176,14 @@ class BoardTable(DataTable[Text]):
         if keys != self._keys:
             self.clear()
             for key, row in zip(keys, texts, strict=True):
-                self.add_row(*(cell(index, *found) for index, found in enumerate(row)), key=key)
+                self.add_row(*(cell(index, *content) for index, content in enumerate(row)), key=key)
             self._keys = keys
             self._go_back(chosen, offset)
         else:
             for number, (before, row) in enumerate(zip(self._texts, texts, strict=True)):
-                for index, found in enumerate(row):
-                    if before[index] != found:
-                        self.update_cell(keys[number], heads[index][0].key, cell(index, *found))
+                for index, content in enumerate(row):
+                    if before[index] != content:
+                        self.update_cell(keys[number], heads[index][0].key, cell(index, *content))
         self._heads, self._texts = heads, texts
 
     def _go_back(self, chosen: str | None, offset: float) -> None:
@@ -209,9 +209,9 @@ BAR_LEAST, BAR_MOST = 10, 60
 def title_of(run: RunSummary, state: State) -> str:
     """The run, its state, and its harness's word for the end."""
     about = (run.harness, run.benchmark, run.benchmark_version)
-    standing = state_and_status(state, run.status)
+    state_words = state_and_status(state, run.status)
     name = name_of(run) + (f" ({visible(run.run_id)})" if run.display_name else "")
-    return " · ".join([name, *(visible(part) for part in about if part), visible(standing)])
+    return " · ".join([name, *(visible(part) for part in about if part), visible(state_words)])
 
 
 def progress_line(run: RunSummary, pace: Eta, width: int) -> str:

@@ -122,7 +122,7 @@ class Episode:
         keys, wanted = Keys(settings.namespace), {}
         for run_id in self._expected.runs():
             for change in self._expected.run(run_id).summaries():
-                wanted[keys.of_run(run_id, entry_of(change, news=False).suffix)] = change.digest
+                wanted[keys.of_run(run_id, entry_of(change, notify=False).suffix)] = change.digest
         began = time.monotonic()
         with redis.Redis.from_url(settings.redis) as client:
             while behind := [key for key, digest in wanted.items() if _digest(client, key) != digest]:
