@@ -113,12 +113,7 @@ class Rows:
 
 
 class Lineup:
-    """The rows of one group; good until the roster changes.
-
-    Args:
-        parts: the rows of the group.
-        every: all rows of the run.
-    """
+    """The rows of one group, out of all rows of its run; good until the roster changes."""
 
     def __init__(self, parts: list[Rows], every: Iterable[Rows]) -> None:
         self._parts, self._every = parts, every
@@ -147,7 +142,6 @@ class Lineup:
         return _joined(list(columns), np.float64)
 
     def speedups(self) -> list[tuple[str, float]]:
-        """See :meth:`Rows.task_speedups`."""
         return [speedup for part in self._parts for speedup in part.task_speedups()]
 
     def keys(self) -> list[SlotKey]:
@@ -178,10 +172,7 @@ class Lineup:
 
 
 class Roster:
-    """Rows of all slots of a run.
-
-    Args:
-        is_baseline: whether an agent stays out of pooled tiers (R4).
+    """Rows of all slots of a run; the agents that are baselines stay out of pooled tiers (R4).
 
     Attributes:
         positions_changed: how often a position came or changed.
@@ -297,11 +288,7 @@ class Evidence:
         return self._counts(STORED, PASSED)
 
     def attempted(self, planned: int) -> list[Attempted] | None:
-        """The tasks with results; None if one has more attempts than planned.
-
-        Args:
-            planned: attempts at each task.
-        """
+        """The tasks with results, of so many planned attempts each; None if one has more."""
         if self.known == self._group.trials:
             counts = self._group.pass_at_k.counts()
         else:

@@ -22,9 +22,15 @@ from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
 from streamer.terminal import WIDE_OPTION, say
 
 if TYPE_CHECKING:
+    from streamer.client.folded import FoldedRun, PastRuns
     from streamer.folding.score.prices import PriceTable
     from streamer.schemas.summaries import RunSummary
     from streamer.schemas.wire import Position, Record, Rejected
+
+
+# -----------------------------------------------------------------------------
+# Options that commands share.
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -356,3 +362,51 @@ def labels_of(
         return labelled(settings, run_id, label, price_table(settings.prices_file), as_of)
     except UnknownLabel as error:
         raise click.UsageError(str(error)) from None
+
+
+# -----------------------------------------------------------------------------
+# As of.
+
+
+# -----------------------------------------------------------------------------
+# `--as-of`: runs folded again up to an earlier position, and what to say of them.
+
+
+def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
+    """The run as of a position of the log; see `fold_run`. Says so where the log is truncated."""
+
+    from streamer.client.folded import fold_run
+
+    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
+    say_if_truncated(folded.log.begins_at)
+    return folded
+
+
+def runs_as_of(
+    settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
+) -> PastRuns:
+    """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
+
+    from streamer.client.folded import fold_runs
+    from streamer.folding.fold import CannotBeFolded
+
+    past = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
+    for whose, begins_at in past.truncated.items():
+        say_if_truncated(begins_at, whose)
+    for failure in past.failed:
+        say(f"left out: {CannotBeFolded(failure)}")
+    return past
+
+
+def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
+    """Say that a log has lost its beginning, if it has.
+
+    Args:
+        begins_at: offset at which it begins.
+        whose: `this run`, or what the log is of.
+    """
+    if begins_at:
+        say(
+            f"the log of {whose} begins at offset {begins_at:,}, because earlier events were "
+            "deleted. If events that count were among them, they are missing"
+        )

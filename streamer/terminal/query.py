@@ -159,7 +159,7 @@ def _leaderboard_of(
         with StateReader(settings) as reader:
             yield reader, datetime.now(UTC)
         return
-    from streamer.terminal.replay import runs_as_of  # only this folds
+    from streamer.terminal.options import runs_as_of  # only this folds
 
     past = runs_as_of(settings, as_of, run_id)
     yield past, past.moment
@@ -413,13 +413,13 @@ def _run_now_or_then(
 
 
 def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
-    from streamer.terminal.replay import run_as_of  # only this folds
+    from streamer.terminal.options import run_as_of  # only this folds
 
     return run_as_of(settings, run_id, as_of)
 
 
 def _runs_as_of(settings: Settings, as_of: Position) -> PastRuns:
-    from streamer.terminal.replay import runs_as_of  # only this folds
+    from streamer.terminal.options import runs_as_of  # only this folds
 
     return runs_as_of(settings, as_of, tasks=False)
 

@@ -12,10 +12,8 @@ from pathlib import Path
 import click
 
 from streamer.client.feeds import NotInLog
-from streamer.client.folded import FoldedRun, PastRuns, fold_run, fold_runs
 from streamer.client.queries import ReaderError, UnknownMetric
 from streamer.folding.breakdowns import UnknownLabel
-from streamer.folding.fold import CannotBeFolded
 from streamer.folding.score import made_with
 from streamer.operate.verify import (
     CannotSwitch,
@@ -45,6 +43,7 @@ from streamer.terminal.options import (
     position_option,
     price_table,
     report_rejected,
+    say_if_truncated,
     stored_run,
     wait_option,
     wide_option,
@@ -225,43 +224,6 @@ def _is_confirmed(verdicts: list[Verdict]) -> bool:
     """Ask, where something differs and a person is there to answer."""
     differs = any(verdict.outcome == "differs" or not verdict.in_log for verdict in verdicts)
     return differs and sys.stdin.isatty() and click.confirm("Replace the state?", err=True)
-
-
-# -----------------------------------------------------------------------------
-# `--as-of`: runs folded again up to an earlier position, and what to say of them.
-
-
-def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
-    """The run as of a position of the log; see `fold_run`. Says so where the log is truncated."""
-    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
-    say_if_truncated(folded.log.begins_at)
-    return folded
-
-
-def runs_as_of(
-    settings: Settings, as_of: Position, run_id: str | None = None, *, tasks: bool = True
-) -> PastRuns:
-    """All runs, or one, as of a position; see `fold_runs`. Says which are left out or may lack events."""
-    past = fold_runs(settings, price_table(settings.prices_file), as_of, run_id, tasks=tasks)
-    for whose, begins_at in past.truncated.items():
-        say_if_truncated(begins_at, whose)
-    for failure in past.failed:
-        say(f"left out: {CannotBeFolded(failure)}")
-    return past
-
-
-def say_if_truncated(begins_at: int, whose: str = "this run") -> None:
-    """Say that a log has lost its beginning, if it has.
-
-    Args:
-        begins_at: offset at which it begins.
-        whose: `this run`, or what the log is of.
-    """
-    if begins_at:
-        say(
-            f"the log of {whose} begins at offset {begins_at:,}, because earlier events were "
-            "deleted. If events that count were among them, they are missing"
-        )
 
 
 # -----------------------------------------------------------------------------
