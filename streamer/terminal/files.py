@@ -428,10 +428,6 @@ def _unknown(table: PriceTable, model: str) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Publish events from a file or a pipe.
-
-
-# -----------------------------------------------------------------------------
 # `streamer publish`: events from a file or a pipe to the event topic.
 
 

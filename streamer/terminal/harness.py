@@ -403,10 +403,6 @@ def simulate_command(
 
 
 # -----------------------------------------------------------------------------
-# `streamer live`: the stack, the tail and the board in one command.
-
-
-# -----------------------------------------------------------------------------
 # Boards while a command works: the screens of `streamer watch` on a terminal, plain lines elsewhere.
 
 

@@ -465,10 +465,6 @@ def _print_rejection(rejected: StoredRejection) -> None:
 # `streamer subscribe`: follow what is published, as it is published.
 
 
-# -----------------------------------------------------------------------------
-# `streamer subscribe`: follow what is published, as it is published.
-
-
 MessageFields = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""What a gate says of two agents as they stand: the numbers of `inference`, put into a verdict. Pure."""
+"""What a gate says of two agents as they stand: the numbers of `statistics`, put into a verdict. Pure."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def _amount(value: float, metric: str) -> str:
 
 
 # -----------------------------------------------------------------------------
-# What a gate says of two agents as they stand: the numbers of `inference`, put into a verdict. Pure.
+# What a gate says of two agents as they stand: the numbers of `statistics`, put into a verdict. Pure.
 
 
 Values = Mapping[Task, Sequence[float]]

@@ -185,7 +185,7 @@ class TopicPartition(NamedTuple):
 
 
 # -----------------------------------------------------------------------------
-# The questions that other rooms may ask the group's consumer; `transport.Consumer` answers them.
+# The questions that the rest of the worker may ask the group's consumer; `transport.Consumer` answers them.
 
 
 class Committed(NamedTuple):
@@ -238,7 +238,7 @@ COMMIT_SECONDS = 1.0
 
 
 class StreamerApp(faust.App):
-    """The Faust app of a worker, with what the other rooms ask of it under names of ours.
+    """The Faust app of a worker, with what the rest of the worker asks of it under names of ours.
 
     It leaves nothing on disk: stores make their own directories.
     """

@@ -21,7 +21,7 @@ from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN
 from tests.support.worker_process import wait_for
-from tests.web.browsing import WebProcess, a_browser, live, publish, trials, watched
+from tests.web.browsing import WebProcess, live, publish, trials, watched
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
@@ -430,15 +430,10 @@ FAILING = {"status": "failed", "passed": 90, "failed": 7, "error": 2, "skipped":
 PASSING = {"status": "ok", "passed": 100, "failed": 0, "error": 0, "skipped": 0, "total": 100}
 
 
-@pytest.fixture(scope="module")
-def browser_of_page_fallback() -> Iterator[Browser]:
-    with a_browser() as browser:
-        yield browser
-
-
 @pytest.fixture
-def page_of_page_fallback(browser_of_page_fallback: Browser) -> Iterator[Page]:
-    context = browser_of_page_fallback.new_context()
+def unlocked_page(browser: Browser) -> Iterator[Page]:
+    """A page that may be refused for its token; other errors in its console fail the test."""
+    context = browser.new_context()
     page = context.new_page()
     with watched(page) as said:
         yield page
@@ -464,65 +459,61 @@ def fed(settings: Settings) -> None:
 
 
 def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
-    page_of_page_fallback: Page, logged: Settings
+    unlocked_page: Page, logged: Settings
 ) -> None:
     fed(logged)
     with Serving(logged) as serving:
-        page_of_page_fallback.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1/trials")
-        broken = page_of_page_fallback.get_by_role("row").filter(has_text="broken")
+        unlocked_page.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1/trials")
+        broken = unlocked_page.get_by_role("row").filter(has_text="broken")
         expect(broken).to_contain_text("fell back")
         broken.get_by_role("button").click()
-        drawer = page_of_page_fallback.get_by_role("dialog")
+        drawer = unlocked_page.get_by_role("dialog")
         expect(drawer).to_contain_text("it counts as if the agent had changed nothing")
         expect(drawer).to_contain_text("The test suite failed: 9 failed of 100 (failed).")
         expect(
             drawer.get_by_role("region", name="Benchmarks of this trial").locator("tbody tr")
         ).to_have_count(5)
-        page_of_page_fallback.keyboard.press("Escape")
-        page_of_page_fallback.get_by_role("link", name="Board", exact=True).click()
-        expect(page_of_page_fallback.get_by_role("columnheader", name="Speedup")).to_be_visible()
-        page_of_page_fallback.goto("about:blank")
+        unlocked_page.keyboard.press("Escape")
+        unlocked_page.get_by_role("link", name="Board", exact=True).click()
+        expect(unlocked_page.get_by_role("columnheader", name="Speedup")).to_be_visible()
+        unlocked_page.goto("about:blank")
 
 
-def test_speedup_and_advantage_are_drawn_over_event_time(
-    page_of_page_fallback: Page, logged: Settings
-) -> None:
+def test_speedup_and_advantage_are_drawn_over_event_time(unlocked_page: Page, logged: Settings) -> None:
     fed(logged)
     with Serving(logged) as serving:
         history = serving.get("/api/runs/run-1/history?kind=agent_model").json()
         agent = serving.get("/api/runs/run-1/agents").json()[0]["formulacode"]
         assert history[-1]["mean_speedup"] == agent["mean_speedup"] > 1.0
         assert history[-1]["agent_advantage"] == agent["agent_advantage"]
-        page_of_page_fallback.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1")
-        live(page_of_page_fallback)
+        unlocked_page.goto(f"http://127.0.0.1:{serving.port}/#/run/run-1")
+        live(unlocked_page)
         for metric, title in (("mean_speedup", "Speedup"), ("agent_advantage", "Advantage")):
-            page_of_page_fallback.get_by_label("Metric").select_option(metric)
-            expect(page_of_page_fallback.locator(".plot")).to_have_attribute(
+            unlocked_page.get_by_label("Metric").select_option(metric)
+            expect(unlocked_page.locator(".plot")).to_have_attribute(
                 "aria-label", re.compile(f"^{title} by the trials' own times, 1 line")
             )
-            expect(page_of_page_fallback.locator(".legend b")).to_have_text(re.compile(r"-?\d"))
-        page_of_page_fallback.goto("about:blank")
+            expect(unlocked_page.locator(".legend b")).to_have_text(re.compile(r"-?\d"))
+        unlocked_page.goto("about:blank")
 
 
-def test_a_server_with_a_token_asks_for_it_once(page_of_page_fallback: Page, logged: Settings) -> None:
+def test_a_server_with_a_token_asks_for_it_once(unlocked_page: Page, logged: Settings) -> None:
     fed(logged)
     with Serving(logged, token=TOKEN) as serving:
         url = f"http://127.0.0.1:{serving.port}/"
-        page_of_page_fallback.goto(url)
-        expect(
-            page_of_page_fallback.get_by_role("heading", name="This server asks for a token")
-        ).to_be_visible()
-        page_of_page_fallback.get_by_role("textbox", name="Token").fill("wrong")
-        page_of_page_fallback.get_by_role("button", name="Open").click()
-        expect(page_of_page_fallback.get_by_role("alert")).to_contain_text("That token does not fit.")
-        page_of_page_fallback.get_by_role("textbox", name="Token").fill(TOKEN)
-        page_of_page_fallback.get_by_role("button", name="Open").click()
-        live(page_of_page_fallback)
-        expect(page_of_page_fallback.get_by_role("link", name="run-1")).to_be_visible()
-        page_of_page_fallback.reload()
-        live(page_of_page_fallback)
-        page_of_page_fallback.context.clear_cookies()
-        page_of_page_fallback.goto(f"{url}?token={TOKEN}#/run/run-1")
-        live(page_of_page_fallback)
-        assert "token" not in page_of_page_fallback.url
-        page_of_page_fallback.goto("about:blank")
+        unlocked_page.goto(url)
+        expect(unlocked_page.get_by_role("heading", name="This server asks for a token")).to_be_visible()
+        unlocked_page.get_by_role("textbox", name="Token").fill("wrong")
+        unlocked_page.get_by_role("button", name="Open").click()
+        expect(unlocked_page.get_by_role("alert")).to_contain_text("That token does not fit.")
+        unlocked_page.get_by_role("textbox", name="Token").fill(TOKEN)
+        unlocked_page.get_by_role("button", name="Open").click()
+        live(unlocked_page)
+        expect(unlocked_page.get_by_role("link", name="run-1")).to_be_visible()
+        unlocked_page.reload()
+        live(unlocked_page)
+        unlocked_page.context.clear_cookies()
+        unlocked_page.goto(f"{url}?token={TOKEN}#/run/run-1")
+        live(unlocked_page)
+        assert "token" not in unlocked_page.url
+        unlocked_page.goto("about:blank")

@@ -115,6 +115,22 @@ def test_columns_sort_by_keyboard_and_say_so(page: Page, web: WebProcess, simula
     expect(heading).to_have_attribute("aria-sort", "descending")
 
 
+def test_rows_without_a_value_come_last_in_both_directions(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    costs = {"cheap": 1.0, "dear": 2.0, "unknown": None}
+    events = [a_trial(run_id="unpriced", agent=agent, cost_usd=cost) for agent, cost in costs.items()]
+    publish(stack, [json.dumps(event).encode() for event in events])
+    page.goto(f"{web.url}/#/run/unpriced")
+    rows = page.locator("tbody").first.locator("tr")
+    expect(rows).to_have_count(3)
+    heading = page.get_by_role("columnheader", name="Cost", exact=True)
+    for order, agents in {"ascending": "cheap dear unknown", "descending": "dear cheap unknown"}.items():
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", order)
+        assert [re.split("[:/]", row)[0] for row in rows.all_text_contents()] == agents.split()
+
+
 def test_focus_stays_where_it_is_when_a_column_appears(page: Page, web: WebProcess, stack: Settings) -> None:
     publish(stack, trials("columns", 0, 3))
     page.goto(f"{web.url}/#/run/columns")

@@ -1,17 +1,21 @@
-"""A record is placed by where it lies; what a client writes into its headers has no power."""
+"""Batches of several partitions folded at once; a record is placed by where it lies, not by its headers."""
 
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from streamer.folding.fold import Pipeline
 from streamer.folding.score.prices import PriceTable
 from streamer.operate.verify import Verification
 from streamer.schemas.wire import Record
-from streamer.storage.kafka import partition_of
-from streamer.worker.processor import FORWARDED, reroute
+from streamer.storage.kafka import Names, partition_of
+from streamer.worker.partition import Partition, RecordEncoder
+from streamer.worker.processor import FORWARDED, Processor, Together, reroute
+from streamer.worker.transport import FetchedBatch
 from tests.worker.deployment import Deployment, trial_events
 
 HEADERS = [(FORWARDED, b"0:0"), ("other", b"kept")]
@@ -22,6 +26,33 @@ def test_a_copy_names_its_original_whatever_a_client_wrote() -> None:
     [out] = reroute([(record, "run")], 4)
     assert (out.partition, out.key) == (partition_of("run", 4), b"run")
     assert out.headers == [("other", b"kept"), (FORWARDED, b"1:7")]
+
+
+def a_processor(partitions: int) -> Processor:
+    """One that owns all partitions and whose broker, Redis and process are not there: it can fold."""
+    edges = ("tables", "producer", "sink", "check_alive", "waiting", "idle", "measures")
+    processor = Processor(
+        AsyncMock(),
+        partitions,
+        encoder=RecordEncoder(Names("test"), Mock()),
+        checkpoints=AsyncMock(),
+        **{edge: Mock() for edge in edges},
+    )
+    processor.own({number: Partition(number, 1, Pipeline(), 0, 0) for number in range(partitions)})
+    return processor
+
+
+async def test_batches_of_several_partitions_leave_all_their_rejections_and_the_offset_of_each() -> None:
+    processor = a_processor(4)
+    batches = [
+        FetchedBatch("trial-events", number, [Record(b"garbage", 7 + number, partition=number, key=b"k")])
+        for number in range(4)
+    ]
+    changes = await processor.fold(Together(batches, processor.ownership))
+    assert [(aside.topic, aside.partition) for aside in changes.asides] == [
+        (Names("test").trial_rejections, number) for number in range(4)
+    ]
+    assert changes.next_offsets == {0: 8, 1: 9, 2: 10, 3: 11}
 
 
 async def publish_with_headers(deployment: Deployment, events: list[bytes]) -> None:
