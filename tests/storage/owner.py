@@ -24,7 +24,7 @@ class Owner(Owning):
         self.runs = [f"run {number}" for number in range(runs)]
         self.version = -1
 
-    def current(self) -> list[SummaryChange]:
+    def expected(self) -> list[SummaryChange]:
         return [change for run_id in self.run_ids() for change in self.summaries(run_id)]
 
     async def step(self) -> None:
@@ -47,7 +47,7 @@ class Owner(Owning):
 def holds(client: redis.Redis, owner: Owner) -> bool:
     """Whether Redis says of every summary and board what the owner says."""
     try:
-        for change in owner.current():
+        for change in owner.expected():
             suffix = {"run": "run", "tier": "tier:T0", "agent_model": "agent_model:claude:opus"}[change.kind]
             if client.get(KEYS.of_run(change.run_id, suffix)) != (change.value or b"").decode():
                 return False

@@ -1,0 +1,299 @@
+"""The page with the sets of runs that people meet: one begins, six agents, thirty agents, hostile names."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from streamer.client.readers import StateReader
+from streamer.settings import Settings
+from streamer.views.cells import short_pass_rate
+from tests.support.events import a_plan, a_trial
+from tests.web.browsing import WebProcess, live, opened, publish
+from tests.web.page_sets import (
+    HOSTILE,
+    HOURS,
+    SIX,
+    THIRTY,
+    TRIALS_OF_THIRTY,
+    hostile_names,
+    lines_of,
+    one_running,
+    six_half_done,
+    thirty_agents,
+)
+
+# The last event of `six` is minutes old, `thirty` was published at once after its end.
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+SCREENS = {
+    "runs": "",
+    "six": f"#/run/{SIX}",
+    "thirty": f"#/run/{THIRTY}",
+    "trials": f"#/run/{SIX}/trials",
+    "leaders": "#/leaders",
+    "hostile": f"#/run/{HOSTILE}",
+    "one": "#/run/one",
+    "unknown": "#/run/nobody",
+}
+PHONE = {"width": 360, "height": 740}
+HEAP_BYTES = 60_000_000
+MOST_ELEMENTS = 5_000
+"""The board of the large run has 30 rows; its trials have no elements."""
+
+
+@pytest.fixture(scope="module")
+def sets(stack: Settings) -> None:
+    """All sets, counted."""
+    now = datetime.now(UTC)
+    for events in (one_running, six_half_done, hostile_names, thirty_agents):
+        publish(stack, lines_of(events(now)))
+    with StateReader(stack) as reader:
+        reader.wait_for(THIRTY, lambda run: run.progress.done == TRIALS_OF_THIRTY, timeout_seconds=120)
+
+
+def drawn(page: Page) -> None:
+    """Wait for the curves."""
+    expect(page.locator(".plot")).to_have_attribute("data-points", re.compile(r"^[1-9]\d*$"))
+
+
+@pytest.fixture
+def looks(browser: Browser) -> Iterator[list[Page]]:
+    """A page on a desk in the light, and one on a phone in the dark."""
+    contexts = [
+        browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light"),
+        browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark"),
+    ]
+    yield [context.new_page() for context in contexts]
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_no_serious_fault(looks: list[Page], web: WebProcess, sets: None, screen: str) -> None:
+    for page in looks:
+        page.goto(f"{web.url}/{SCREENS[screen]}")
+        live(page)
+        if screen == "unknown":
+            expect(page.get_by_text("There is no run 'nobody'")).to_be_visible()
+        else:
+            expect(page.locator("tbody tr").first).to_be_visible()
+        page.evaluate(AXE)
+        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        serious = [
+            (fault["id"], [node["html"][:200] for node in fault["nodes"][:3]])
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+
+
+def test_a_bulk_publish_draws_the_hours_of_the_run_and_eight_lines_in_colour(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    opened(page, web, SCREENS["thirty"])
+    drawn(page)
+    expect(page.locator(".head .state-complete")).to_have_text("complete")
+    expect(page.locator(".tile").first).to_contain_text("10,080 / 10,080")
+    hours = int(page.locator(".plot").get_attribute("data-span") or 0) / 3600
+    assert HOURS - 0.5 < hours <= HOURS
+    coloured = page.locator(".legend button[aria-pressed=true]")
+    grey = page.locator(".legend button[aria-pressed=false]")
+    expect(coloured).to_have_count(8)
+    expect(grey).to_have_count(22)
+    page.locator(".others summary").click()
+    grey.filter(has_text="agent-00").click()
+    expect(coloured.filter(has_text="agent-00")).to_have_count(1)
+    expect(coloured).to_have_count(8)
+    page.get_by_role("group", name="Along").get_by_role("button", name="Trials").click()
+    expect(page.locator(".plot")).to_have_attribute("data-span", "335")
+
+
+def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets: None) -> None:
+    opened(page, web, SCREENS["thirty"])
+    expect(page.locator("svg.scatter .point")).to_have_count(30)
+    texts = "[...document.querySelectorAll('svg.scatter .point text')]"
+    boxes = page.evaluate(f"() => {texts}.map((text) => text.getBoundingClientRect().toJSON())")
+    assert 1 <= len(boxes) <= 8
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            apart = (
+                one["right"] <= other["left"]
+                or other["right"] <= one["left"]
+                or one["bottom"] <= other["top"] + 2
+                or other["bottom"] <= one["top"] + 2
+            )
+            assert apart, (one, other)
+
+
+def test_a_run_without_a_judge_offers_no_composite_and_begins_with_the_pass_rate(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    opened(page, web, SCREENS["six"])
+    for choice in ("Metric", "Quality"):
+        select = (
+            page.locator("label.field").filter(has=page.get_by_text(choice, exact=True)).locator("select")
+        )
+        expect(select).to_have_value("pass_rate")
+        assert "Composite" not in select.locator("option").all_text_contents()
+
+
+def test_the_board_says_what_may_be_concluded_in_the_words_of_every_surface(
+    page: Page, web: WebProcess, stack: Settings, sets: None
+) -> None:
+    opened(page, web, SCREENS["six"])
+    board = page.get_by_role("region", name="Agents of this run")
+    with StateReader(stack) as reader:
+        agents = reader.agents(SIX)
+    for agent in agents:
+        words = short_pass_rate(agent.model_dump())
+        assert re.fullmatch(r"\d+\.\d % \[\d+, \d+\]", words)
+        cell = board.get_by_role("row").filter(has_text=agent.agent_model).locator("td").first
+        expect(cell).to_have_text(words.replace(" %", "\u00a0%"))
+        expect(cell.locator(".bar b")).to_have_count(1)
+    expect(board.locator("tbody tr").first).to_contain_text(re.compile(r"\d-\d"))
+    main = page.locator("main")
+    expect(main).to_contain_text("[low, high]: the final pass rate lies there")
+    expect(main).to_contain_text("place: with 95 % probability no agent truly stands outside")
+    expect(main).to_contain_text(re.compile("Nothing separates|ahead in this run|no longer be overtaken"))
+
+
+def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    opened(page, web, SCREENS["six"])
+    running = page.get_by_role("region", name="Trials that are running")
+    expect(running.locator("tbody tr")).to_have_count(8)
+    expect(running.locator("tbody tr").first).to_contain_text(re.compile(r"\d (min|h)$"))
+    page.get_by_role("button", name=re.compile("Show all 48")).click()
+    expect(running.locator("tbody tr")).to_have_count(48)
+    expect(page.locator(".tiles")).to_contain_text(
+        re.compile(r"forecast: ends about (\d+ \w+ )?\d\d:\d\d UTC, (\d+ \w+ )?\d\d:\d\d to")
+    )
+    expect(page.locator(".tiles")).to_contain_text(
+        re.compile(r"forecast: about \$[\d.]+ in all, \$[\d.]+ to")
+    )
+
+
+def test_a_run_without_an_interval_says_why(page: Page, web: WebProcess, sets: None) -> None:
+    opened(page, web, SCREENS["hostile"])
+    expect(page.locator("main")).to_contain_text("No interval of the final pass rate: the run has not said")
+    expect(page.locator("main")).to_contain_text("so far: results are still missing")
+
+
+def test_a_plan_that_is_still_read_shows_counts_and_no_share_and_no_end(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    now = datetime.now(UTC)
+    whole = {"tasks": 10, "attempts": 1, "agent_models": ["terminus:gpt-5"]}
+    began = (now - timedelta(hours=1)).isoformat()
+    plan = a_plan(run_id="reading", **whole, plan_complete=False, started_at=began)
+    trial = a_trial(run_id="reading", finished_at=now.isoformat(), duration_seconds=60.0)
+    publish(stack, [json.dumps(event).encode() for event in (plan, trial)])
+    opened(page, web, "#/run/reading")
+    progress = page.locator(".tile").first
+    expect(progress).to_have_text("Progress1plan not complete yet: counts only")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert "forecast" not in (page.locator(".tiles").text_content() or "")
+    publish(stack, [json.dumps(plan | {"plan_complete": True, "revision": 1}).encode()])
+    expect(progress).to_contain_text("10.0 % of the plan")
+    expect(page.locator(".tiles")).to_contain_text("forecast: ends about")
+    bare = a_trial(run_id="no-plan", finished_at=now.isoformat())
+    publish(stack, [json.dumps(event).encode() for event in (bare, plan | {"run_id": "read-on"})])
+    opened(page, web, "")
+    runs = page.get_by_role("region", name="Runs")
+    expect(runs.locator("tbody tr").filter(has_text="read-on")).to_contain_text("0 (plan not complete yet)")
+    expect(runs.locator("tbody tr").filter(has_text="no-plan")).not_to_contain_text("plan not complete yet")
+    opened(page, web, "#/run/no-plan")
+    expect(progress).to_have_text("Progress1no plan known: counts only")
+
+
+def test_an_event_time_ahead_of_the_clock_is_called_event_time(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    later = datetime.now(UTC) + timedelta(minutes=24)
+    publish(stack, [json.dumps(a_trial(run_id="ahead", finished_at=later.isoformat())).encode()])
+    opened(page, web, "#/run/ahead")
+    expect(page.locator(".head")).to_contain_text("last event: event time")
+    assert "in 24 min" not in (page.locator(".head").text_content() or "")
+
+
+def test_on_a_phone_rows_are_cards_with_the_pass_rate_and_its_interval_in_view(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    opened(page, web, SCREENS["six"])
+    card = page.get_by_role("region", name="Agents of this run").locator("tbody tr").first
+    rate = card.locator("td.primary")
+    expect(rate).to_contain_text(re.compile(r"\[\d+, \d+\]"))
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("td.primary")].some(rate => {
+            const box = rate.getBoundingClientRect();
+            return box.width > 0 && box.right <= 360;
+        })"""
+    )  # asked in one step, since the page draws its rows again as results come in
+    expect(card.get_by_role("cell").filter(has_text="$").first).not_to_be_visible()
+    page.get_by_role("button", name="All columns").first.click()
+    expect(card.get_by_role("cell").filter(has_text="$").first).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+
+
+def test_the_whole_way_from_the_runs_to_a_picked_line_goes_by_keyboard(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    opened(page, web, "")
+    expect(page.get_by_role("link", name="Thirty agents")).to_be_visible()
+    tabbed_to(page, "Thirty agents")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Thirty agents")
+    drawn(page)
+    tabbed_to(page, "Cost")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Cost", exact=True)).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    tabbed_to(page, "22 grey")
+    page.keyboard.press("Enter")
+    tabbed_to(page, re.compile("^agent-00:model-00"))
+    page.keyboard.press("Enter")
+    pressed = page.locator(".legend button[aria-pressed=true]")
+    expect(pressed.filter(has_text="agent-00")).to_have_count(1)
+
+
+def tabbed_to(page: Page, wanted: str | re.Pattern[str]) -> None:
+    """Press Tab until the focus is there; every stop on the way is visible and has a name."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            "() => { const one = document.activeElement; const box = one.getBoundingClientRect();"
+            " return { text: (one.textContent || '').trim(), name: one.getAttribute('aria-label') || '',"
+            " tag: one.tagName, seen: box.width > 0 && box.height > 0 }; }"
+        )
+        if found["tag"] == "BODY":
+            continue
+        assert found["seen"], found
+        assert found["text"] or found["name"] or found["tag"] in ("SELECT", "INPUT"), found
+        if found["text"] == wanted or (isinstance(wanted, re.Pattern) and wanted.match(found["text"])):
+            return
+    raise AssertionError(f"Tab never comes to {wanted}")
+
+
+def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(
+    page: Page, web: WebProcess, sets: None
+) -> None:
+    """How soon they paint is a figure of `python -m benchmarks --only page`."""
+    opened(page, web, SCREENS["thirty"])
+    drawn(page)
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.enable")
+    session.send("HeapProfiler.collectGarbage")
+    assert session.send("Runtime.getHeapUsage")["usedSize"] < HEAP_BYTES
+    assert page.evaluate("() => document.querySelectorAll('*').length") < MOST_ELEMENTS
