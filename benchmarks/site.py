@@ -239,8 +239,13 @@ class Deployment:
         await consumer.stop()
 
     async def _delete(self, topics: list[str]) -> None:
-        async with _admin(self.site) as admin:
+        """Delete topics, and wait until the broker lists none of them: it would not create those again."""
+        async with _admin(self.site) as admin, asyncio.timeout(30):
             await admin.delete_topics(topics)
+            while True:
+                if not set(topics) & set(await admin.list_topics()):
+                    return
+                await asyncio.sleep(0.05)
 
     async def _configure(self, config: dict[str, str]) -> None:
         async with _admin(self.site) as admin:
