@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from streamer.settings import Settings
+from streamer.web.log import TrialLog
 from tests.support.servers import RedisServer
 from tests.support.simulated import simulate
 from tests.web.browsing import START, WebProcess, a_browser, a_stack, publish, watched
-from tests.web.feeding import Feed
+from tests.web.feeding import Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.viewer import PATH, Viewer, Watch
 
@@ -40,6 +41,23 @@ async def feed(settings: Settings) -> AsyncIterator[Feed]:
     """A feed into Redis alone."""
     async with Feed(settings) as feed:
         yield feed
+
+
+@pytest.fixture
+async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
+    """A feed into Redis and the log."""
+    async with Feed(logged, log=True) as feed:
+        yield feed
+
+
+@pytest.fixture
+def clock() -> StandingClock:
+    return StandingClock()
+
+
+@pytest.fixture
+def log(logged: Settings, clock: StandingClock) -> TrialLog:
+    return TrialLog(logged, clock)
 
 
 @pytest.fixture(scope="module")

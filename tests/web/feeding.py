@@ -22,6 +22,15 @@ Event = dict[str, Any]
 PARTITIONS = 2
 
 
+class StandingClock:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Feed:
     """Folds events; `log` says whether they and the scored trials go to the log too.
 

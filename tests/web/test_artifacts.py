@@ -45,6 +45,7 @@ from streamer.web.artifacts import (
     view_of,
 )
 from tests.support.data import REPOSITORY
+from tests.web.feeding import StandingClock
 from tests.web.trial_files import FILES, RUN, make_run
 
 # -----------------------------------------------------------------------------
@@ -407,15 +408,6 @@ def test_all_steps_together_are_bounded() -> None:
 TRIAL = "task-1/task-1.1-of-1.files-run"
 
 
-class Clock:
-    """A clock that stands until it is moved."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(data_dir=tmp_path / "data")
@@ -445,7 +437,10 @@ def a_result(**fields: Any) -> TrialResult:
 def test_a_run_is_found_below_a_directory_that_was_named(settings: Settings, tmp_path: Path) -> None:
     runs = make_run(tmp_path)
     for named in (runs, runs / RUN):
-        assert home_of_run_directories(RunDirectories(settings, [named], Clock())) == (runs / RUN).resolve()
+        assert (
+            home_of_run_directories(RunDirectories(settings, [named], StandingClock()))
+            == (runs / RUN).resolve()
+        )
 
 
 @pytest.mark.parametrize("below", ["task-1", TRIAL, f"{TRIAL}/agent.log"])
@@ -453,12 +448,13 @@ def test_nothing_above_a_directory_that_was_named_is_shown(
     settings: Settings, tmp_path: Path, below: str
 ) -> None:
     assert (
-        home_of_run_directories(RunDirectories(settings, [make_run(tmp_path) / RUN / below], Clock())) is None
+        home_of_run_directories(RunDirectories(settings, [make_run(tmp_path) / RUN / below], StandingClock()))
+        is None
     )
 
 
 def test_a_run_that_was_pooled_is_found_by_its_shard(settings: Settings, tmp_path: Path) -> None:
-    directories = RunDirectories(settings, [make_run(tmp_path)], Clock())
+    directories = RunDirectories(settings, [make_run(tmp_path)], StandingClock())
     assert home_of_run_directories(directories, "pool", f"{RUN}/2") == (tmp_path / "runs" / RUN).resolve()
     assert home_of_run_directories(directories, "pool", f"{RUN}2") is None
     assert home_of_run_directories(directories, "pool", "other") is None
@@ -469,9 +465,9 @@ def test_what_tail_followed_is_named_for_the_same_deployment_alone(
 ) -> None:
     runs = make_run(tmp_path)
     follow(settings, runs)
-    assert home_of_run_directories(RunDirectories(settings, [], Clock())) == (runs / RUN).resolve()
+    assert home_of_run_directories(RunDirectories(settings, [], StandingClock())) == (runs / RUN).resolve()
     other = settings.model_copy(update={"namespace": "other"})
-    assert home_of_run_directories(RunDirectories(other, [], Clock())) is None
+    assert home_of_run_directories(RunDirectories(other, [], StandingClock())) is None
 
 
 def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
@@ -480,7 +476,7 @@ def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
     pools = {pool: make_run(tmp_path / pool) for pool in ("a", "b")}
     for pool, runs in pools.items():
         follow(settings, runs, pool)
-    directories = RunDirectories(settings, [], Clock())
+    directories = RunDirectories(settings, [], StandingClock())
     for pool, runs in pools.items():
         assert home_of_run_directories(directories, pool, RUN) == (runs / RUN).resolve()
     for stranger, shard in (("mine", RUN), (RUN, ""), ("a", "")):
@@ -490,7 +486,7 @@ def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
 def test_where_two_directories_fit_neither_is_shown_until_one_is_gone(
     settings: Settings, tmp_path: Path
 ) -> None:
-    clock = Clock()
+    clock = StandingClock()
     first, second = (make_run(tmp_path / place) for place in ("a", "b"))
     directories = RunDirectories(settings, [first], clock)
     assert home_of_run_directories(directories) == (first / RUN).resolve()
@@ -505,7 +501,7 @@ def test_where_two_directories_fit_neither_is_shown_until_one_is_gone(
 def test_a_run_that_appears_later_is_looked_for_again_but_not_all_the_time(
     settings: Settings, tmp_path: Path
 ) -> None:
-    clock = Clock()
+    clock = StandingClock()
     directories = RunDirectories(settings, [tmp_path / "runs"], clock)
     assert home_of_run_directories(directories) is None
     make_run(tmp_path)
@@ -522,15 +518,17 @@ def test_runs_of_other_packages_connectors_are_found(
     rest = tuple(source for source in convert.SOURCES if source.name not in ("terminal-bench", "fc-eval"))
     runs = make_run(tmp_path)
     monkeypatch.setattr(convert, "SOURCES", rest)
-    assert home_of_run_directories(RunDirectories(settings, [runs], Clock())) is None
+    assert home_of_run_directories(RunDirectories(settings, [runs], StandingClock())) is None
     monkeypatch.setattr(convert, "load_all", lambda taken: [ours])
-    assert home_of_run_directories(RunDirectories(settings, [runs], Clock())) == (runs / RUN).resolve()
+    assert (
+        home_of_run_directories(RunDirectories(settings, [runs], StandingClock())) == (runs / RUN).resolve()
+    )
 
 
 def test_the_files_that_the_connector_names_for_the_trial_are_shown(
     settings: Settings, tmp_path: Path
 ) -> None:
-    directories = RunDirectories(settings, [make_run(tmp_path)], Clock())
+    directories = RunDirectories(settings, [make_run(tmp_path)], StandingClock())
     pooled = {"run_id": "pool", "shard": RUN, "agent": "named by an option"}
     for event in (a_result(), a_result(**pooled)):
         for name in FILES:
@@ -559,7 +557,7 @@ def test_a_path_that_only_an_event_names_is_not_shown(settings: Settings, tmp_pa
     other.mkdir(parents=True)
     (other / "results.json").write_text(json.dumps({"task_id": "task-2", "is_resolved": True}))
     (other / "agent.log").write_text("of task-2")
-    known = RunDirectories(settings, [run], Clock()).of(RUN, "")
+    known = RunDirectories(settings, [run], StandingClock()).of(RUN, "")
     known.check(a_result(task_id="task-2"), "task-2/task-2.1-of-1.files-run/agent.log")
     with pytest.raises(CannotBeOpened, match="Others are not shown"):
         known.check(a_result(), path)
@@ -572,7 +570,7 @@ def test_a_trial_that_stands_only_in_the_file_of_the_run_keeps_its_files(
     (run / TRIAL / "results.json").unlink()
     crashed = {"task_id": "task-1", "trial_name": "task-1.1-of-1.files-run", "is_resolved": None}
     (run / "results.json").write_text(json.dumps({"results": [crashed]}))
-    RunDirectories(settings, [run], Clock()).of(RUN, "").check(a_result(), f"{TRIAL}/agent.log")
+    RunDirectories(settings, [run], StandingClock()).of(RUN, "").check(a_result(), f"{TRIAL}/agent.log")
 
 
 def test_a_list_that_is_no_list_names_nothing(settings: Settings, tmp_path: Path) -> None:
@@ -586,7 +584,7 @@ def test_a_list_that_is_no_list_names_nothing(settings: Settings, tmp_path: Path
 def test_while_one_search_goes_on_others_get_what_the_last_one_found(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
+    clock = StandingClock()
     directories = RunDirectories(settings, [tmp_path / "runs"], clock)
     assert home_of_run_directories(directories) is None
     make_run(tmp_path)

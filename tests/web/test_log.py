@@ -49,7 +49,7 @@ from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, TrialsQuery, p
 from tests.support.board_runs import a_night
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_trial, folded
-from tests.web.feeding import PARTITIONS, Feed
+from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.test_api import lately, without_way
 
@@ -280,33 +280,8 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
 # Logs of runs are read once, then on; memory is bounded; the run asked for last stays.
 
 
-class ClockOfRunLog:
-    """A clock that stands until it is moved."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
-    async with Feed(logged, log=True) as feed:
-        yield feed
-
-
-@pytest.fixture
-def clock() -> ClockOfRunLog:
-    return ClockOfRunLog()
-
-
-@pytest.fixture
-def log(logged: Settings, clock: ClockOfRunLog) -> TrialLog:
-    return TrialLog(logged, clock)
-
-
 async def test_only_what_is_new_is_read_again_and_not_all_the_time(
-    logging_feed: Feed, log: TrialLog, clock: ClockOfRunLog, monkeypatch: pytest.MonkeyPatch
+    logging_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[int] = []
     read = run_log.read_batches
@@ -327,7 +302,7 @@ async def test_only_what_is_new_is_read_again_and_not_all_the_time(
 
 
 async def test_memory_is_bounded_the_run_asked_for_last_stays(
-    logging_feed: Feed, log: TrialLog, clock: ClockOfRunLog, monkeypatch: pytest.MonkeyPatch
+    logging_feed: Feed, log: TrialLog, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log, "MAX_TRIALS", 10)
     for run in ("a", "b", "c"):

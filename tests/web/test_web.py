@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -35,7 +35,7 @@ from tests.support.data import REPOSITORY, shared_data
 from tests.support.events import a_retraction, a_trial
 from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
-from tests.web.feeding import Feed
+from tests.web.feeding import Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
 
@@ -561,33 +561,8 @@ def test_files_outside_the_static_folder_are_not_served(serving_of_request_check
 # Trials: read from the log once, then on; pages, filters, payloads, comparisons; bounded.
 
 
-class Clock:
-    """A clock that stands until it is moved."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-async def logging_feed(logged: Settings) -> AsyncIterator[Feed]:
-    async with Feed(logged, log=True) as feed:
-        yield feed
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def log(logged: Settings, clock: Clock) -> TrialLog:
-    return TrialLog(logged, clock)
-
-
 async def test_a_correction_replaces_and_a_retraction_removes(
-    logging_feed: Feed, log: TrialLog, clock: Clock
+    logging_feed: Feed, log: TrialLog, clock: StandingClock
 ) -> None:
     await logging_feed.take([a_trial(resolved=False), a_trial(task_id="task-2")])
     await log.trials("run-1")
