@@ -32,15 +32,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT, help="where to write; default docs/performance")
     args = parser.parse_args()
     known = families(lambda: find_peers(args.peers))
-    wanted = args.only or list(known)
-    if unknown := set(wanted) - set(known):
+    expected = args.only or list(known)
+    if unknown := set(expected) - set(known):
         parser.error(f"no family {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    if "peers" in wanted:
+    if "peers" in expected:
         find_peers(args.peers)  # before an hour of measuring, not after it
     results = read(args.out) if args.only else {"families": {}}
     scale = scale_of(args, repeats=args.repeats)
     with Sites() as sites:
-        for name in wanted:
+        for name in expected:
             results["families"][name] = _measured(name, known[name], scale, sites)
             results["families"] = {n: results["families"][n] for n in known if n in results["families"]}
             write(results, args.out)
@@ -49,14 +49,14 @@ def main() -> None:
 
 def _measured(name: str, family: Family, scale: Scale, sites: Sites) -> dict[str, Any]:
     began, machine = time.monotonic(), description()
-    found = family(scale, sites)
+    result = family(scale, sites)
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return {
         "scale": scale.name,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine,
-        "rows": [row.as_dict() for row in found.rows],
-        "details": found.details,
+        "rows": [row.as_dict() for row in result.rows],
+        "details": result.details,
     }
 
 

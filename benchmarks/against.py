@@ -76,26 +76,26 @@ def worker_of(tree: Tree, deployment: Deployment) -> WorkerProcess:
         return worker.start(ready=False)
 
 
-def drained(tree: Tree, deployment: Deployment, wanted: Wanted) -> tuple[float, int]:
+def drained(tree: Tree, deployment: Deployment, expected: Wanted) -> tuple[float, int]:
     """Drain what is loaded with one worker: its processor seconds once ready, and its memory at the end."""
     with worker_of(tree, deployment) as worker:
         ready_at(worker)
         before = cpu_seconds(worker.process.pid)
-        deployment.wait_until_current(wanted, worker)
+        deployment.wait_until_current(expected, worker)
         used = cpu_seconds(worker.process.pid) - before
-        held = resident_bytes(worker.process.pid)
+        stored = resident_bytes(worker.process.pid)
         worker.stop()
     deployment.forget()
-    return used, held
+    return used, stored
 
 
 def drain_of(site: Site, number: int) -> Measure:
     """Microseconds of the worker for an event, 32 runs of 7 tiers and 5 agents."""
     deployment = Deployment(site)
-    wanted = deployment.load(events(number))
+    expected = deployment.load(events(number))
 
     def measure(tree: Tree) -> None:
-        used, _ = drained(tree, deployment, wanted)
+        used, _ = drained(tree, deployment, expected)
         tree.note("drain, us an event", used / number * 1e6)
 
     return measure
@@ -110,9 +110,9 @@ def memory_of(site: Site, number: int) -> Measure:
     ]
 
     def measure(tree: Tree) -> None:
-        held = [drained(tree, deployment, wanted)[1] for deployment, _, wanted in loads]
+        stored = [drained(tree, deployment, expected)[1] for deployment, _, expected in loads]
         slots = loads[1][1] - loads[0][1]
-        tree.note("memory, bytes a slot", (held[1] - held[0]) / slots)
+        tree.note("memory, bytes a slot", (stored[1] - stored[0]) / slots)
 
     return measure
 
@@ -208,9 +208,9 @@ def main() -> None:
 
 def row(other: Tree, this: Tree, what: str) -> list[object]:
     """Medians of both, and the ratios turn by turn."""
-    found = ratios(this.measured[what], other.measured[what])
+    result = ratios(this.measured[what], other.measured[what])
     ends = [spread(tree.measured[what])["median"] for tree in (other, this)]
-    return [what, *ends, *(f"{found[name]:.2f}" for name in ("median", "min", "max"))]
+    return [what, *ends, *(f"{result[name]:.2f}" for name in ("median", "min", "max"))]
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ def timed(plan: Plan, journal: Path) -> Timed:
             _until(pipe.poll, "the harness")
             written: Written = pipe.recv()
             wholes = followed.wholes - before
-            wanted = written.own | written.run_level
-            _until(lambda: wanted.keys() <= followed.came.keys(), "every trial")
+            expected = written.own | written.run_level
+            _until(lambda: expected.keys() <= followed.came.keys(), "every trial")
             came = dict(followed.came)
     own, run_level = (
         [came[id_] - at for id_, at in times.items()] for times in (written.own, written.run_level)
@@ -117,16 +117,16 @@ def _until(done: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def rows(plan: Plan, found: Timed) -> Iterator[tuple[Any, ...]]:
+def rows(plan: Plan, result: Timed) -> Iterator[tuple[Any, ...]]:
     """Lines of the table."""
     there = (
         f"{plan.there:,} in {'the same run' if plan.where == SAME else 'another run'}" if plan.there else "-"
     )
-    for kind, seconds in (("of its own", found.own), ("run-level", found.run_level)):
+    for kind, seconds in (("of its own", result.own), ("run-level", result.run_level)):
         if seconds:
             ordered = sorted(seconds)
             figures = (ordered[math.ceil(q * len(ordered)) - 1] for q in (0.5, 0.99, 1))
-            yield (plan.layout, there, kind, len(ordered), *figures, found.wholes)
+            yield (plan.layout, there, kind, len(ordered), *figures, result.wholes)
 
 
 def main() -> None:

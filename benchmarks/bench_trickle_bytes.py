@@ -55,7 +55,7 @@ def trickle_bytes(number: int, together: int = 1) -> dict[str, dict[str, float]]
         number: events over 32 runs, published one after the other.
         together: so many share a publication.
     """
-    found: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(["records", *COMPRESSORS], 0.0))
+    result: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(["records", *COMPRESSORS], 0.0))
     lines = list(events(number))
     warm_up = int(number * WARM_UP_SHARE) // together * together
     counted = lines[warm_up:]
@@ -64,12 +64,12 @@ def trickle_bytes(number: int, together: int = 1) -> dict[str, dict[str, float]]
             continue
         for (topic, _), records in batches.items():
             body = _body(records)
-            found[topic]["records"] += len(records) / len(counted)
+            result[topic]["records"] += len(records) / len(counted)
             for name, size in COMPRESSORS.items():
-                found[topic][name] += (HEADER_BYTES + size(body)) / sum(map(len, counted))
+                result[topic][name] += (HEADER_BYTES + size(body)) / sum(map(len, counted))
     for column in ("records", *COMPRESSORS):
-        found["all"][column] = sum(of_topic[column] for of_topic in found.values())
-    return dict(found)
+        result["all"][column] = sum(of_topic[column] for of_topic in result.values())
+    return dict(result)
 
 
 def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str, int], Records]]:
@@ -86,10 +86,10 @@ def _published(lines: Iterable[bytes], together: int) -> Iterator[dict[tuple[str
                 ("state pages", [(page.key, page.value) for page in pages if page.value is not None]),
                 *((f"{change.kind} summaries", [(change.key, change.value)]) for change in cut.summaries),
                 ("scored trials", [(change.key, change.value) for change in cut.scored]),
-                ("grade changes", [(news.key, news.value) for news in cut.notifications]),
+                ("grade changes", [(changes.key, changes.value) for changes in cut.notifications]),
             ):
                 batches[topic, partition] += [(key, value or b"") for key, value in records_of]
-        yield {place: found for place, found in batches.items() if found}
+        yield {place: result for place, result in batches.items() if result}
 
 
 def _body(records: Records) -> bytes:
@@ -121,9 +121,9 @@ def main() -> None:
         help="events that share a publication, 1 to 100",
     )
     args = parser.parse_args()
-    found = trickle_bytes(args.events)
+    result = trickle_bytes(args.events)
     head = ("topic", "records", *COMPRESSORS)
-    print(table([head, *((topic, *of_topic.values()) for topic, of_topic in found.items())]))
+    print(table([head, *((topic, *of_topic.values()) for topic, of_topic in result.items())]))
     rows = [
         (number, (number - 1) * APART_MS, *trickle_bytes(args.events, number)["all"].values())
         for number in args.together

@@ -30,17 +30,19 @@ def main() -> None:
     records = list(records_of_lines(events(args.trials, runs=1, benchmarks=BENCHMARKS)))
     rows = [["fold", f"{least(lambda: fold_records(records), args.turns):.2f}", ""]]
     for metric in METRICS:
-        found: list[int] = []
-        seconds = least(lambda metric=metric, found=found: found.append(moves(records, metric)), args.turns)
-        rows.append([f"why --metric {metric}", f"{seconds:.2f}", f"{found[0]:,}"])
+        result: list[int] = []
+        seconds = least(
+            lambda metric=metric, result=result: result.append(moves(records, metric)), args.turns
+        )
+        rows.append([f"why --metric {metric}", f"{seconds:.2f}", f"{result[0]:,}"])
     print(f"{args.trials:,} trials")
     print(table([["", "seconds", "moves"], *rows]))
 
 
 def moves(records: list[Record], metric: str) -> int:
     """How many events moved a metric."""
-    found, _ = why_in(records, None, PriceTable.default(), Question(metric_of(metric)))
-    return sum(total.moves for total in found.totals)
+    result, _ = why_in(records, None, PriceTable.default(), Question(metric_of(metric)))
+    return sum(total.moves for total in result.totals)
 
 
 def least(work: Callable[[], object], turns: int) -> float:

@@ -21,14 +21,14 @@ def big_run(scale: Scale, sites: Sites, stores: Sequence[str] = tuple(RECOVERS_I
     """Rows: resident bytes of a slot; seconds until a killed worker is current, for each kind of store."""
     measured = Measured([])
     for store in stores:
-        found = _with_store(scale, sites["kafka"], store)
+        result = _with_store(scale, sites["kafka"], store)
         slots = f"{scale.big_run:,}"
         if store == "memory":
             what = f"resident bytes of a slot in a run of {slots}"
-            measured.rows.append(Row(what, [found["bytes_a_slot"]], "bytes", "<=", BYTES_A_SLOT))
+            measured.rows.append(Row(what, [result["bytes_a_slot"]], "bytes", "<=", BYTES_A_SLOT))
         what = f"a killed worker with {slots} slots is current again, store {store}"
-        measured.rows.append(Row(what, found["recovered_seconds"], "s", "<=", RECOVERS_IN_SECONDS[store]))
-        measured.details[store] = found
+        measured.rows.append(Row(what, result["recovered_seconds"], "s", "<=", RECOVERS_IN_SECONDS[store]))
+        measured.details[store] = result
     return measured
 
 
@@ -39,12 +39,12 @@ def _with_store(scale: Scale, site: Site, store: str) -> dict[str, Any]:
     with Deployment(site, more=dict(more)) as deployment:
         lines = events(scale.big_run + scale.repeats + 2 * scale.warm_up, runs=1)
         nothing = [_recover_nothing(deployment, islice(lines, 2)) for _ in range(scale.warm_up)]
-        wanted = deployment.load(islice(lines, scale.big_run))
+        expected = deployment.load(islice(lines, scale.big_run))
         worker = deployment.worker(WORKERS)
         try:
             began = ready_at(worker)
             empty = resident_bytes(worker.process.pid)
-            seconds = deployment.wait_until_current(wanted, worker) - began
+            seconds = deployment.wait_until_current(expected, worker) - began
             full = resident_bytes(worker.process.pid)
             worker.kill()
             recovered = []
@@ -80,12 +80,12 @@ def _recover(deployment: Deployment, line: bytes) -> tuple[float, WorkerProcess]
 
     The start of the process, waiting for the session of the killed one to end and reading the tables count.
     """
-    wanted = deployment.load([line])
+    expected = deployment.load([line])
     name = f"again-{time.monotonic_ns():x}"
     began = time.time()
     worker = deployment.worker(WORKERS, name=name)
     try:
-        return deployment.wait_until_current(wanted, worker) - began, worker
+        return deployment.wait_until_current(expected, worker) - began, worker
     except BaseException:
         worker.kill()
         raise

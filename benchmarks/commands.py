@@ -30,7 +30,7 @@ def commands(scale: Scale, sites: Sites) -> Measured:
         run_id = json.loads(lines[0])["run_id"]
         with running(folder, ephemeral=True, worker=[], adopt_configuration=True) as stack:
             for line in lines:
-                asyncio.run(publish(stack.found["bootstrap"], stack.found["namespace"], line))
+                asyncio.run(publish(stack.addresses["bootstrap"], stack.addresses["namespace"], line))
             called = [
                 ["--help"],
                 ["query", "runs"],

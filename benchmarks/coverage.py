@@ -108,14 +108,14 @@ def outcomes_of(scenario: Scenario, choice: Random) -> list[bool]:
 
 def events(scenario: Scenario, outcomes: Sequence[bool], choice: Random) -> list[Event]:
     """What becomes known of which trial, in the order in which it does."""
-    news: list[tuple[float, int, Outcome]] = []
+    changes: list[tuple[float, int, Outcome]] = []
     ended = 0.0
     for ended, trial in ends(scenario, outcomes, choice):
-        news += results(scenario, trial, outcomes[trial], ended, choice)
+        changes += results(scenario, trial, outcomes[trial], ended, choice)
     told = sorted(
-        news, key=lambda item: min(item[0], ended)
+        changes, key=lambda item: min(item[0], ended)
     )  # what would come after the run comes at its end
-    retracted = [(trial, outcomes[trial]) for _, trial, outcome in news if outcome is None]
+    retracted = [(trial, outcomes[trial]) for _, trial, outcome in changes if outcome is None]
     return [(trial, outcome) for _, trial, outcome in told] + retracted
 
 
@@ -172,8 +172,8 @@ def misses(scenario: Scenario, choice: Random) -> tuple[bool, bool, bool]:
     for trial, outcome in events(scenario, outcomes, choice):
         known[trial] = outcome
         passed, failed = known.count(True), known.count(False)
-        found, seen = final(known, planned), passed + failed
-        of_final |= not found.low <= passes <= found.high
+        result, seen = final(known, planned), passed + failed
+        of_final |= not result.low <= passes <= result.high
         of_finished |= not lowest(planned, seen, passed) <= passes <= highest(planned, seen, passed)
         of_wilson |= seen > 0 and abs(passes / planned - passed / seen) > wilson_reach(passes / planned, seen)
     return of_final, of_finished, of_wilson
@@ -186,8 +186,8 @@ def wilson_reach(rate: float, trials: int) -> float:
 
 def coverage(scenario: Scenario, runs: int, seed: int) -> Missed:
     """Shares of missed runs; each run has a chance of its own, so that more runs only add to fewer."""
-    found = [misses(scenario, Random(f"{seed}/{scenario}/{run}")) for run in range(runs)]
-    return Missed(*(sum(column) / runs for column in zip(*found, strict=True)))
+    result = [misses(scenario, Random(f"{seed}/{scenario}/{run}")) for run in range(runs)]
+    return Missed(*(sum(column) / runs for column in zip(*result, strict=True)))
 
 
 def picture(seed: int) -> Iterator[str]:
@@ -200,12 +200,12 @@ def picture(seed: int) -> Iterator[str]:
         known[trial] = outcome
         if number % 10 and number < PLANNED:
             continue
-        found, passed = final(known, PLANNED), known.count(True)
+        result, passed = final(known, PLANNED), known.count(True)
         line = [" "] * (COLUMNS + 1)
         mark(line, passed, PLANNED - known.count(False), ".")
-        mark(line, found.low, found.high, "-")
+        mark(line, result.low, result.high, "-")
         mark(line, PASSES, PASSES, "|")
-        low, high = found.rates()
+        low, high = result.rates()
         yield f"{number:10}   {passed / number:6.3f}   {''.join(line)}  [{low:.3f}, {high:.3f}]"
 
 
@@ -231,10 +231,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = False
     for scenario in SCENARIOS:
         for concurrency in CONCURRENCIES:
-            found = coverage(replace(scenario, concurrency=concurrency), options.runs, options.seed)
-            cells = " | ".join(f"{share:.1%}" for share in (found.final, found.finished, found.wilson))
+            result = coverage(replace(scenario, concurrency=concurrency), options.runs, options.seed)
+            cells = " | ".join(f"{share:.1%}" for share in (result.final, result.finished, result.wilson))
             print(f"| {scenario.name} | {concurrency} | {cells} |", flush=True)
-            failed |= found.final > ALLOWED and not scenario.longest_first
+            failed |= result.final > ALLOWED and not scenario.longest_first
     return int(failed)
 
 

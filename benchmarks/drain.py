@@ -50,7 +50,7 @@ class Drained:
 
 def drain(
     deployment: Deployment,
-    wanted: Wanted,
+    expected: Wanted,
     events: int,
     *,
     on: tuple[tuple[int, ...], ...] = ((WORKERS,),),
@@ -70,7 +70,7 @@ def drain(
         used = [-cpu_seconds(worker.process.pid) for worker in workers]
         if look:
             look(workers[0])
-        ended = deployment.wait_until_current(wanted, *workers)
+        ended = deployment.wait_until_current(expected, *workers)
         used = [taken + cpu_seconds(worker.process.pid) for taken, worker in zip(used, workers, strict=True)]
         after = cpu_seconds(site.broker_pid), cpu_seconds(site.redis_pid)
         for worker in workers:

@@ -48,14 +48,14 @@ def folded(scale: Scale, sites: Sites) -> Measured:
     results = speed(scale.fold, scale.repeats)
     rows = [
         Row(
-            f"fold of {found['events']:,} events, {found['benchmarks']} benchmarks each, against validating",
-            found["turns"],
+            f"fold of {result['events']:,} events of {result['benchmarks']} benchmarks, against validating",
+            result["turns"],
             "x",
             ">=",
-            FOLD_TARGETS[found["benchmarks"]],
+            FOLD_TARGETS[result["benchmarks"]],
         )
-        for found in results
-        if found["case"] == "fold"
+        for result in results
+        if result["case"] == "fold"
     ]
     return Measured(rows, {"cases": results})
 

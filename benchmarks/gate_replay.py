@@ -114,13 +114,13 @@ def comparisons() -> list[Gated]:
     return [gated(one, runs[one], other, runs[other]) for one, other in permutations(runs, 2)]
 
 
-def table(found: Sequence[Gated]) -> Iterator[str]:
+def table(result: Sequence[Gated]) -> Iterator[str]:
     """A row for each verdict, of the same agent and of others; medians."""
     yield f"| {' | '.join(HEAD)} |"
     yield "|---" * len(HEAD) + "|"
     for same, name in ((True, "same submission"), (False, "another submission")):
         for verdict in GateVerdict:
-            chosen = [one for one in found if one.same_agent is same and one.verdict is verdict]
+            chosen = [one for one in result if one.same_agent is same and one.verdict is verdict]
             if chosen:
                 yield f"| {name} | {verdict} | {len(chosen)} | {' | '.join(_medians(chosen))} |"
 
@@ -133,7 +133,7 @@ def _medians(chosen: Sequence[Gated]) -> Iterator[str]:
     yield str(sum(one.verdict not in (one.truth, GateVerdict.UNDECIDED) for one in chosen))
 
 
-def figure(found: Sequence[Gated], file: Path) -> None:
+def figure(result: Sequence[Gated], file: Path) -> None:
     """When the gate decided, by how far apart the two runs ended; hollow: the same submission."""
     import matplotlib
 
@@ -143,7 +143,7 @@ def figure(found: Sequence[Gated], file: Path) -> None:
     drawn, axes = pyplot.subplots(figsize=(8, 4.6), layout="constrained")
     for verdict, colour in ((GateVerdict.PASS, "#2a6f97"), (GateVerdict.FAIL, "#b23a48")):
         for same in (False, True):
-            chosen = [one for one in found if one.verdict is verdict and one.same_agent is same]
+            chosen = [one for one in result if one.verdict is verdict and one.same_agent is same]
             axes.scatter(
                 [100 * one.difference for one in chosen],
                 [100 * one.share for one in chosen],
@@ -166,12 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="When a gate would have decided in public runs.")
     parser.add_argument("--page", action="store_true", help="put table and figure into docs as well")
     options = parser.parse_args(arguments)
-    found = comparisons()
-    text = "\n".join(table(found))
+    result = comparisons()
+    text = "\n".join(table(result))
     print(text)
     if options.page:
         FIGURE.parent.mkdir(exist_ok=True)
-        figure(found, FIGURE)
+        figure(result, FIGURE)
         into_page({"gate-replay": text})
     return 0
 

@@ -122,8 +122,8 @@ def first_decided(runs: TwoRuns) -> int:
     """
 
     def settled(look: int) -> bool:
-        found = difference_at(runs, look)
-        return found.empty or gate(found, MARGIN) is not GateVerdict.UNDECIDED
+        result = difference_at(runs, look)
+        return result.empty or gate(result, MARGIN) is not GateVerdict.UNDECIDED
 
     return bisect_left(range(runs.results + 1), True, key=settled)
 
@@ -159,9 +159,9 @@ def task_pairs(plan: Plan, runs: TwoRuns) -> list[PairedTask]:
     ours, theirs = runs.at(runs.results)
     sides: dict[int, tuple[list[Outcome], list[Outcome]]] = {}
     for task, one, other in zip(runs.tasks, ours, theirs, strict=True):
-        held = sides.setdefault(task, ([], []))
-        held[0].append(one)
-        held[1].append(other)
+        stored = sides.setdefault(task, ([], []))
+        stored[0].append(one)
+        stored[1].append(other)
     return [PairedTask(_attempts(*one), _attempts(*other)) for one, other in sides.values()]
 
 
@@ -183,19 +183,19 @@ def _at_end(counts: tuple[tuple[PairedTask, int], ...]) -> Paired:
 
 def cell(plan: Plan, way: Way, better: float, runs: int, seed: int) -> Cell:
     """Many comparisons; each has a chance of its own, so that more of them only add to fewer."""
-    found = [
+    result = [
         judged(plan, two_runs(plan, way, better, Random(f"{seed}/{plan.name}/{way.name}/{better}/{run}")))
         for run in range(runs)
     ]
-    with_verdict = [one for one in found if one.verdict is not GateVerdict.UNDECIDED]
+    with_verdict = [one for one in result if one.verdict is not GateVerdict.UNDECIDED]
     return Cell(
         wrong=sum(one.verdict is not one.truth for one in with_verdict) / runs,
         decided=len(with_verdict) / runs,
-        failed=sum(one.verdict is GateVerdict.FAIL for one in found) / runs,
+        failed=sum(one.verdict is GateVerdict.FAIL for one in result) / runs,
         half=median(one.share for one in with_verdict) if with_verdict else None,
-        fails=sum(one.fails for one in found) / runs,
-        passes=sum(one.passes for one in found) / runs,
-        behind=sum(one.behind for one in found) / runs,
+        fails=sum(one.fails for one in result) / runs,
+        passes=sum(one.passes for one in result) / runs,
+        behind=sum(one.behind for one in result) / runs,
     )
 
 
@@ -205,11 +205,11 @@ Cells = dict[tuple[str, str, float], Cell]
 
 def cells(runs: int, seed: int) -> Cells:
     """All cells; what is done so far goes to stderr."""
-    found = {}
+    result = {}
     for plan, way, better in product(PLANS, WAYS, BETTER):
-        found[plan.name, way.name, better] = cell(plan, way, better, runs, seed)
-        print(plan.name, way.name, better, found[plan.name, way.name, better], file=sys.stderr, flush=True)
-    return found
+        result[plan.name, way.name, better] = cell(plan, way, better, runs, seed)
+        print(plan.name, way.name, better, result[plan.name, way.name, better], file=sys.stderr, flush=True)
+    return result
 
 
 def points(better: float) -> str:
@@ -236,15 +236,15 @@ def halves(one: Cell) -> str:
     return half if one.decided >= MOST else f"{half} ({one.decided:.0%})"
 
 
-def by_way(found: Cells, shown: Callable[[Cell], str]) -> Iterator[str]:
+def by_way(result: Cells, shown: Callable[[Cell], str]) -> Iterator[str]:
     """One number of all cells: a row for each plan and way, a column for each candidate."""
     yield f"| plan | how it runs | {' | '.join(map(points, BETTER))} |"
     yield "|---" * (2 + len(BETTER)) + "|"
-    for plan, way in dict.fromkeys((plan, way) for plan, way, _ in found):
-        yield f"| {plan} | {way} | {' | '.join(shown(found[plan, way, better]) for better in BETTER)} |"
+    for plan, way in dict.fromkeys((plan, way) for plan, way, _ in result):
+        yield f"| {plan} | {way} | {' | '.join(shown(result[plan, way, better]) for better in BETTER)} |"
 
 
-def power(found: Cells) -> Iterator[str]:
+def power(result: Cells) -> Iterator[str]:
     """False alarms and power of both questions, one way to run: a row for each plan and candidate."""
     columns = (
         *("plan", "candidate", "`final` passes", "`final` fails", "`ability` fails, any look"),
@@ -252,9 +252,9 @@ def power(found: Cells) -> Iterator[str]:
     )
     yield f"| {' | '.join(columns)} |"
     yield "|---" * len(columns) + "|"
-    for plan, way, better in found:
+    for plan, way, better in result:
         if way == SHOWN.name:
-            one = found[plan, way, better]
+            one = result[plan, way, better]
             shares = (one.decided - one.failed, one.failed, one.fails, one.passes, one.behind)
             yield f"| {plan} | {points(better)} | {' | '.join(f'{share:.1%}' for share in shares)} |"
 
@@ -266,11 +266,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=20, help="of all chance (20)")
     parser.add_argument("--page", action="store_true", help="put the tables into docs/inference.md as well")
     options = parser.parse_args(arguments)
-    found = cells(options.runs, options.seed)
+    result = cells(options.runs, options.seed)
     tables = {
-        "gate-misses": by_way(found, misses),
-        "gate-halves": by_way(found, halves),
-        "gate-power": power(found),
+        "gate-misses": by_way(result, misses),
+        "gate-halves": by_way(result, halves),
+        "gate-power": power(result),
     }
     texts = {name: "\n".join(lines) for name, lines in tables.items()}
     print(f"{options.runs:,} comparisons for each cell, seed {options.seed}")
@@ -278,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{text}")
     if options.page:
         into_page(texts)
-    return int(any(one.wrong > ALLOWED for one in found.values()))
+    return int(any(one.wrong > ALLOWED for one in result.values()))
 
 
 def into_page(texts: Mapping[str, str]) -> None:

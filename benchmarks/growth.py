@@ -40,9 +40,9 @@ def growth(scale: Scale, sites: Sites) -> Measured:
 
 def _rates(sites: Sites, scale: Scale, number: int, runs: int, shape: Shape) -> list[float]:
     with Deployment(sites["kafka"]) as deployment:
-        wanted = deployment.load(events(number, runs=runs, **shape))
+        expected = deployment.load(events(number, runs=runs, **shape))
         turns = 1 if number > scale.backlog else min(2, scale.repeats)
-        drained = [drain(deployment, wanted, number) for _ in range(turns)]
+        drained = [drain(deployment, expected, number) for _ in range(turns)]
     return [1e6 / one.cpu_microseconds for one in drained]
 
 
@@ -54,4 +54,4 @@ def _row(rates: dict[int, list[float]], what: str, target: float | None = None) 
 
 
 def _medians(rates: dict[int, list[float]]) -> dict[str, float]:
-    return {str(number): spread(found)["median"] for number, found in rates.items()}
+    return {str(number): spread(result)["median"] for number, result in rates.items()}

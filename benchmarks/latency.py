@@ -69,9 +69,9 @@ def latency(scale: Scale, sites: Sites) -> Measured:
     """Rows: p50 and p99 on Apache Kafka and on the embedded broker; bytes written by a trickle."""
     measured = Measured([])
     for engine in ("kafka", "embedded"):
-        found = measure(scale, sites, engine)
-        measured.rows += found.rows
-        measured.details[engine] = found.details
+        result = measure(scale, sites, engine)
+        measured.rows += result.rows
+        measured.details[engine] = result.details
     return measured
 
 

@@ -113,12 +113,12 @@ def closed(site: Site, runs: int, idle_seconds: float = IDLE_SECONDS) -> list[li
         site, more={"run_idle_seconds": idle_seconds, "session_timeout_seconds": SESSION_SECONDS}
     ) as deployment:
         lines = events((EACH + 1) * runs, runs=runs, tiers=1, agents=1)
-        wanted = deployment.load(islice(lines, EACH * runs))
+        expected = deployment.load(islice(lines, EACH * runs))
         worker = deployment.worker(*cores())
         try:
             began = ready_at(worker)
             empty = resident_bytes(worker.process.pid)
-            seconds = deployment.wait_until_current(wanted, worker) - began
+            seconds = deployment.wait_until_current(expected, worker) - began
             rows.append([f"{EACH} events each", _mib(worker, empty), seconds, verified(deployment)])
             began = time.time()
             _wait_for_closed(deployment, worker, runs)

@@ -23,20 +23,20 @@ SERVERS, WORKERS = cores()[0], cores()[-1]
 
 
 @contextmanager
-def on_cores(*wanted: int) -> Iterator[None]:
+def on_cores(*expected: int) -> Iterator[None]:
     """Within the block this thread runs on these cores, and what it starts stays on them."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, wanted)
+    os.sched_setaffinity(0, expected)
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
 
 
-def move(pid: int, *wanted: int) -> None:
+def move(pid: int, *expected: int) -> None:
     """Let all threads of a process run on these cores, and on no others."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(task.name), wanted)
+        os.sched_setaffinity(int(task.name), expected)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -110,19 +110,19 @@ def runnable() -> list[str]:
 def compare(site: Site, folder: Path, scale: Scale) -> dict[str, Any]:
     """All of them turn about; the figures."""
     with Deployment(site) as deployment:
-        wanted = deployment.load(events(scale.backlog))
+        expected = deployment.load(events(scale.backlog))
         make_topics(site, PARTITIONS, "bytewax-summaries", "naive-summaries")
-        return _compare(deployment, wanted, folder, scale)
+        return _compare(deployment, expected, folder, scale)
 
 
-def _compare(deployment: Deployment, wanted: Wanted, folder: Path, scale: Scale) -> dict[str, Any]:
+def _compare(deployment: Deployment, expected: Wanted, folder: Path, scale: Scale) -> dict[str, Any]:
     site = deployment.site
     topic = deployment.names.trial_events
     numbers = {FLOOR: scale.backlog, BYTEWAX: scale.bytewax, FAUST: scale.naive_faust}
     drained: list[Drained] = []
 
     def ours() -> Speed:
-        drained.append(drain(deployment, wanted, scale.backlog))
+        drained.append(drain(deployment, expected, scale.backlog))
         return Speed(drained[-1].rate, drained[-1].cpu_microseconds)
 
     def theirs(name: str) -> Callable[[], Speed]:
@@ -133,8 +133,10 @@ def _compare(deployment: Deployment, wanted: Wanted, folder: Path, scale: Scale)
     counted = drained[-scale.repeats :]
     return {
         "events": {OURS: scale.backlog} | numbers,
-        "rates": {name: [one.rate for one in found] for name, found in speeds.items()},
-        "cpu_microseconds": {name: [one.cpu_microseconds for one in found] for name, found in speeds.items()},
+        "rates": {name: [one.rate for one in result] for name, result in speeds.items()},
+        "cpu_microseconds": {
+            name: [one.cpu_microseconds for one in result] for name, result in speeds.items()
+        },
         "broker_share": [one.broker_share for one in counted],
         "redis_share": [one.redis_cpu_seconds / one.worker_cpu_seconds for one in counted],
     }

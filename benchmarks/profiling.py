@@ -61,12 +61,12 @@ def profile_drain(number: int, out: Path) -> tuple[str, float]:
     spies: list[subprocess.Popen[bytes]] = []
     with a_site("kafka") as site:
         deployment = Deployment(site)
-        wanted = deployment.load(events(number))
+        expected = deployment.load(events(number))
 
         def look(worker: WorkerProcess) -> None:
             spies.append(spy(worker.process.pid, out))
 
-        drained = drain(deployment, wanted, number, look=look)
+        drained = drain(deployment, expected, number, look=look)
     spies[0].wait(60)
     said = f"{number:,} events; worker CPU {drained.cpu_microseconds:.1f} us an event"
     return said, drained.cpu_microseconds

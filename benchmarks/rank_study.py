@@ -90,12 +90,12 @@ class Run:
 
     tasks: list[int]
     outcomes: NDArray[np.bool_]
-    news: list[int]
+    changes: list[int]
 
     def known(self, results: int) -> NDArray[np.bool_]:
         """Which outcomes are known after so many results."""
         known = np.zeros(len(self.outcomes), np.bool_)
-        known[self.news[:results]] = True
+        known[self.changes[:results]] = True
         return known
 
 
@@ -109,7 +109,7 @@ def simulated(plan: Plan, scenario: Scenario, field: Field, choice: Random) -> R
 
 def one_run(plan: Plan, field: Field, run: Run) -> Missed:
     """Whether any range misses in one run."""
-    results = len(run.news)
+    results = len(run.changes)
     complete = results == len(run.outcomes)
     going_on = misses(plan, field, run, results - 1 if complete else results)
     at_end = complete and misses(plan, field, run, results)
@@ -118,10 +118,10 @@ def one_run(plan: Plan, field: Field, run: Run) -> Missed:
 
 def misses(plan: Plan, field: Field, run: Run, results: int) -> bool:
     """Whether, after so many results, a range leaves out a place that its agent may truly have."""
-    found = ranked(plan, field.agents, run, run.known(results))
+    result = ranked(plan, field.agents, run, run.known(results))
     return any(
         shown.best > true.best or shown.worst < true.worst
-        for shown, true in zip(found, field.places(), strict=True)
+        for shown, true in zip(result, field.places(), strict=True)
     )
 
 
@@ -130,8 +130,8 @@ def ranked(plan: Plan, agents: int, run: Run, known: NDArray[np.bool_]) -> list[
     column = {task: place for place, task in enumerate(dict.fromkeys(run.tasks))}
     columns = [column[task] for task in run.tasks]
     passed, unknown = (np.zeros((agents, plan.tasks), np.int32) for _ in range(2))
-    for found, marks in ((passed, run.outcomes & known), (unknown, ~known)):
-        np.add.at(found.T, columns, marks.reshape(plan.pairs, agents))
+    for result, marks in ((passed, run.outcomes & known), (unknown, ~known)):
+        np.add.at(result.T, columns, marks.reshape(plan.pairs, agents))
     trials = Trials(np.full_like(passed, plan.attempts), passed, passed + unknown)
     later = np.tri(agents, k=-1, dtype=np.bool_)
     counts = pair_counts(trials, 0, [list(range(plan.tasks))] * agents, later, prefixes(plan.tasks))
@@ -146,16 +146,16 @@ def labels(agents: int) -> list[str]:
 
 def missed(plan: Plan, scenario: Scenario, field: Field, runs: int, seed: int) -> Missed:
     """Shares of runs; each has a chance of its own."""
-    found = []
+    result = []
     for run in range(runs):
         choice = Random(f"{seed}/{plan.name}/{scenario.name}/{field.name}/{run}")
-        found.append(one_run(plan, field, simulated(plan, scenario, field, choice)))
-    return Missed(*(sum(column) / runs for column in zip(*found, strict=True)))
+        result.append(one_run(plan, field, simulated(plan, scenario, field, choice)))
+    return Missed(*(sum(column) / runs for column in zip(*result, strict=True)))
 
 
-def row(plan: Plan, scenario: Scenario, field: Field, found: Missed) -> str:
+def row(plan: Plan, scenario: Scenario, field: Field, result: Missed) -> str:
     """The row of the table; what never ends complete has no end."""
-    going_on, at_end, ever = (f"{share:.1%}" for share in found)
+    going_on, at_end, ever = (f"{share:.1%}" for share in result)
     at_end = "-" if any(scenario.cancel) else at_end
     return f"| {plan.name} | {scenario.name} | {field.name} | {going_on} | {at_end} | {ever} |"
 
@@ -172,10 +172,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(lines))
     worst = 0.0
     for plan, scenario, field in product(PLANS, SCENARIOS, FIELDS):
-        found = missed(plan, scenario, field, options.runs, options.seed)
-        lines.append(row(plan, scenario, field, found))
+        result = missed(plan, scenario, field, options.runs, options.seed)
+        lines.append(row(plan, scenario, field, result))
         print(lines[-1], flush=True)
-        worst = max(worst, found.going_on, found.at_end)
+        worst = max(worst, result.going_on, result.at_end)
     if options.page:
         into_page({"rank-misses": "\n".join(lines)})
     return int(worst > ALLOWED)

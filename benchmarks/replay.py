@@ -110,13 +110,13 @@ def replayed(run: str, trials: Sequence[Past]) -> Replayed:
     missing = None
     for known in moments(trials):
         passed, seen = known.count(True), planned - known.count(None)
-        found = final(known, planned)
+        result = final(known, planned)
         looks += 1
-        misses += not found.low <= passes <= found.high
+        misses += not result.low <= passes <= result.high
         wilson_misses += seen > 0 and abs(rate - passed / seen) > wilson_reach(rate, seen)
         missing = missing or missing_at(run, trials, known)
         if seen == half:
-            width, wilson_width = (found.high - found.low) / planned, width_of_wilson(passed / seen, seen)
+            width, wilson_width = (result.high - result.low) / planned, width_of_wilson(passed / seen, seen)
     at_once = most_at_once(trials)
     return Replayed(run, planned, at_once, rate, looks, misses, wilson_misses, width, wilson_width, missing)
 
@@ -142,8 +142,8 @@ def missing_at(run: str, trials: Sequence[Past], known: Sequence[Outcome]) -> Fi
         Trial(str(place), trial.task, outcome, place)
         for place, (trial, outcome) in enumerate(zip(trials, known, strict=True))
     ]
-    found = conclude(run, TrialPlan(len(trials), OrderKind.SHUFFLED), listed).missing
-    return None if found is FinalMissing.NOTHING_YET else found
+    result = conclude(run, TrialPlan(len(trials), OrderKind.SHUFFLED), listed).missing
+    return None if result is FinalMissing.NOTHING_YET else result
 
 
 def missing_of(run: str, rows: Sequence[dict[str, Any]]) -> FinalMissing | None:
@@ -171,16 +171,16 @@ def _seconds(text: str) -> float:
 def main() -> int:
     """Print the table, and why other runs are not in it."""
     print(HEAD)
-    found, without_times = [], []
+    result, without_times = [], []
     for run, rows in public_runs():
         if trials := past(rows):
-            found.append(replayed(run, trials))
-            print(found[-1].line(), flush=True)
+            result.append(replayed(run, trials))
+            print(result[-1].line(), flush=True)
         else:
             without_times.append((run, rows))
-    missed, wilson = sum(run.misses > 0 for run in found), sum(run.wilson_misses > 0 for run in found)
-    print(f"\n`final` ever misses in {missed} of {len(found)} runs, Wilson's interval in {wilson}.")
-    print(f"A look had a result and no interval in {sum(run.missing is not None for run in found)}.")
+    missed, wilson = sum(run.misses > 0 for run in result), sum(run.wilson_misses > 0 for run in result)
+    print(f"\n`final` ever misses in {missed} of {len(result)} runs, Wilson's interval in {wilson}.")
+    print(f"A look had a result and no interval in {sum(run.missing is not None for run in result)}.")
     for run, rows in without_times:
         print(
             f"Not replayed, as its trials have no times: {run}. Its final_missing: {missing_of(run, rows)}."

@@ -127,10 +127,10 @@ def _throughput(axes: Any, peers: dict[str, Any] | None) -> None:
         return
     names = list(peers["rates"])[::-1]
     rates = [sorted(peers["rates"][name]) for name in names]
-    middle = [found[len(found) // 2] for found in rates]
+    middle = [result[len(result) // 2] for result in rates]
     bars = axes.barh(names, middle, color=["#2a6f97" if name == "streamer" else "#a9b4c2" for name in names])
-    spans = [[m - found[0] for m, found in zip(middle, rates, strict=True)]]
-    spans.append([found[-1] - m for m, found in zip(middle, rates, strict=True)])
+    spans = [[m - result[0] for m, result in zip(middle, rates, strict=True)]]
+    spans.append([result[-1] - m for m, result in zip(middle, rates, strict=True)])
     axes.errorbar(middle, names, xerr=spans, fmt="none", ecolor="#333333", capsize=3)
     axes.bar_label(bars, [f" {value:,.0f}" for value in middle], padding=4)
     axes.set_xscale("log")
@@ -143,8 +143,8 @@ def _latency(axes: Any, latency: dict[str, Any] | None) -> None:
     axes.set_ylabel("ms")
     if not latency:
         return
-    for engine, found in latency.items():
-        percentiles = found["percentiles"]
+    for engine, result in latency.items():
+        percentiles = result["percentiles"]
         axes.plot(list(percentiles), list(percentiles.values()), marker="o", label=engine)
     axes.axhline(15, linestyle=":", color="#888888", label="p50 <= 15 ms")
     axes.axhline(60, linestyle="--", color="#888888", label="p99 <= 60 ms")

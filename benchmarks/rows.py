@@ -30,12 +30,12 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON file; `met` is null where nothing is asked, figures where nothing is measured."""
-        found = spread(self.values) if self.values else dict.fromkeys(("median", "min", "max"))
+        result = spread(self.values) if self.values else dict.fromkeys(("median", "min", "max"))
         met = None
         if self.target is not None and self.values:
-            met = found["median"] >= self.target if self.sense == ">=" else found["median"] <= self.target
+            met = result["median"] >= self.target if self.sense == ">=" else result["median"] <= self.target
         asked = {"sense": self.sense, "target": self.target, "met": met}
-        return {"what": self.what, **found, "turns": len(self.values), "unit": self.unit, **asked}
+        return {"what": self.what, **result, "turns": len(self.values), "unit": self.unit, **asked}
 
 
 @dataclass

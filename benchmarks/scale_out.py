@@ -23,11 +23,11 @@ def two_workers(scale: Scale, sites: Sites) -> Measured:
     site, both = sites["kafka"], tuple(cores()[:2])
     one, two, broker_share, shares = [], [], [], []
     with Deployment(site) as deployment:
-        wanted = deployment.load(events(scale.backlog))
+        expected = deployment.load(events(scale.backlog))
         for turn in range(scale.repeats + scale.warm_up):
-            alone = drain(deployment, wanted, scale.backlog)
+            alone = drain(deployment, expected, scale.backlog)
             move(site.broker_pid, *both)
-            together = drain(deployment, wanted, scale.backlog, on=((both[0],), (both[-1],)))
+            together = drain(deployment, expected, scale.backlog, on=((both[0],), (both[-1],)))
             move(site.broker_pid, SERVERS)
             if turn >= scale.warm_up:
                 one.append(alone.rate)

@@ -145,9 +145,9 @@ class Deployment:
         with on_cores(*on):
             return process.start(ready=False)
 
-    def wait_until_current(self, wanted: Wanted, *workers: WorkerProcess) -> float:
+    def wait_until_current(self, expected: Wanted, *workers: WorkerProcess) -> float:
         """Wait until the summaries of all these runs are in Redis; when that was, Unix seconds."""
-        left = list(wanted.items())
+        left = list(expected.items())
         deadline = time.monotonic() + CURRENT_SECONDS
         with redis.Redis.from_url(self.site.redis_url) as client:
             while True:
@@ -170,10 +170,10 @@ class Deployment:
         pipe = client.pipeline(transaction=False)
         for run_id, _ in runs:
             pipe.hget(self.keys.versions(run_id), "run")
-        found = pipe.execute()
+        result = pipe.execute()
         return all(
-            version and int(version.split(b":")[1]) >= wanted
-            for version, (_, wanted) in zip(found, runs, strict=True)
+            version and int(version.split(b":")[1]) >= expected
+            for version, (_, expected) in zip(result, runs, strict=True)
         )
 
     def keep_all_that_is_written(self) -> None:

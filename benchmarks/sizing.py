@@ -77,84 +77,84 @@ def constants(results: dict[str, Any]) -> Constants | None:
         trickle_written=median(trickle["written"]),
         slot_bytes=big["memory"]["bytes_a_slot"],
         page_share=volume["by_topic"]["trials-changelog"],
-        recovery_us={store: _of_a_slot(found) for store, found in big.items()},
+        recovery_us={store: _of_a_slot(result) for store, result in big.items()},
         run_bytes=volume["redis_bytes_a_run"],
     )
 
 
-def _of_a_slot(found: dict[str, Any]) -> float:
+def _of_a_slot(result: dict[str, Any]) -> float:
     """Microseconds to take one slot back, what recovering nothing takes left out."""
-    nothing = median(found.get("recovered_nothing_seconds") or [0.0])
-    return max(median(found["recovered_seconds"]) - nothing, 0.0) / float(found["slots"]) * 1e6
+    nothing = median(result.get("recovered_nothing_seconds") or [0.0])
+    return max(median(result["recovered_seconds"]) - nothing, 0.0) / float(result["slots"]) * 1e6
 
 
-def of_constants(found: Constants) -> Iterator[tuple[str, str]]:
+def of_constants(result: Constants) -> Iterator[tuple[str, str]]:
     """The constants as rows."""
     yield "what one event or slot takes", "measured"
-    yield "worker CPU for an event, draining a backlog", f"{found.backlog_us:.0f} us"
-    yield "worker CPU for an event at 200/s, each published at once", f"{found.trickle_us:,.0f} us"
-    yield "broker CPU / worker CPU, backlog", f"{found.broker_share:.2f}"
-    yield "Redis CPU / worker CPU, backlog", f"{found.redis_share:.2f}"
-    yield "broker CPU for an event at 200/s", f"{found.trickle_broker_us:,.0f} us"
-    yield "Redis CPU for an event at 200/s", f"{found.trickle_redis_us:,.0f} us"
-    yield "an event as published", f"{found.event_bytes:.0f} bytes"
-    yield "written to Kafka for it, backlog", f"{found.written * found.event_bytes:,.0f} bytes"
-    yield "written to Kafka for it, at 200/s", f"{found.trickle_written * found.event_bytes:,.0f} bytes"
-    yield "a slot in a worker's memory", f"{found.slot_bytes:.0f} bytes"
+    yield "worker CPU for an event, draining a backlog", f"{result.backlog_us:.0f} us"
+    yield "worker CPU for an event at 200/s, each published at once", f"{result.trickle_us:,.0f} us"
+    yield "broker CPU / worker CPU, backlog", f"{result.broker_share:.2f}"
+    yield "Redis CPU / worker CPU, backlog", f"{result.redis_share:.2f}"
+    yield "broker CPU for an event at 200/s", f"{result.trickle_broker_us:,.0f} us"
+    yield "Redis CPU for an event at 200/s", f"{result.trickle_redis_us:,.0f} us"
+    yield "an event as published", f"{result.event_bytes:.0f} bytes"
+    yield "written to Kafka for it, backlog", f"{result.written * result.event_bytes:,.0f} bytes"
+    yield "written to Kafka for it, at 200/s", f"{result.trickle_written * result.event_bytes:,.0f} bytes"
+    yield "a slot in a worker's memory", f"{result.slot_bytes:.0f} bytes"
     yield (
         "a slot on the state pages in Kafka, compressed",
-        f"{found.page_share * found.event_bytes:.0f} bytes",
+        f"{result.page_share * result.event_bytes:.0f} bytes",
     )
-    for store, microseconds in found.recovery_us.items():
+    for store, microseconds in result.recovery_us.items():
         yield f"taking a slot back after a crash, store {store}", f"{microseconds:.1f} us"
-    yield "a run of 48 groups in Redis, with its history", f"{found.run_bytes / 1024:,.0f} KiB"
+    yield "a run of 48 groups in Redis, with its history", f"{result.run_bytes / 1024:,.0f} KiB"
 
 
-def of_loads(found: Constants, loads: Sequence[int] = LOADS) -> Iterator[tuple[str, ...]]:
+def of_loads(result: Constants, loads: Sequence[int] = LOADS) -> Iterator[tuple[str, ...]]:
     """Worker cores, broker cores, Redis cores and megabytes a second for so many events a second.
 
     Busy workers fold in batches: a backlog's constants hold, which an idle worker does not need to reach.
     """
     yield "events/s", "worker cores", "broker cores", "Redis cores", "MB/s in", "MB/s out", "on disk a day"
     for load in loads:
-        worker = load * found.backlog_us / 1e6
-        incoming = load * found.event_bytes
-        outgoing = incoming * found.written
+        worker = load * result.backlog_us / 1e6
+        incoming = load * result.event_bytes
+        outgoing = incoming * result.written
         yield (
             f"{load:,}",
             _cores(worker),
-            _cores(worker * found.broker_share * REPLICAS),
-            _cores(worker * found.redis_share),
+            _cores(worker * result.broker_share * REPLICAS),
+            _cores(worker * result.redis_share),
             f"{incoming / 1e6:,.3g}",
             f"{outgoing / 1e6:,.3g}",
             f"{(incoming + outgoing) * REPLICAS * 86_400 / 1e12:,.3g} TB",
         )
 
 
-def of_slots(found: Constants, slots: Sequence[int] = SLOTS) -> Iterator[tuple[str, ...]]:
+def of_slots(result: Constants, slots: Sequence[int] = SLOTS) -> Iterator[tuple[str, ...]]:
     """Memory of the workers, of the pages in Kafka, and how long one worker alone would recover."""
-    stores = list(found.recovery_us)
+    stores = list(result.recovery_us)
     yield ("slots", "worker memory", "workers of 4 GiB", "events in Kafka", "pages in Kafka", *stores)
     for number in slots:
-        memory = number * found.slot_bytes
+        memory = number * result.slot_bytes
         workers = max(1, -(-int(memory) // WORKER_BYTES))
-        seconds = [number / workers * found.recovery_us[store] / 1e6 for store in stores]
+        seconds = [number / workers * result.recovery_us[store] / 1e6 for store in stores]
         yield (
             f"{number:,}",
             _bytes(memory),
             f"{workers:,}",
-            _bytes(number * found.event_bytes),
-            _bytes(number * found.event_bytes * found.page_share),
+            _bytes(number * result.event_bytes),
+            _bytes(number * result.event_bytes * result.page_share),
             *(f"{taken:,.0f} s each" for taken in seconds),
         )
 
 
 def as_sizes(results: dict[str, Any]) -> dict[str, str]:
     """The three tables for docs/performance.md, by the name of their markers."""
-    found = constants(results)
-    if found is None:
+    result = constants(results)
+    if result is None:
         return {}
-    tables = {"constants": of_constants(found), "loads": of_loads(found), "slots": of_slots(found)}
+    tables = {"constants": of_constants(result), "loads": of_loads(result), "slots": of_slots(result)}
     return {name: markdown(list(rows)) for name, rows in tables.items()}
 
 
@@ -180,11 +180,11 @@ def main() -> None:
     parser.add_argument("--slots", type=int, nargs="+", default=SLOTS)
     parser.add_argument("--out", type=Path, default=out, help="where bench.json is")
     args = parser.parse_args()
-    found = constants(json.loads((args.out / "bench.json").read_text()))
-    if found is None:
+    result = constants(json.loads((args.out / "bench.json").read_text()))
+    if result is None:
         parser.error(f"{args.out / 'bench.json'} lacks a family; run `make bench` without --only first")
-    loads, slots = of_loads(found, args.events_per_second), of_slots(found, args.slots)
-    print("\n\n".join(markdown(list(rows)) for rows in (of_constants(found), loads, slots)))
+    loads, slots = of_loads(result, args.events_per_second), of_slots(result, args.slots)
+    print("\n\n".join(markdown(list(rows)) for rows in (of_constants(result), loads, slots)))
 
 
 if __name__ == "__main__":

@@ -51,13 +51,13 @@ def parts(folded: str, microseconds: float) -> str:
     decode  75       15
     Faust   25       5
     """
-    found, total = Counter[str](), 0
+    result, total = Counter[str](), 0
     for frames, count in _stacks(folded):
-        found[_part(frames)] += count
+        result[_part(frames)] += count
         total += count
     rows = [
         (part, round(100 * n / total, 1), round(microseconds * n / total, 1))
-        for part, n in found.most_common()
+        for part, n in result.most_common()
     ]
     return table([("part", "share %", "us an event"), *rows])
 
@@ -78,8 +78,8 @@ def functions(folded: str, top: int = TOP) -> str:
         for frame in set(frames):
             cumulated[frame] += count
     ours = [frame for frame, _ in cumulated.most_common() if "streamer/" in frame and "__main__" not in frame]
-    wanted = dict.fromkeys([frame for frame, _ in own.most_common(top)] + ours[:top])
-    rows = [(round(100 * own[f] / total, 1), round(100 * cumulated[f] / total, 1), f) for f in wanted]
+    expected = dict.fromkeys([frame for frame, _ in own.most_common(top)] + ours[:top])
+    rows = [(round(100 * own[f] / total, 1), round(100 * cumulated[f] / total, 1), f) for f in expected]
     return table([("own %", "with callees %", "function"), *rows])
 
 

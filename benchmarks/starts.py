@@ -107,16 +107,16 @@ def microseconds(scale: Scale, sites: Sites, cases: Mapping[str, Sequence[bytes]
 
     The backlogs are drained in turn, so that what disturbs the machine disturbs all of them alike.
     """
-    found: dict[str, list[float]] = {name: [] for name in cases}
+    result: dict[str, list[float]] = {name: [] for name in cases}
     with ExitStack() as stack:
         deployments = {name: stack.enter_context(Deployment(sites["kafka"])) for name in cases}
-        wanted = {name: deployments[name].load(lines) for name, lines in cases.items()}
+        expected = {name: deployments[name].load(lines) for name, lines in cases.items()}
         for turn in range(scale.warm_up + scale.repeats):
             for name, deployment in deployments.items():
-                taken = drain(deployment, wanted[name], scale.backlog).cpu_microseconds
+                taken = drain(deployment, expected[name], scale.backlog).cpu_microseconds
                 if turn >= scale.warm_up:
-                    found[name].append(taken)
-    return found
+                    result[name].append(taken)
+    return result
 
 
 def results_of(number: int, agents: int, tasks: int) -> Iterator[dict[str, Any]]:

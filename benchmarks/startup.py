@@ -53,12 +53,12 @@ def _once() -> dict[str, float]:
         try:
             _wait(lambda: log.stat().st_size, up, log)
             said = time.monotonic() - began
-            found = _wait(lambda: _found(discovery), up, log)
+            result = _wait(lambda: _found(discovery), up, log)
             announced = time.monotonic() - began
             [line] = events(1)
-            asyncio.run(publish(found["bootstrap"], found["namespace"], line))
-            key = Keys(found["namespace"]).run(json.loads(line)["run_id"])
-            with redis.Redis.from_url(found["redis"]) as client:
+            asyncio.run(publish(result["bootstrap"], result["namespace"], line))
+            key = Keys(result["namespace"]).run(json.loads(line)["run_id"])
+            with redis.Redis.from_url(result["redis"]) as client:
                 _wait(lambda: client.get(key), up, log)
             return {"said": said, "announced": announced, "readable": time.monotonic() - began}
         finally:
@@ -72,11 +72,11 @@ def _found(discovery: Path) -> dict[str, Any] | None:
 
 def _wait(look: Any, up: subprocess.Popen[bytes], log: Path) -> Any:
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while not (found := look()):
+    while not (result := look()):
         assert up.poll() is None, f"`streamer up` ended:\n{log.read_text()}"
         assert time.monotonic() < deadline, f"nothing after {DEADLINE_SECONDS} s:\n{log.read_text()}"
         time.sleep(POLL_SECONDS)
-    return found
+    return result
 
 
 async def publish(bootstrap: str, namespace: str, line: bytes) -> None:

@@ -100,8 +100,8 @@ def step_of(pipeline: Any, name: str) -> Callable[[], Any]:
     run = pipeline.run(RUN)
     for method in STEPS[name]:
         if hasattr(run, method):
-            found: Callable[[], Any] = getattr(run, method)
-            return found
+            result: Callable[[], Any] = getattr(run, method)
+            return result
     raise SystemExit(f"no method for {name!r}: neither the pipeline nor the run has one of {STEPS[name]}")
 
 
@@ -211,15 +211,15 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help="trace it through a worker, not the core alone")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     arguments = parser.parse_args()
-    found = report(trace_worker() if arguments.worker else trace())
+    result = report(trace_worker() if arguments.worker else trace())
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(result, indent=2))
         return
     print(f"{'step':<12}{'calls':>7}{'files':>7}{'moves':>7}")
-    for step in found["steps"]:
+    for step in result["steps"]:
         print(f"{step['step']:<12}{step['calls']:>7}{step['files']:>7}{step['moves']:>7}")
-    print(f"{'together':<12}{found['calls']:>7}{len(found['files']):>7}\n")
-    print(*found["files"], sep="\n")
+    print(f"{'together':<12}{result['calls']:>7}{len(result['files']):>7}\n")
+    print(*result["files"], sep="\n")
 
 
 if __name__ == "__main__":

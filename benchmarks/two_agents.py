@@ -134,12 +134,12 @@ def two_runs(plan: Plan, way: Way, better: float, choice: Random) -> TwoRuns:
     tasks = order_of(plan, choice)
     theirs = [choice.random() < of_task[task] for task in tasks]
     ours = [choice.random() < shifted(of_task[task], better) for task in tasks]
-    news = list(_news(way, plan, tasks, ours, theirs, choice))
+    changes = list(_news(way, plan, tasks, ours, theirs, choice))
     known = [[inf] * plan.pairs, [0.0 if way.sides is Sides.FINISHED else inf] * plan.pairs]
-    for number, (side, pair) in enumerate(news, 1):
+    for number, (side, pair) in enumerate(changes, 1):
         known[side][pair] = number
     planned = plan.pairs if way.sides is Sides.FINISHED else 2 * plan.pairs
-    return TwoRuns(tasks, ours, theirs, known[0], known[1], len(news), planned)
+    return TwoRuns(tasks, ours, theirs, known[0], known[1], len(changes), planned)
 
 
 def _news(

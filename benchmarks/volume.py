@@ -27,12 +27,12 @@ def volume(scale: Scale, sites: Sites) -> Measured:
                 size += len(line)
                 yield line
 
-        wanted = deployment.load(counted())
+        expected = deployment.load(counted())
         before = _redis_bytes(deployment)
         worker = deployment.worker(WORKERS)
         try:
             ready_at(worker)
-            deployment.wait_until_current(wanted, worker)
+            deployment.wait_until_current(expected, worker)
             by_topic, in_redis = deployment.written_by_topic(), _redis_bytes(deployment) - before
         finally:
             worker.kill()
@@ -42,7 +42,7 @@ def volume(scale: Scale, sites: Sites) -> Measured:
         "times": times,
         "event_bytes": size / scale.backlog,
         "by_topic": {topic: taken / size for topic, taken in by_topic.items()},
-        "redis_bytes_a_run": in_redis / len(wanted),
+        "redis_bytes_a_run": in_redis / len(expected),
     }
     return Measured([Row(what, [times], "x", "<=", TIMES_THE_EVENTS)], details)
 

@@ -195,7 +195,7 @@ class Settings(BaseModel):
     )
     epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
 
-    _decided_by_found_file: tuple[str, ...] = PrivateAttr(default=())
+    _decided_by_implicit_file: tuple[str, ...] = PrivateAttr(default=())
 
     def __init__(self, **given: Any) -> None:
         """The given values, and for the others the sources in their order.
@@ -210,13 +210,13 @@ class Settings(BaseModel):
         running = {} if {"bootstrap", "redis"} & named.keys() else discovered_settings()
         check_credentials(running | named, sources)
         super().__init__(**(running | named))
-        self._decided_by_found_file = sources.decided_by_found_file(CONNECTION)
+        self._decided_by_implicit_file = sources.decided_by_implicit_file(CONNECTION)
 
-    def found_file_that_decides(self) -> str | None:
+    def implicit_file_that_decides(self) -> str | None:
         """A sentence about the file of the working directory that says where to connect, None without one."""
-        if not self._decided_by_found_file:
+        if not self._decided_by_implicit_file:
             return None
-        names = ", ".join(self._decided_by_found_file)
+        names = ", ".join(self._decided_by_implicit_file)
         return f"{Path(DEFAULT_CONFIG_FILE).absolute()} says where to connect: it sets {names}"
 
     @field_validator("redis_cafile", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
@@ -343,21 +343,21 @@ class Sources(NamedTuple):
     """Where the settings come from.
 
     Attributes:
-        found: whether the file was only found in the working directory, not named.
+        implicit: whether the file was only found in the working directory, not named.
         file: its settings.
         environment: the settings of the environment.
         given: the arguments.
     """
 
-    found: bool
+    implicit: bool
     file: Mapping[str, Any]
     environment: Mapping[str, Any]
     given: Mapping[str, Any]
 
-    def decided_by_found_file(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The settings among these that a found file decides."""
+    def decided_by_implicit_file(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The settings among these that the implicit file decides."""
         others = self.environment.keys() | self.given.keys()
-        return tuple(name for name in names if self.found and name in self.file and name not in others)
+        return tuple(name for name in names if self.implicit and name in self.file and name not in others)
 
     def place(self, name: str) -> str:
         """Where a setting comes from that the file does not decide, for a message."""
@@ -375,7 +375,7 @@ def check_credentials(settings: Mapping[str, Any], sources: Sources) -> None:
     }
     of_redis = {"redis_password": True, "redis_password_file": True, "redis": "@" in url}
     for address, credentials in ((KAFKA_ADDRESS, of_kafka), (REDIS_ADDRESS, of_redis)):
-        decided = sources.decided_by_found_file(name for name in address if tls.get(name, True))
+        decided = sources.decided_by_implicit_file(name for name in address if tls.get(name, True))
         used = [name for name, sent in credentials.items() if sent and settings.get(name)]
         for name in used if decided else ():
             _check_credential(name, settings[name], decided, sources)
@@ -383,7 +383,7 @@ def check_credentials(settings: Mapping[str, Any], sources: Sources) -> None:
 
 def _check_credential(name: str, value: Any, decided: Sequence[str], sources: Sources) -> None:
     file = Path(DEFAULT_CONFIG_FILE).absolute()
-    is_of_file = bool(sources.decided_by_found_file([name]))
+    is_of_file = bool(sources.decided_by_implicit_file([name]))
     if is_of_file and not name.endswith("password_file"):
         return
     if is_of_file and Path(str(value)).resolve().is_relative_to(file.parent.resolve()):

@@ -63,9 +63,9 @@ def test_the_environment_and_the_file_stand_above_the_running_stack(monkeypatch:
 
 
 def test_a_stack_whose_process_is_gone_is_not_found() -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    write_discovery(a_stack(pid=gone.pid))
+    missing = subprocess.Popen([sys.executable, "-c", ""])
+    missing.wait()
+    write_discovery(a_stack(pid=missing.pid))
     assert read_discovery() is None
     assert not Settings().embedded
 
@@ -99,6 +99,6 @@ def test_the_stack_that_ran_before_is_found_again_when_a_second_one_ends() -> No
     write_discovery(first)
     write_discovery(a_stack())
     remove_discovery()
-    found = read_discovery()
-    assert found is not None
-    assert found["pid"] == first["pid"]
+    result = read_discovery()
+    assert result is not None
+    assert result["pid"] == first["pid"]

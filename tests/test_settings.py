@@ -181,12 +181,12 @@ def found_file(directory: Path, monkeypatch: pytest.MonkeyPatch, content: str) -
 def test_a_found_file_that_says_where_to_connect_gets_no_credential_of_the_environment(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, content: str, name: str, decides: str
 ) -> None:
-    found = found_file(tmp_path, monkeypatch, content)
+    result = found_file(tmp_path, monkeypatch, content)
     monkeypatch.setenv(f"STREAMER_{name.upper()}", str(file) if name.endswith("file") else SECRET)
     with pytest.raises(BadConfigurationFile) as caught:
         Settings()
     said = str(caught.value)
-    assert f"{found} was found in the working directory" in said
+    assert f"{result} was found in the working directory" in said
     assert f"({decides})" in said
     assert f"STREAMER_{name.upper()}" in said
     assert "STREAMER_CONFIG=streamer.toml" in said
@@ -254,7 +254,7 @@ def test_a_found_file_that_says_nothing_of_where_to_connect_leaves_the_password_
     monkeypatch.setenv("STREAMER_REDIS_PASSWORD", SECRET)
     settings = Settings()
     assert settings.redis_options()["password"] == SECRET
-    assert settings.found_file_that_decides() is None
+    assert settings.implicit_file_that_decides() is None
 
 
 def test_commands_send_no_password_of_the_environment_where_a_found_file_says(tmp_path: Path) -> None:

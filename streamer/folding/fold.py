@@ -204,7 +204,7 @@ class Pipeline:
         elif run_id in self._closed:
             folded.of_closed.append((record, run_id))
         elif run_id in self._quarantined:
-            folded.held += 1
+            folded.quarantined_events += 1
             if isinstance(event, RunDeleted):
                 folded.deletions[run_id] = max(event.revision, folded.deletions.get(run_id, event.revision))
         else:
@@ -245,7 +245,7 @@ class Folded:
         duplicates: events that said what was known.
         superseded: results that lost their slot (R17).
         ignored: results that were withdrawn, or whose run was deleted.
-        held: records of runs that are set apart; they stay in the log and are not folded.
+        quarantined_events: records of runs that are set apart; they stay in the log and are not folded.
         unknown_fields: fields of events that this version does not know.
         missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
     """
@@ -261,7 +261,7 @@ class Folded:
     duplicates: int = 0
     superseded: int = 0
     ignored: int = 0
-    held: int = 0
+    quarantined_events: int = 0
     unknown_fields: int = 0
     missing_times: int = 0
 
@@ -487,7 +487,7 @@ def _add(total: Folded, folded: Folded) -> None:
         "duplicates",
         "superseded",
         "ignored",
-        "held",
+        "quarantined_events",
         "unknown_fields",
         "missing_times",
     ):

@@ -172,12 +172,12 @@ def canonical_content(trial: PlainTrial, model: str) -> bytes:
     if model == UNKNOWN != trial.model:
         return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
     fields: Any = trial
-    held = fields.agent, fields.model, fields.revision
+    stored = fields.agent, fields.model, fields.revision
     fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
     fields.model = UNKNOWN if model == UNKNOWN else model
     fields.revision = 0
     content = encode_plain(fields)
-    fields.agent, fields.model, fields.revision = held
+    fields.agent, fields.model, fields.revision = stored
     return content
 
 
@@ -201,13 +201,13 @@ def plain_event(value: bytes | None) -> PlainEvent | None:
     if trial is not None or value is None or b'"trial_started"' not in value or not _may_be_plain(value):
         return trial
     try:
-        found = _decode_start(value)
-        start: Any = found
+        result = _decode_start(value)
+        start: Any = result
         if start.started_at is not None:
             start.started_at = _moment(start.started_at)
     except (ValueError, RecursionError):
         return None
-    return found
+    return result
 
 
 def plain_trial(value: bytes | None) -> PlainTrial | None:
@@ -224,10 +224,10 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
     if value is None or not _may_be_plain(value):
         return None
     try:
-        found = _decode(value)
-        trial: Any = found  # which may be changed, as mypy does not know
+        result = _decode(value)
+        trial: Any = result  # which may be changed, as mypy does not know
         for name, fits in _KEY_FITS.items():
-            if not all(map(fits, getattr(found, name) or ())):
+            if not all(map(fits, getattr(result, name) or ())):
                 return None
         if trial.started_at is not None:
             trial.started_at = _moment(trial.started_at)
@@ -235,7 +235,7 @@ def plain_trial(value: bytes | None) -> PlainTrial | None:
             trial.finished_at = _moment(trial.finished_at)
     except (ValueError, RecursionError):
         return None
-    return found
+    return result
 
 
 def _may_be_plain(value: bytes) -> bool:

@@ -490,7 +490,7 @@ def unreadable(error: Exception) -> Reason:
     return Reason("cannot_be_read", f"Reading the event failed ({reason_of(error)}). Please report it.")
 
 
-def set_apart(failure: Failure) -> Reason:
+def quarantine_reason(failure: Failure) -> Reason:
     """Folding an event failed; its run is in quarantine."""
     return Reason(
         "quarantined",

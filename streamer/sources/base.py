@@ -82,7 +82,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Parsed:
     """One trial as its files tell it.
 
     Attributes:
@@ -151,7 +151,7 @@ class RunPlan:
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
 
 
-Item = Found | Unreadable | Remark
+Item = Parsed | Unreadable | Remark
 """What a connector finds in a run."""
 
 
@@ -231,7 +231,7 @@ class Explanation:
     hints: tuple[str, ...]
 
 
-def explanation_of(trial: Found, event: dict[str, Any]) -> Explanation:
+def explanation_of(trial: Parsed, event: dict[str, Any]) -> Explanation:
     """The explanation of a trial that is sent as this event."""
     values = {
         name: (event[name], trial.origins.get(name, trial.path.name)) if name in event else (None, "")

@@ -36,8 +36,8 @@ from streamer.sources.base import (
     AUTO,
     ConvertOptions,
     ConvertReport,
-    Found,
     Item,
+    Parsed,
     Remark,
     RunPlan,
     Source,
@@ -610,7 +610,7 @@ class _Conversion:
         whole = without_copies(runs)
         if pooled and whole:
             yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
-        doubtful: list[tuple[SourceRun, Found]] = []
+        doubtful: list[tuple[SourceRun, Parsed]] = []
         self._retries = latest_of_retries(runs)
         for run in runs:
             yield from self._run_events(run, doubtful, with_plan=not pooled)
@@ -620,12 +620,12 @@ class _Conversion:
             yield from self._plan_event(whole[0], finished)
 
     def _run_events(
-        self, run: SourceRun, doubtful: list[tuple[SourceRun, Found]], with_plan: bool
+        self, run: SourceRun, doubtful: list[tuple[SourceRun, Parsed]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
-        begun: list[Found] = []
+        begun: list[Parsed] = []
         copies = 0
         for item in self._trials(run):
             if item.event.get("type") == STARTED:
@@ -658,7 +658,7 @@ class _Conversion:
 
     def part_events(self, run: SourceRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
-        begun: list[Found] = []
+        begun: list[Parsed] = []
         for item in self._trials(run, part):
             if item.event.get("type") == STARTED:
                 begun.append(item)
@@ -666,7 +666,7 @@ class _Conversion:
                 yield sent
         yield from self._start_events(run, begun)
 
-    def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Found]:
+    def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Parsed]:
         """The trials of a run, or of a part of it, as far as the user named them; all else is noted."""
         for item in run.source.trials(run.path, run.plan, self._options, part):
             if not item.path.is_relative_to(run.only):
@@ -678,7 +678,7 @@ class _Conversion:
             else:
                 yield item
 
-    def _start_events(self, run: SourceRun, begun: Sequence[Found]) -> Iterator[dict[str, Any]]:
+    def _start_events(self, run: SourceRun, begun: Sequence[Parsed]) -> Iterator[dict[str, Any]]:
         """The starts in slots without a result."""
         for start in begun:
             event = self._fit(start.path, self._addressed(run, start.event))
@@ -687,7 +687,7 @@ class _Conversion:
                 self._report.starts.append(start.path)
                 yield event
 
-    def _doubtful_event(self, run: SourceRun, trial: Found) -> Iterator[dict[str, Any]]:
+    def _doubtful_event(self, run: SourceRun, trial: Parsed) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
         if not trial.nested:
             sent = self._trial_event(run, trial)
@@ -698,7 +698,7 @@ class _Conversion:
             reason = f"belongs to run {trial.other_run!r} by its name, and that run is not among the paths"
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
-    def _trial_event(self, run: SourceRun, trial: Found) -> dict[str, Any] | None:
+    def _trial_event(self, run: SourceRun, trial: Parsed) -> dict[str, Any] | None:
         """The event to send for a trial, None if there is none to send."""
         event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
@@ -741,7 +741,7 @@ class _Conversion:
             self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
         return fitted
 
-    def _content(self, run: SourceRun, trial: Found, event: dict[str, Any] | None = None) -> str:
+    def _content(self, run: SourceRun, trial: Parsed, event: dict[str, Any] | None = None) -> str:
         """Digest of what the harness's own files say of a trial; `event`: as it is sent, if that is known.
 
         Without where it lies if the harness gave it an id of its own.

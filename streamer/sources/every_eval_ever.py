@@ -32,7 +32,7 @@ from streamer.schemas.base import (
     UNKNOWN,
     label_for_reporting,
 )
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, metric_name
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, metric_name
 from streamer.sources.files import (
     UNFINISHED,
     FileError,
@@ -200,7 +200,7 @@ class EveryEvalEver:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         try:
             samples, problems = read_samples(path)
         except FileError as error:
@@ -213,7 +213,7 @@ class EveryEvalEver:
             other = None if run in (plan.run_id, *plan.uuids) else run
             event = _event(sample, revision, options)
             hints = () if "resolved" in event else ("no verdict: its rows do not agree",)
-            yield Found(path, event, other_run=other, hints=hints)
+            yield Parsed(path, event, other_run=other, hints=hints)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The run as a whole: it is one file."""

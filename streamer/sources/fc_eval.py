@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from streamer.schemas.base import BASELINE_LABELS, UNKNOWN, label_for_reporting
 from streamer.schemas.wire import shown
-from streamer.sources.base import ConvertOptions, Found, Item, Remark, RunPlan, Unreadable, reported_cost
+from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, reported_cost
 from streamer.sources.fc_eval_payload import (
     FALLBACK_MARK,
     METRICS,
@@ -132,7 +132,7 @@ class Roster:
         self.agents.setdefault(position, agent)
         return agent
 
-    def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Found]:
+    def starts_of(self, trials: Iterable[Path], own_names: Collection[str]) -> Iterator[Parsed]:
         """The starts of trials without a result; nothing of agents that no file names.
 
         The agents of a trial run one after the other, each in its directory.
@@ -653,7 +653,7 @@ class RunReading:
         logs: AgentLogs | None = None,
         *,
         partial: bool = False,
-    ) -> Found:
+    ) -> Parsed:
         event = {
             "type": "trial_result",
             "harness": NAME,
@@ -672,7 +672,7 @@ class RunReading:
             **measured,
         }
         told = enriched(present(event), logs or AgentLogs(), own=file.name)
-        return Found(
+        return Parsed(
             file,
             told.event,
             from_run_file=from_run_file,

@@ -22,7 +22,7 @@ from streamer.schemas.base import (
     baseline_model,
     model_for_reporting,
 )
-from streamer.sources.base import Found, Unreadable
+from streamer.sources.base import Parsed, Unreadable
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -249,7 +249,9 @@ def walk(
 STARTED = "trial_started"
 
 
-def start_of(trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at: str | None = None) -> Found:
+def start_of(
+    trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at: str | None = None
+) -> Parsed:
     """The start of a trial.
 
     Args:
@@ -261,7 +263,7 @@ def start_of(trial: Path, slot: Mapping[str, Any], *made_first: Path, started_at
     """
     written = first_written_ns(*made_first)
     started_at = started_at or (rfc3339(written // 1000) if written else None)
-    return Found(trial, present({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
+    return Parsed(trial, present({"type": STARTED, **slot, "revision": written, "started_at": started_at}))
 
 
 # -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, cost_or_none, metric_name
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, cost_or_none, metric_name
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -222,7 +222,7 @@ _RANDOM_PART = "__"
 """What stands in a trial's name between the task and the random characters."""
 
 
-def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]:
+def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed]:
     """The start of a trial without a result, if its files name the slot that the result will fill."""
     config, lock = peek(trial / CONFIG), peek(trial / LOCK)
     name, task = text(config.get("trial_name")), text(part(lock, "task").get("name"))
@@ -244,7 +244,7 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Found]
     yield start_of(trial, slot, trial / CONFIG)
 
 
-def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Found:
+def start_of_result(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> Parsed:
     """The start of a trial whose result harbor has just begun to fill; the result names the slot."""
     return start_of(trial, slot_of(trial, result, options), trial / CONFIG)
 
@@ -505,7 +505,7 @@ class Harbor:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         for directory in [within] if within else subdirectories(path):
             file = directory / RESULT
             if self.skip(directory):
@@ -530,7 +530,7 @@ class Harbor:
         trial = run / inside[0] if inside else run
         return trial if trial != run and is_directory(trial) else None
 
-    def _trial(self, job: Path, file: Path, result: dict[str, Any], options: ConvertOptions) -> Found:
+    def _trial(self, job: Path, file: Path, result: dict[str, Any], options: ConvertOptions) -> Parsed:
         totals = _totals(result)
         resolved, no_verdict = verdict(result)
         length, no_length = trajectory_length(file.parent, result)
@@ -555,7 +555,7 @@ class Harbor:
             "started_at": result.get("started_at"),
             "finished_at": result.get("finished_at"),
         }
-        return Found(
+        return Parsed(
             file,
             present(event),
             origins={"trajectory_length": TRAJECTORY},

@@ -32,8 +32,8 @@ from streamer.schemas.base import (
 )
 from streamer.sources.base import (
     ConvertOptions,
-    Found,
     Item,
+    Parsed,
     Remark,
     RunPlan,
     Unreadable,
@@ -617,7 +617,7 @@ class Inspect:
                 yield Unreadable(path, f"sample {number}: {wrong}")
                 continue
             event, left_out = trial_event(spec, solvers, sample, written_ns, defaults)
-            yield Found(path, event)
+            yield Parsed(path, event)
             yield from (Remark(path, LEFT_OUT, why) for why in left_out)
 
     def part(self, run: Path, changed: Path) -> Path | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -111,7 +111,7 @@ class Scylla:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         task_id = _task(path, read_optional(path / CONFIG, []))
         homes = list(walk(within or path, self.skip))
         files = [home / RESULT for home in homes if is_file(home / RESULT)]
@@ -129,7 +129,7 @@ class Scylla:
             problems: list[Unreadable] = []
             event = self._event(path, file, result, task_id, place, plan, options, problems)
             yield from problems
-            yield Found(file, event, replaced=_in_progress(path, file) and place in completed)
+            yield Parsed(file, event, replaced=_in_progress(path, file) and place in completed)
             completed.add(place)
         for home in homes:
             yield from _start(path, home, task_id, plan)
@@ -202,7 +202,7 @@ def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | N
     return started_at, judge.get("measured_at") or agent.get("measured_at")
 
 
-def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Found]:
+def _start(run: Path, trial: Path, task_id: str, plan: RunPlan) -> Iterator[Parsed]:
     """The start of a trial without a result, if its files name the slot that the result will fill."""
     place, model = _place(run, trial / RESULT), plan.model or _model_of(trial)
     if place is None or model is None or exists(trial / RESULT):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -206,7 +206,7 @@ class SweBench:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         place = place_of(path)
         reports = place.reports([])
         models = [place.model] if place.model else sorted({*place.models(), *reports})
@@ -241,7 +241,7 @@ class _Results:
     report: dict[str, Any]
     options: ConvertOptions
 
-    def trials(self, home: Path, within: Path | None) -> Iterator[Found | Unreadable]:
+    def trials(self, home: Path, within: Path | None) -> Iterator[Parsed | Unreadable]:
         """The trials of the logs, then those that only the report names."""
         logged = set()
         for instance in instances(home, within):
@@ -250,9 +250,9 @@ class _Results:
         if self.file is not None and within is None:
             for task in _ids(self.report, *ENDED):
                 if task not in logged:
-                    yield Found(self._named(self.file), self._event(task, None, {}))
+                    yield Parsed(self._named(self.file), self._event(task, None, {}))
 
-    def _of_logs(self, instance: Path) -> Iterator[Found | Unreadable]:
+    def _of_logs(self, instance: Path) -> Iterator[Parsed | Unreadable]:
         """The result in the directory of an instance, or its start."""
         task, own = clean_name(instance), instance / REPORT
         result: dict[str, Any] = {}
@@ -266,7 +266,7 @@ class _Results:
             return
         if result or task in _ids(self.report, *ENDED):
             file = next(filter(is_file, (own, instance / INSTANCE_LOG)), instance)
-            yield Found(self._named(file), self._event(task, instance, result))
+            yield Parsed(self._named(file), self._event(task, instance, result))
 
     def _named(self, file: Path) -> Path:
         """The file that a result is reported with: where the run is a report, the report."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Found, RunPlan, Unreadable, reported_cost
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, reported_cost
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -339,7 +339,7 @@ class TerminalBench:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         if is_directory(path) and is_file(path / FC_EVAL_LOCK) and options.harness != self.name:
             yield Unreadable(
                 path,
@@ -352,7 +352,7 @@ class TerminalBench:
             yield from self._trials_of_run_file(path, plan, seen, alone=True)
             return
         for item in self._trials_of_files(path, plan, within):
-            if isinstance(item, Found):
+            if isinstance(item, Parsed):
                 seen.add(_identity(item.event))
             yield item
         if not options.trial_files_only and within is None:
@@ -361,7 +361,9 @@ class TerminalBench:
     def part(self, run: Path, changed: Path) -> Path | None:
         return part_of_run(run, changed)
 
-    def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Found | Unreadable]:
+    def _trials_of_files(
+        self, run: Path, plan: RunPlan, within: Path | None
+    ) -> Iterator[Parsed | Unreadable]:
         """Trials with a file of their own, those in their proper place first."""
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
@@ -373,7 +375,7 @@ class TerminalBench:
                 continue
             event = trial.event | present({"artifacts": trial_artifacts(run, file.parent)})
             told = enriched(event, read_agent_logs(file.parent, recordings=False))
-            yield Found(
+            yield Parsed(
                 file,
                 told.event,
                 other_run=None if trial.run in own else trial.run,
@@ -392,7 +394,7 @@ class TerminalBench:
 
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
-    ) -> Iterator[Found | Unreadable]:
+    ) -> Iterator[Parsed | Unreadable]:
         """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6).
 
         `seen`: those that do not. `alone`: the files are not known yet, so they are looked for.
@@ -416,7 +418,7 @@ class TerminalBench:
                 seen.add(_identity(trial.event))
                 home = directory_of(path, *_identity(trial.event))
                 left = present({"artifacts": trial_artifacts(path, home)})
-                yield Found(file, trial.event | left, from_run_file=True)
+                yield Parsed(file, trial.event | left, from_run_file=True)
 
     def _read_trial(self, file: Path, plan: RunPlan) -> _Trial | Unreadable:
         try:

@@ -199,30 +199,32 @@ class _CheckedBatch:
 
     def __iter__(self) -> Iterator[Any]:
         records = iter(iter(self._batch).__next__, None)  # the batch itself can begin only once
-        held, failure = _taken(records)
-        self._check(held, None, 0)
-        if failure is None and len(held) < _CHECKED_AT_ONCE:
-            return iter(held)
-        return self._in_parts(records, held, failure)
+        stored, failure = _taken(records)
+        self._check(stored, None, 0)
+        if failure is None and len(stored) < _CHECKED_AT_ONCE:
+            return iter(stored)
+        return self._in_parts(records, stored, failure)
 
-    def _in_parts(self, records: Iterator[Any], held: list[Any], failure: Exception | None) -> Iterator[Any]:
+    def _in_parts(
+        self, records: Iterator[Any], stored: list[Any], failure: Exception | None
+    ) -> Iterator[Any]:
         count = 0
         while True:
-            yield from held
+            yield from stored
             if failure is not None:
                 raise failure
-            if len(held) < _CHECKED_AT_ONCE:
+            if len(stored) < _CHECKED_AT_ONCE:
                 return
-            before, count = held[-1].offset, count + len(held)
-            held, failure = _taken(records)
-            self._check(held, before, count)
+            before, count = stored[-1].offset, count + len(stored)
+            stored, failure = _taken(records)
+            self._check(stored, before, count)
 
-    def _check(self, held: list[Any], before: int | None, count: int) -> None:
+    def _check(self, stored: list[Any], before: int | None, count: int) -> None:
         """Raise FalseOffsets unless these follow the offset `before`, which `count` records have used."""
-        offsets = [record.offset for record in held]
+        offsets = [record.offset for record in stored]
         first = self.base_offset if before is None else before + 1
         end = self.next_offset
-        if not held or (first <= offsets[0] and offsets[-1] < end and all(map(lt, offsets, offsets[1:]))):
+        if not stored or (first <= offsets[0] and offsets[-1] < end and all(map(lt, offsets, offsets[1:]))):
             return
         for number, offset in enumerate(offsets, count + 1):
             if not first <= offset < end:
@@ -232,12 +234,12 @@ class _CheckedBatch:
 
 def _taken(records: Iterator[Any]) -> tuple[list[Any], Exception | None]:
     """The next records of a batch, and why there are no more: what is in front of damage is read."""
-    held: list[Any] = []
+    stored: list[Any] = []
     try:
-        held.extend(islice(records, _CHECKED_AT_ONCE))
+        stored.extend(islice(records, _CHECKED_AT_ONCE))
     except Exception as error:
-        return held, error
-    return held, None
+        return stored, error
+    return stored, None
 
 
 class _Batches:
@@ -775,12 +777,12 @@ def greatest_epoch(records: Iterable[Any]) -> int:
     for record in records:
         if record.key == EPOCH_KEY and record.value:
             try:
-                found = msgspec.convert(orjson.loads(record.value), _EpochRecord)
+                result = msgspec.convert(orjson.loads(record.value), _EpochRecord)
             except ValueError as error:
                 allowed = f"{FIRST_EPOCH} to {MAX_COUNT}"
                 leave_out(record, f"holds no epoch, which is an integer from {allowed} ({error})")
             else:
-                greatest = max(greatest, found.epoch)
+                greatest = max(greatest, result.epoch)
     return greatest
 
 

@@ -258,7 +258,7 @@ def print_line(text: str = "") -> None:
 
 
 FAILED = 1
-USED_WRONGLY = 2
+USAGE_ERROR = 2
 UNVERIFIABLE = 3
 INTERRUPTED = 130
 """Ended by Ctrl-C, as shells report it."""
@@ -287,13 +287,13 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
     except click.UsageError as error:
         at = error.ctx or ctx
         place = at.command_path if at else "streamer"
-        _end(f"{error.format_message()} ({place} --help shows the usage)", USED_WRONGLY)
+        _end(f"{error.format_message()} ({place} --help shows the usage)", USAGE_ERROR)
     except click.ClickException as error:
         _end(error.format_message(), error.exit_code)
     except Exception as error:
         extra = extra_of(error) if isinstance(error, ModuleNotFoundError) else None
         if extra and ctx and ctx.invoked_subcommand:
-            _end(ExtraMissing(ctx.invoked_subcommand, extra).format_message(), USED_WRONGLY)
+            _end(ExtraMissing(ctx.invoked_subcommand, extra).format_message(), USAGE_ERROR)
         if os.environ.get("STREAMER_DEBUG"):
             traceback.print_exception(error)
         _end(explain(error, ctx.find_root().obj if ctx else None), _code(error))
@@ -333,7 +333,7 @@ def _other_protocol(settings: object) -> str | None:
 
 
 def _code(error: Exception) -> int:
-    return USED_WRONGLY if type(error).__name__ in _ABOUT_SETTINGS else FAILED
+    return USAGE_ERROR if type(error).__name__ in _ABOUT_SETTINGS else FAILED
 
 
 def without_password(url: str) -> str:

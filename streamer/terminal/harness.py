@@ -419,22 +419,22 @@ class Messages:
     """Messages to the user: on stderr, and while the screens have the terminal first as notes on these."""
 
     def __init__(self) -> None:
-        self._held: list[str] | None = None
+        self._deferred: list[str] | None = None
         self._noted = 0
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
         """Say one line; from any thread."""
         with self._lock:
-            if self._held is None:
+            if self._deferred is None:
                 say(line)
             else:
-                self._held.append(line)
+                self._deferred.append(line)
 
     def new(self) -> list[str]:
         """The held lines since the last call."""
         with self._lock:
-            lines = (self._held or [])[self._noted :]
+            lines = (self._deferred or [])[self._noted :]
             self._noted += len(lines)
             return lines
 
@@ -442,12 +442,12 @@ class Messages:
     def deferred(self) -> Iterator[None]:
         """Hold the lines while the block runs, and print them after it."""
         with self._lock:
-            self._held, self._noted = [], 0
+            self._deferred, self._noted = [], 0
         try:
             yield
         finally:
             with self._lock:
-                lines, self._held = self._held or [], None
+                lines, self._deferred = self._deferred or [], None
             for line in lines:
                 say(line)
 
@@ -514,9 +514,9 @@ class _Lines:
         if now < self._due:
             return
         self._due = now + LINES_SECONDS
-        found = self._reader.runs()[:SHOWN_RUNS]
+        result = self._reader.runs()[:SHOWN_RUNS]
         changes = []
-        for run in sorted((run.model_dump(mode="json") for run in found), key=lambda run: run["run_id"]):
+        for run in sorted((run.model_dump(mode="json") for run in result), key=lambda run: run["run_id"]):
             run_id = run["run_id"]
             agents = [agent.model_dump(mode="json") for agent in self._reader.agents(run_id)]
             tiers = [tier.model_dump(mode="json") for tier in self._reader.tiers(run_id)]
@@ -612,9 +612,9 @@ def _watch_directory(
             stop.set()
         outcome = following.result()
         for run in reader.runs():
-            found = reader.snapshot(run.run_id)
-            tiers = [tier for tier in found.tiers if tier.agent_model is None]
-            groups = (found.run, *found.agents, *tiers)
+            value = reader.snapshot(run.run_id)
+            tiers = [tier for tier in value.tiers if tier.agent_model is None]
+            groups = (value.run, *value.agents, *tiers)
             print_run((summary.model_dump(mode="json") for summary in groups), datetime.now(UTC))
         return outcome
 

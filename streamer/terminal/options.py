@@ -153,7 +153,7 @@ def _with_settings(command: Command, *, connects: bool) -> Command:
         given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
         settings = read_settings({name: value for name, value in given.items() if value is not None})
         click.get_current_context().find_root().obj = settings
-        if connects and (told := settings.found_file_that_decides()):
+        if connects and (told := settings.implicit_file_that_decides()):
             say(f"streamer: {told}")
         return command(*args, settings=settings, **kwargs)
 

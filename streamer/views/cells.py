@@ -140,14 +140,14 @@ def place(rank: Rank) -> str:
 
 def largest_k(pass_at_k: Mapping[str, PassAtK] | None) -> str | None:
     """The largest k above 1 that has a value, as the mapping names it; None: there is none."""
-    known = [k for k, found in (pass_at_k or {}).items() if found.value is not None and int(k) > 1]
+    known = [k for k, result in (pass_at_k or {}).items() if result.value is not None and int(k) > 1]
     return max(known, key=int, default=None)
 
 
 def share_of_pass(pass_at_k: Mapping[str, PassAtK] | None, k: str | None) -> str:
     """pass@k; `*` while not every planned task supports it (R11)."""
-    found = (pass_at_k or {}).get(k) if k else None
-    return UNSEEN if found is None or found.value is None else percent(found.value) + "*" * found.partial
+    result = (pass_at_k or {}).get(k) if k else None
+    return UNSEEN if result is None or result.value is None else percent(result.value) + "*" * result.partial
 
 
 def share_of(done: int, planned: int | None) -> float | None:

@@ -11,18 +11,18 @@ def main() -> int:
 
     from streamer.settings import BadConfigurationFile, Settings, what_is_wrong
     from streamer.worker.agents import run_worker
-    from streamer.worker.process import USED_WRONGLY
+    from streamer.worker.process import USAGE_ERROR
 
     gc.enable()
     try:
         settings = Settings()
     except ValidationError as error:
         sys.stderr.write(f"streamer worker: {what_is_wrong(error)}\n")
-        return USED_WRONGLY
+        return USAGE_ERROR
     except BadConfigurationFile as error:
         sys.stderr.write(f"streamer worker: {error}\n")
-        return USED_WRONGLY
-    if told := settings.found_file_that_decides():
+        return USAGE_ERROR
+    if told := settings.implicit_file_that_decides():
         sys.stderr.write(f"streamer worker: {told}\n")
     return run_worker(settings)
 

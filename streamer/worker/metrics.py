@@ -99,7 +99,7 @@ class Metrics:
         """Summaries were published in so long."""
         self._publish.observe(seconds)
 
-    def standing(self) -> Iterator[GaugeMetricFamily]:
+    def current(self) -> Iterator[GaugeMetricFamily]:
         """Gauges of the last status; none before the first."""
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
         status = self.status
@@ -156,7 +156,7 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """As prometheus_client asks."""
-        return self._metrics.standing()
+        return self._metrics.current()
 
 
 # -----------------------------------------------------------------------------
@@ -219,8 +219,8 @@ def application(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == "/metrics":
-            found: Iterable[bytes] = answer_metrics(environ, start_response)
-            return found
+            result: Iterable[bytes] = answer_metrics(environ, start_response)
+            return result
         told = {"/healthz": healthy, "/readyz": ready}.get(path)
         if told is None:
             status, text = "404 Not Found", "Ask for /healthz, /readyz or /metrics"

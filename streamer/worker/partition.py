@@ -367,7 +367,7 @@ class Partition:
         repairs: runs that are to be folded again, with the name of the request.
         unpublished: runs in quarantine without any summary, and the offset before which they were well.
         deletions: runs in quarantine that were deleted since, up to which revision; not written down yet.
-        held: events held back since this worker has the partition.
+        quarantined_events: events held back since this worker has the partition.
         openings: how many runs were opened again, which names them as writers of pages.
 
     >>> partition = Partition(0, 1, Pipeline(), position=5, catch_up_to=9)
@@ -396,7 +396,7 @@ class Partition:
     repairs: dict[str, str] = field(default_factory=dict)
     unpublished: dict[str, int] = field(default_factory=dict)
     deletions: dict[str, int] = field(default_factory=dict)
-    held: int = 0
+    quarantined_events: int = 0
     openings: int = 0
 
     @contextmanager
@@ -547,11 +547,11 @@ class RecordEncoder:
     def of_update(self, partition: int, update: RunUpdate) -> list[ProducerRecord]:
         """Records of one run's cut: summaries, scored trials, news."""
         scored = self.of_scored(partition, update.scored)
-        news = [
+        changes = [
             ProducerRecord(self._names.grade_changes, partition, _raw(n.key), n.value)
             for n in update.notifications
         ]
-        return self.of_summaries(partition, update.summaries) + scored + news
+        return self.of_summaries(partition, update.summaries) + scored + changes
 
     def of_scored(self, partition: int, changes: Iterable[ScoredChange]) -> list[ProducerRecord]:
         return [ProducerRecord(self._names.scored_trials, partition, _raw(s.key), s.value) for s in changes]
@@ -574,14 +574,14 @@ class RecordEncoder:
 
     def stored_of_runs(self, partition: int, runs: Collection[str]) -> dict[str, list[SummaryChange]]:
         """The summaries of these runs as the tables hold them; those that cannot be read left out."""
-        found: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
+        result: dict[str, list[SummaryChange]] = {run_id: [] for run_id in runs}
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
                 run_id = run_of_key(key)
-                if run_id in found:
+                if run_id in result:
                     with suppress(ValueError, KeyError, TypeError):
-                        found[run_id].append(self.stored(kind, key, value))
-        return found
+                        result[run_id].append(self.stored(kind, key, value))
+        return result
 
     def of_rejections(self, partition: int, rejections: Iterable[Rejected]) -> list[ProducerRecord]:
         return [ProducerRecord(self._names.trial_rejections, partition, r.key, r.value) for r in rejections]
@@ -612,14 +612,14 @@ class RecordEncoder:
         Args:
             current: every summary of each run that the partition knows.
         """
-        standing = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
-        found = []
+        stored = {(c.kind, c.key) for changes in current.values() for c in changes if c.value is not None}
+        result = []
         for kind, table in self._tables.summaries.items():
             for key, value in table.of_partition(partition):
-                if run_of_key(key) in current and (kind, key) not in standing:
+                if run_of_key(key) in current and (kind, key) not in stored:
                     with suppress(ValueError, TypeError, KeyError, IndexError):  # as in `stored_of_runs`
-                        found.append(_tombstone(kind, key, orjson.loads(value), epoch))
-        return found
+                        result.append(_tombstone(kind, key, orjson.loads(value), epoch))
+        return result
 
 
 def _tombstone(kind: SummaryKind, key: str, old: dict[str, Any], epoch: int) -> SummaryChange:

@@ -49,7 +49,7 @@ from streamer.worker.processor import Processor
 from streamer.worker.producer import Producer, ProducerRecord, clock
 from streamer.worker.publisher import CheckpointWriter
 from streamer.worker.recovery import Fencing, Repairs
-from streamer.worker.tables import StateUnavailable, held_directory, log_name
+from streamer.worker.tables import StateUnavailable, locked_directory, log_name
 from streamer.worker.transport import StreamerApp, TopicPartition, session_seconds
 
 # -----------------------------------------------------------------------------
@@ -195,13 +195,13 @@ async def ensure_topics(settings: Settings) -> None:
         KafkaError: the broker refused; the message names the topic.
     """
     async with administering(settings, REQUEST_MS) as admin:
-        wanted = plan(settings)
+        expected = plan(settings)
         existing = set(await admin.list_topics())
-        for topic in wanted:
+        for topic in expected:
             if topic.name not in existing:
                 await create_topic(admin, topic.name, topic.partitions, settings.replication, topic.config)
-        found = {topic.name: await partition_count(admin, topic.name) for topic in wanted}
-    check_counts(found, settings)
+        result = {topic.name: await partition_count(admin, topic.name) for topic in expected}
+    check_counts(result, settings)
 
 
 async def check_topics(settings: Settings) -> None:
@@ -348,7 +348,7 @@ class Housekeeping:
             self._metrics.status = WorkerMoment(
                 time.monotonic(), status, self._is_ready(status), self._sink.away, self._app.unrecovered
             )
-            if ticks % TICKS_PER_HEARTBEAT == 0 or self._is_news(status):
+            if ticks % TICKS_PER_HEARTBEAT == 0 or self._has_changed(status):
                 await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
             if ticks % TICKS_PER_CHECK == 0 and self._app.is_settled:
                 await self._fencing.republish_overwritten()
@@ -361,9 +361,9 @@ class Housekeeping:
                 await self._hurry.wait()
         self._hurry.clear()
 
-    def _is_news(self, status: dict[str, Any]) -> bool:
+    def _has_changed(self, status: dict[str, Any]) -> bool:
         """True if partitions came or went, a catch-up or a backlog ended, a run was set apart or repaired."""
-        standing = (
+        current = (
             status["partitions"],
             status["catching_up"],
             not any(status["lag"].values()),
@@ -371,9 +371,9 @@ class Housekeeping:
             status["quarantined_runs"],
             status["repairs"],
         )
-        news = standing != self._told
-        self._told = standing
-        return news
+        changes = current != self._told
+        self._told = current
+        return changes
 
     def status(self) -> dict[str, Any]:
         """Assigned partitions, lag per partition in events, keys that Redis lacks, runs in memory and not.
@@ -404,7 +404,7 @@ class Housekeeping:
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
             "quarantined_runs": len(quarantined),
             "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
-            "held_events": sum(partition.held for partition in partitions.values()),
+            "held_events": sum(partition.quarantined_events for partition in partitions.values()),
             "repairs": self._repairs.outcomes,
             "made_with": self._configuration.made_with,
             "waits": None,
@@ -431,7 +431,7 @@ class Housekeeping:
             place = TopicPartition(self._topic, partition.number)
             if place in self._app.event_consumer.assignment():
                 partition.end = max(partition.end, self._app.known_end(place))
-                await self._pass_what_is_gone(place, partition)
+                await self._skip_missing(place, partition)
                 if not partition.caught_up:
                     continue
                 self._app.event_consumer.refolded.discard(place)
@@ -461,7 +461,7 @@ class Housekeeping:
             if self._processor.partitions.get(partition.number) is partition:
                 self._processor.idle.close_due(partition)
 
-    async def _pass_what_is_gone(self, place: TopicPartition, partition: Partition) -> None:
+    async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
         consumer = self._app.event_consumer
         position = await consumer.position(place)
@@ -626,7 +626,7 @@ GARBAGE_THRESHOLDS = (50_000, 20, 100)
 """State lives long and holds no cycles: with Python's own thresholds, looking for some in it takes a twelfth
 of the time of a worker under load."""
 
-OK, FOUND_WRONG, USED_WRONGLY = 0, 1, 2
+OK, FAILED, USAGE_ERROR = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,11 +658,11 @@ def run(settings: Settings, build: Build) -> int:
         return loop.run_until_complete(_run(settings, build, watchdog))
     except (TopicMismatch, StateUnavailable, BadRedisUrl, PriceTableError, AddressUnusable) as error:
         log.critical("%s", error)
-        return USED_WRONGLY
+        return USAGE_ERROR
     except (KafkaError, OSError) as error:
         said = broker_problem(error, settings.bootstrap) if is_away(error) else said_of(error)
         log.critical("cannot start with Kafka at %s: %s", settings.bootstrap, said)
-        return FOUND_WRONG
+        return FAILED
     finally:
         _close(loop)
         watchdog.stop()
@@ -676,7 +676,7 @@ async def _run(settings: Settings, build: Build, watchdog: Watchdog) -> int:
     with ExitStack() as stack:
         state = None
         if settings.store == "rocksdb":
-            state = stack.enter_context(held_directory(settings, await log_name(settings)))
+            state = stack.enter_context(locked_directory(settings, await log_name(settings)))
         worker = build(settings, watchdog, state)
         stack.enter_context(serve_probes(worker.metrics, settings.metrics_address))
         return await _work(worker, stop)
@@ -692,7 +692,7 @@ async def _work(worker: Worker, stop: asyncio.Event) -> int:
     starting = asyncio.ensure_future(worker.app.start())
     housekeeping = asyncio.ensure_future(worker.housekeeping.run())
     crashed = await _wait_for_end(worker, stop, starting)
-    hurry = _end_anyway(FOUND_WRONG if crashed else OK)
+    hurry = _end_anyway(FAILED if crashed else OK)
     log.info("stopping")
     if crashed:
         housekeeping.cancel()
@@ -702,7 +702,7 @@ async def _work(worker: Worker, stop: asyncio.Event) -> int:
         await _flush(worker)
     await _stop(worker, starting)
     hurry.cancel()
-    return FOUND_WRONG if crashed else OK
+    return FAILED if crashed else OK
 
 
 async def _wait_for_end(worker: Worker, stop: asyncio.Event, starting: asyncio.Future[None]) -> bool:

@@ -55,32 +55,32 @@ class BatchFolder:
         """
         folded = Folded()
         for portion in portions(records, partition.silent_to):
-            found = partition.pipeline.fold(portion)
-            self._note(partition, found)
-            if found.of_closed:
-                opened = await self._fold_closed(partition, found)
-                found.touched |= opened.touched
-                found.more_than_starts |= opened.more_than_starts
-            folded.touched |= found.touched
-            folded.more_than_starts |= found.more_than_starts
+            result = partition.pipeline.fold(portion)
+            self._note(partition, result)
+            if result.of_closed:
+                opened = await self._fold_closed(partition, result)
+                result.touched |= opened.touched
+                result.more_than_starts |= opened.more_than_starts
+            folded.touched |= result.touched
+            folded.more_than_starts |= result.more_than_starts
             if portion[0].offset >= partition.silent_to:
-                folded.rejections += found.rejections
-                folded.misplaced += found.misplaced
+                folded.rejections += result.rejections
+                folded.misplaced += result.misplaced
             await asyncio.sleep(0)
         return folded
 
-    async def _fold_closed(self, partition: Partition, found: Folded) -> Folded:
+    async def _fold_closed(self, partition: Partition, result: Folded) -> Folded:
         """Open the runs again whose records were handed back, and fold those."""
-        for run_id in dict.fromkeys(run_id for _, run_id in found.of_closed):
+        for run_id in dict.fromkeys(run_id for _, run_id in result.of_closed):
             await self._idle.open(partition, run_id)
-        opened = partition.pipeline.fold(record for record, _ in found.of_closed)
+        opened = partition.pipeline.fold(record for record, _ in result.of_closed)
         self._note(partition, opened)
         return opened
 
     def _note(self, partition: Partition, folded: Folded) -> None:
         """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
         self._measures.folded(folded)
-        partition.held += folded.held
+        partition.quarantined_events += folded.quarantined_events
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions
 
@@ -274,13 +274,13 @@ class Processor:
     async def publish_passed(self) -> None:
         """Publish the partitions that have passed what was recovered; the caller holds the lock."""
         with self.all_or_nothing():
-            for partition in self._held():
+            for partition in self._owned():
                 if not (partition.caught_up or partition.abandoned) and partition.passed:
                     await self.summary_publisher.publish_recovered(partition)
 
     def run_ids(self) -> Iterator[str]:
         """Every run of the partitions that this worker owns and has caught up with."""
-        for partition in self._held():
+        for partition in self._owned():
             if partition.caught_up:
                 yield from partition.run_ids()
 
@@ -288,14 +288,14 @@ class Processor:
         """All of such a run as published; nothing of any other run."""
         partition = self.partitions.get(partition_of(run_id, self._count))
         if partition and partition.caught_up:
-            return self.idle.standing(partition, run_id)
+            return self.idle.current(partition, run_id)
         return RunUpdate(run_id)
 
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
-        held = self._held()
-        waiting = sum(self._waiting(partition.number, partition.position) for partition in held)
-        overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in held)
+        stored = self._owned()
+        waiting = sum(self._waiting(partition.number, partition.position) for partition in stored)
+        overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in stored)
         return self.publish_rate.due(waiting, overdue=overdue)
 
     async def flush(self, *, seconds: float | None = None) -> None:
@@ -306,7 +306,7 @@ class Processor:
                 until a backlog forms.
         """
         if seconds is not None:
-            for partition in self._held():
+            for partition in self._owned():
                 partition.publish_queue.end_rest()
         with self.all_or_nothing():
             async for done in self._publish_queued(seconds):
@@ -315,16 +315,16 @@ class Processor:
     async def _publish_queued(self, seconds: float | None = None) -> AsyncIterator[list[Pending]]:
         """Publish some runs at a time; what is done after each write."""
         start = self.publish_rate.now()
-        while publishable(self._held()):
+        while publishable(self._owned()):
             began = self.publish_rate.now()
-            published, done = await self.summary_publisher.flush(self._held())
+            published, done = await self.summary_publisher.flush(self._owned())
             if published:
                 self.publish_rate.published(self.publish_rate.now() - began)
             yield done
             if self.publish_rate.now() - start > seconds if seconds is not None else not self.is_due():
                 return
 
-    def _held(self) -> list[Partition]:
+    def _owned(self) -> list[Partition]:
         return list(self.partitions.values())
 
     @contextmanager
@@ -334,11 +334,11 @@ class Processor:
         What was cut for a publication is drained: another one would find nothing to publish, and count
         batches as done.
         """
-        held = self._held()
+        stored = self._owned()
         try:
             yield
         except BaseException:
-            for partition in held:
+            for partition in stored:
                 partition.abandoned = True
             raise
 
@@ -348,7 +348,7 @@ class Processor:
         Nothing comes of a batch that was fetched before a rebalance: its records will be read again.
         """
         changes = Changes()
-        if batch.ownership != self.ownership or any(partition.abandoned for partition in self._held()):
+        if batch.ownership != self.ownership or any(partition.abandoned for partition in self._owned()):
             return changes
         self._check_alive()
         began = time.perf_counter()

@@ -15,7 +15,7 @@ from typing import Any
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, SummaryKind, TasksChange
 from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import Failure, Rejected, canonical_json, reject, set_apart
+from streamer.schemas.wire import Failure, Rejected, canonical_json, quarantine_reason, reject
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, Quarantine, quarantine_key, records_between, repair_key
@@ -192,33 +192,33 @@ class IdleRuns:
         """
         closed = partition.closed[run_id]
         partition.openings += 1
-        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
+        result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
         for loaded, (key, value) in enumerate(pages):
             if value is not None:
-                found.load_page(key, value)
+                result.load_page(key, value)
             if loaded % PAGES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        found.loaded()
+        result.loaded()
         if any(value is None for _, value in pages):
-            await self._fold_again(partition, run_id, found)
-        self._take_over(partition, run_id, found, closed)
+            await self._fold_again(partition, run_id, result)
+        self._take_over(partition, run_id, result, closed)
 
-    def _take_over(self, partition: Partition, run_id: str, found: Pipeline, closed: ClosedRun) -> None:
-        if run_id in found.runs():
+    def _take_over(self, partition: Partition, run_id: str, result: Pipeline, closed: ClosedRun) -> None:
+        if run_id in result.runs():
             with partition.guard(run_id):
-                run = found.run(run_id)
+                run = result.run(run_id)
                 run.state.state_version = max(run.state.state_version, closed.state_version)
                 run.state.happened_at(closed.last_event_at)
                 run.take_summaries()  # all of it is published
                 run.forget_scored()
-                partition.pipeline.adopt_run(run_id, found)
+                partition.pipeline.adopt_run(run_id, result)
                 del partition.closed[run_id]
-        elif run_id in found.failed:
-            partition.pipeline.adopt(found.failed[run_id])
+        elif run_id in result.failed:
+            partition.pipeline.adopt(result.failed[run_id])
             partition.let_go_of_failed()
         else:
-            partition.pipeline.adopt_run(run_id, found)
+            partition.pipeline.adopt_run(run_id, result)
             del partition.closed[run_id]
 
     def summaries(self, partition: Partition, run_id: str) -> list[SummaryChange]:
@@ -226,9 +226,9 @@ class IdleRuns:
 
         Nothing of a run that the partition does not know, or has not published yet.
         """
-        apart = partition.quarantined.get(run_id)
-        if apart is not None:
-            return self._stored(apart.summaries)
+        separate = partition.quarantined.get(run_id)
+        if separate is not None:
+            return self._stored(separate.summaries)
         closed = partition.closed.get(run_id)
         if closed is not None:
             stored = self._stored(closed.summaries)
@@ -239,7 +239,7 @@ class IdleRuns:
         stored = self._stored(run.taken())
         return stored if stored or run.state.exists else [partition.deleted(run_id, run.state.state_version)]
 
-    def standing(self, partition: Partition, run_id: str) -> RunUpdate:
+    def current(self, partition: Partition, run_id: str) -> RunUpdate:
         """The summaries of a run, its trials in flight and its tasks, as published.
 
         A run in quarantine lists no trials and no tasks.
@@ -274,14 +274,14 @@ class IdleRuns:
         )
         del partition.heard[run_id]
 
-    def _stored(self, standing: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
+    def _stored(self, current: Iterable[tuple[SummaryKind, str]]) -> list[SummaryChange]:
         return [
             self._encoder.stored(kind, key, value)
-            for kind, key in standing
+            for kind, key in current
             if (value := self._tables.summaries[kind].published(key)) is not None
         ]
 
-    async def _fold_again(self, partition: Partition, run_id: str, found: Pipeline) -> None:
+    async def _fold_again(self, partition: Partition, run_id: str, result: Pipeline) -> None:
         names = Names(self._settings.namespace)
         log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
         first: int | None = None
@@ -294,7 +294,7 @@ class IdleRuns:
                         raise StateLost(
                             names.trials_changelog, names.trial_events, place.partition, first, names.group
                         )
-                found.fold(batch)
+                result.fold(batch)
 
 
 # -----------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class QuarantineWriter:
             return
         for failure in failed.values():
             log.error("run %r is in quarantine: %s\n%s", failure.run_id, *_shown(failure))
-        updates = self._set_apart(partition, failed)
+        updates = self._quarantine_failed(partition, failed)
         for run_id, revision in deletions.items():
             run = partition.quarantined[run_id]
             partition.quarantined[run_id] = run._replace(quarantine=run.quarantine.deleted(revision))
@@ -372,7 +372,7 @@ class QuarantineWriter:
         await self._tables.trials.save(self._record(partition, run_id) for run_id in {*failed, *deletions})
         await self._publish(partition, updates, failed.values())
 
-    def _set_apart(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
+    def _quarantine_failed(self, partition: Partition, failed: Mapping[str, Failure]) -> list[RunUpdate]:
         """Note the runs; their last good summaries, where those do not say the reason yet.
 
         The trials in flight and the tasks left memory with the run's state: Redis lists them no more.
@@ -382,19 +382,21 @@ class QuarantineWriter:
         stored = self._encoder.stored_of_runs(partition.number, failed)
         for run_id, failure in failed.items():
             quarantine = self._quarantine(partition, failure, stored[run_id])
-            good, gone = self._last_good(run_id, stored[run_id])
+            good, missing = self._last_good(run_id, stored[run_id])
             changes = [degraded(change, quarantine) for change in good]
-            standing = tuple((change.kind, change.key) for change in changes)
-            partition.quarantined[run_id] = QuarantinedRun(quarantine, standing)
-            if not standing:
+            current = tuple((change.kind, change.key) for change in changes)
+            partition.quarantined[run_id] = QuarantinedRun(quarantine, current)
+            if not current:
                 record = failure.record
                 partition.unpublished[run_id] = quarantine.at + 1 if record is None else record.offset
             written = {(old.kind, old.key): old.value for old in stored[run_id]}
-            news = [new for new in changes if new.value != written[new.kind, new.key]]
-            news += [replace(one, state_version=max(one.state_version, quarantine.at)) for one in gone]
+            notification = [new for new in changes if new.value != written[new.kind, new.key]]
+            notification += [
+                replace(one, state_version=max(one.state_version, quarantine.at)) for one in missing
+            ]
             none = InFlightChange(run_id, {}, partition.epoch, quarantine.at)
             no_tasks = TasksChange(run_id, b"", partition.epoch, quarantine.at)
-            updates.append(RunUpdate(run_id, summaries=news, in_flight=none, tasks=no_tasks))
+            updates.append(RunUpdate(run_id, summaries=notification, in_flight=none, tasks=no_tasks))
         return updates
 
     def _last_good(
@@ -404,21 +406,23 @@ class QuarantineWriter:
 
         After any other failure they are what is stored.
         """
-        before, good, gone = self._before.pop(run_id, {}), [], []
+        before, good, missing = self._before.pop(run_id, {}), [], []
         for change in stored:
             value = before.get((change.kind, change.key), change.value)
             if value is None:
-                gone.append(SummaryChange.tombstone(run_id, change.group, change.epoch, change.state_version))
+                missing.append(
+                    SummaryChange.tombstone(run_id, change.group, change.epoch, change.state_version)
+                )
             else:
                 good.append(self._encoder.stored(change.kind, change.key, value))
-        return good, gone
+        return good, missing
 
-    async def restore(self, partition: Partition, run_id: str, found: Iterable[SummaryChange]) -> None:
+    async def restore(self, partition: Partition, run_id: str, result: Iterable[SummaryChange]) -> None:
         """Publish the last good summaries of a run that had none."""
         run = partition.quarantined[run_id]
-        changes = [degraded(change, run.quarantine) for change in found]
-        standing = tuple((change.kind, change.key) for change in changes)
-        partition.quarantined[run_id] = run._replace(summaries=standing)
+        changes = [degraded(change, run.quarantine) for change in result]
+        current = tuple((change.kind, change.key) for change in changes)
+        partition.quarantined[run_id] = run._replace(summaries=current)
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
@@ -467,7 +471,7 @@ def rejection_of(failure: Failure, silent_to: int) -> list[Rejected]:
     """The event at which a run failed, with its bytes; [] if it cannot be named, or was published already."""
     if failure.record is None or failure.record.offset < silent_to:
         return []
-    return [reject(failure.record, set_apart(failure), failure.run_id)]
+    return [reject(failure.record, quarantine_reason(failure), failure.run_id)]
 
 
 def degraded(change: SummaryChange, quarantine: Quarantine) -> SummaryChange:
@@ -574,26 +578,28 @@ class SummaryPublisher:
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
                 update = partition.pipeline.run(run_id).take_changes(notify=False)
-                update.summaries += self._gone(partition, run_id, update.summaries)
+                update.summaries += self._orphans(partition, run_id, update.summaries)
                 records = fitting(self._encoder.of_update(partition.number, update))
                 updates.append(update)
         if updates:
             await self._quarantine_writer.write({partition.number: partition}, records)
             await self._sink.write(updates)
 
-    def _gone(self, partition: Partition, run_id: str, standing: list[SummaryChange]) -> list[SummaryChange]:
+    def _orphans(
+        self, partition: Partition, run_id: str, current: list[SummaryChange]
+    ) -> list[SummaryChange]:
         """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
         version = partition.pipeline.run(run_id).state.state_version
-        orphans = self._encoder.orphans(partition.number, {run_id: standing}, partition.epoch)
-        gone = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
-        return gone if standing else [*gone, partition.deleted(run_id, version)]
+        orphans = self._encoder.orphans(partition.number, {run_id: current}, partition.epoch)
+        missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
+        return missing if current else [*missing, partition.deleted(run_id, version)]
 
     async def publish_scored(self, partition: Partition, runs: Iterable[str]) -> None:
         """Publish the scored trials of runs alone, some at a time."""
         outs: list[ProducerRecord] = []
         for run_id in runs:
-            while found := self._scored(partition, run_id):
-                outs += found
+            while result := self._scored(partition, run_id):
+                outs += result
                 if len(outs) >= SCORED_PER_WRITE:
                     await self._quarantine_writer.write({partition.number: partition}, outs)
                     outs = []
@@ -602,12 +608,12 @@ class SummaryPublisher:
 
     def _scored(self, partition: Partition, run_id: str) -> list[ProducerRecord]:
         """Some scored trials of a run; [] if none waits, or the run is set apart."""
-        found: list[ProducerRecord] = []
+        result: list[ProducerRecord] = []
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
                 changes = partition.pipeline.run(run_id).take_scored(SCORED_PER_WRITE)
-                found = fitting(self._encoder.of_scored(partition.number, changes))
-        return found
+                result = fitting(self._encoder.of_scored(partition.number, changes))
+        return result
 
     async def publish_recovered(self, partition: Partition) -> None:
         """Publish runs touched in the catch-up, and what differs from the tables; reconcile Redis.

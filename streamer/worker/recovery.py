@@ -317,18 +317,18 @@ class PartitionRecovery:
 
 def _readable(rows: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """The rows of the state pages that a changelog would give, too; a local disk may have others."""
-    found = {}
+    result = {}
     for key, value in rows:
         with suppress(NoRow):
             refuse_page(key, value)
-            found[key] = value
-    return found
+            result[key] = value
+    return result
 
 
 def _quarantined(pages: Mapping[str, bytes]) -> dict[str, Quarantine]:
     """Runs in quarantine, as it stands among the pages."""
-    found = ((quarantined_run(key), value) for key, value in pages.items())
-    return {run_id: Quarantine.read(value) for run_id, value in found if run_id is not None}
+    result = ((quarantined_run(key), value) for key, value in pages.items())
+    return {run_id: Quarantine.read(value) for run_id, value in result if run_id is not None}
 
 
 def _note_quarantined(partition: Partition, pages: Mapping[str, bytes]) -> None:
@@ -398,16 +398,16 @@ class Repairs:
 
     async def _restore(self, partition: Partition, run_id: str, before: int) -> None:
         """Publish what the run was when it was last well."""
-        found = partition.pipeline.empty_copy("restored", owns=run_id.__eq__)
+        result = partition.pipeline.empty_copy("restored", owns=run_id.__eq__)
         last: list[SummaryChange] = []
 
         def keep() -> None:
             nonlocal last
             with suppress(Exception):  # here or before, the run fails: what it was before that is kept
-                last = found.run(run_id).summaries()
+                last = result.run(run_id).summaries()
 
         with suppress(CannotFoldAgain):
-            await self._fold(partition, found, None, lambda: before, keep)
+            await self._fold(partition, result, None, lambda: before, keep)
         async with self._processor.lock:
             partition.unpublished.pop(run_id, None)
             ours = self._processor.partitions.get(partition.number) is partition
@@ -419,22 +419,22 @@ class Repairs:
         """Most of the log is read while other runs go on; the rest while they wait."""
         log.info("run %r: folding it again from the log", run_id)
         partition.openings += 1
-        found = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
+        result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         run = partition.quarantined.get(run_id)
         if run is not None and run.quarantine.deleted_to is not None:
-            found.delete(run_id, run.quarantine.deleted_to)
+            result.delete(run_id, run.quarantine.deleted_to)
         try:
-            position = await self._fold(partition, found, None, lambda: partition.position)
+            position = await self._fold(partition, result, None, lambda: partition.position)
         except CannotFoldAgain as error:
             position, failure = 0, Failure.of(run_id, error)
-            found.adopt(failure)
+            result.adopt(failure)
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is not partition or partition.abandoned:
                 return  # the next owner finds the request among the pages
             with self._processor.all_or_nothing():
-                if run_id not in found.failed:
-                    await self._fold(partition, found, position, lambda: partition.position)
-                outcome = await self._replace(partition, run_id, found)
+                if run_id not in result.failed:
+                    await self._fold(partition, result, position, lambda: partition.position)
+                outcome = await self._replace(partition, run_id, result)
         self.outcomes[request] = outcome
         self.outcomes = dict(list(self.outcomes.items())[-KEPT_OUTCOMES:])
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
@@ -442,7 +442,7 @@ class Repairs:
     async def _fold(
         self,
         partition: Partition,
-        found: Pipeline,
+        result: Pipeline,
         start: int | None,
         stop: Callable[[], int],
         touched: Callable[[], None] = lambda: None,
@@ -462,25 +462,25 @@ class Repairs:
                     first = batch[0].offset
                     if first > 0:
                         raise CannotFoldAgain(f"the log has lost its events before offset {first:,}")
-                if found.fold(batch).touched:
+                if result.fold(batch).touched:
                     touched()
                 await asyncio.sleep(0)
         return end
 
-    async def _replace(self, partition: Partition, run_id: str, found: Pipeline) -> str:
+    async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
         """Put the run in place of what there was; "" or why that failed."""
-        if run_id not in found.failed and run_id not in found.runs():
-            found.adopt(
+        if run_id not in result.failed and run_id not in result.runs():
+            result.adopt(
                 Failure(run_id, f"partition {partition.number} of the log holds no event of this run")
             )
-        if (failure := found.failed.get(run_id)) is not None:
+        if (failure := result.failed.get(run_id)) is not None:
             return await self._leave(partition, run_id, failure)
         before = partition.quarantined.pop(run_id, None)
         partition.closed.pop(run_id, None)
         partition.unpublished.pop(run_id, None)
         partition.publish_queue.discard([run_id])
         partition.pipeline.hold(run_id)
-        partition.pipeline.adopt_run(run_id, found)
+        partition.pipeline.adopt_run(run_id, result)
         with partition.guard(run_id):
             self._take_pages_along(partition, run_id)
         replaced = await self._processor.save(partition.number, run_id)
@@ -590,13 +590,13 @@ class Fencing:
 
 def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
     """The last value under each key, of records that have one."""
-    found: dict[str, bytes | None] = {}
+    result: dict[str, bytes | None] = {}
     for record in written:
         try:
-            found[row_key(record.key)] = record.value
+            result[row_key(record.key)] = record.value
         except NoRow as error:
             leave_out(record, str(error))
-    return found
+    return result
 
 
 def _note_requests(partition: Partition, written: Mapping[str, bytes | None]) -> None:

@@ -190,15 +190,15 @@ class Rows(base.Store[bytes, bytes]):
 
     def apply_changelog_batch(self, batch: Iterable[Any], to_key: Any, to_value: Any) -> None:
         """Rows from the changelog, in its order; Faust calls it, now and then with what is not ours."""
-        held, topics = self.partitions(), self.table.changelog_topic.topics
-        found: dict[int, tuple[list[StoreRow], int]] = {}
+        stored, topics = self.partitions(), self.table.changelog_topic.topics
+        result: dict[int, tuple[list[StoreRow], int]] = {}
         for event in batch:
             message = event.message
-            if message.partition in held and message.topic in topics:
-                rows, _ = found.get(message.partition, ([], 0))
-                found[message.partition] = rows, message.offset
+            if message.partition in stored and message.topic in topics:
+                rows, _ = result.get(message.partition, ([], 0))
+                result[message.partition] = rows, message.offset
                 rows += self._row_of(message)
-        for partition, (rows, last) in found.items():
+        for partition, (rows, last) in result.items():
             self.apply(partition, rows, last)
 
     def _row_of(self, message: Any) -> list[StoreRow]:
@@ -232,12 +232,12 @@ class MemoryRows(Rows, memory_store.Store[bytes, bytes]):
         return list(self._rows)
 
     def apply(self, partition: int, rows: Iterable[StoreRow], complete_to: int | None) -> None:
-        held = self._rows.setdefault(partition, {})
+        stored = self._rows.setdefault(partition, {})
         for key, value in rows:
             if value is None:
-                held.pop(key, None)
+                stored.pop(key, None)
             else:
-                held[key] = value
+                stored[key] = value
         if complete_to is not None:
             self._complete_to[partition] = complete_to
 
@@ -286,8 +286,8 @@ class RocksRows(rocksdb.Store, Rows):
                     yield key, at.value()
 
     def row(self, key: bytes) -> bytes | None:
-        found: Iterator[bytes | None] = (db.get(key) for db in self._dbs.values())
-        return next((value for value in found if value is not None), None)
+        result: Iterator[bytes | None] = (db.get(key) for db in self._dbs.values())
+        return next((value for value in result if value is not None), None)
 
     def partitions(self) -> list[int]:
         return list(self._dbs)
@@ -560,7 +560,7 @@ class Tables:
 
 log = logging.getLogger(__name__)
 
-STANDBY_NEWS_SECONDS = 1.0
+STANDBY_CHECK_SECONDS = 1.0
 LOOKS_AT_AN_END = 3
 """So many looks, one a second, find a changelog at its end before records that are missing there count."""
 
@@ -621,7 +621,7 @@ class PatientRecovery(Recovery):
         """Say how far the standby copies are, whenever they have moved."""
         told = 0
         while not self.should_stop:
-            await self.sleep(STANDBY_NEWS_SECONDS)
+            await self.sleep(STANDBY_CHECK_SECONDS)
             reached = {tp: self.standby_offsets[tp] for tp in self.standby_tps}
             copied = sum((offset or 0) + 1 for offset in reached.values() if offset is not None)
             if copied != told:
@@ -653,7 +653,7 @@ class PatientRecovery(Recovery):
 
         The position means something once the recovery of this rebalance has sought it.
         """
-        found = []
+        result = []
         sought = self._sought == self._rebalance == rebalances(self.app)
         if sought and self.in_recovery and self.tables.changelog_queue.empty():
             for tp in list(self.active_tps):
@@ -661,8 +661,8 @@ class PatientRecovery(Recovery):
                 if end is not None and (reached is None or reached < end):
                     position = await self.app.consumer.position(tp)
                     if position is not None and position > end:
-                        found.append((tp, rebalances(self.app), reached))
-        return found
+                        result.append((tp, rebalances(self.app), reached))
+        return result
 
     async def _seek_offsets(self, consumer: Any, tps: set[TP], offsets: Any, title: str) -> None:
         rebalance = self._rebalance
@@ -793,7 +793,7 @@ async def _known_name(settings: Settings) -> str | None:
 
 
 @contextmanager
-def held_directory(settings: Settings, log: str) -> Iterator[Path]:
+def locked_directory(settings: Settings, log: str) -> Iterator[Path]:
     """A directory for the state of one worker, as long as the context lasts.
 
     Raises:

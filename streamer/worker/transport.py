@@ -479,11 +479,11 @@ class Consumer(driver.Consumer):
 
     def _in_batches(self, records: Mapping[Any, list[Any]]) -> dict[Any, list[Any]]:
         self._fetched = {
-            TP(*tp): FetchedBatch(tp.topic, tp.partition, found)
-            for tp, found in records.items()
-            if found and self._is_events(tp)
+            TP(*tp): FetchedBatch(tp.topic, tp.partition, result)
+            for tp, result in records.items()
+            if result and self._is_events(tp)
         }
-        return {tp: [self._fetched[tp]] if tp in self._fetched else found for tp, found in records.items()}
+        return {tp: [self._fetched[tp]] if tp in self._fetched else result for tp, result in records.items()}
 
     def _to_message(self, tp: Any, record: Any) -> ConsumerMessage:
         if not isinstance(record, FetchedBatch):
@@ -565,13 +565,13 @@ class Consumer(driver.Consumer):
         """The group's committed offset of a partition, and who committed it."""
         place = KafkaPartition(tp.topic, tp.partition)
         coordinator = self._thread._ensure_consumer()._coordinator
-        found = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
-        if place not in found or found[place].offset < 0:
+        result = await self._thread.call_thread(coordinator.fetch_committed_offsets, [place])
+        if place not in result or result[place].offset < 0:
             return Committed(None, by_others=False)
         told = (
-            found[place].metadata == BY_WORKER or self.transport.settings.embedded
+            result[place].metadata == BY_WORKER or self.transport.settings.embedded
         )  # which keeps no metadata
-        return Committed(found[place].offset, by_others=not told)
+        return Committed(result[place].offset, by_others=not told)
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, int]:
         """Ends of the partitions; on the embedded broker as fetches report them (`streamer.storage.log`)."""

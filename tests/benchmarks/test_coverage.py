@@ -92,28 +92,28 @@ def test_the_candidate_stops_with_the_first_loss_if_the_baseline_passed_everythi
     """Ten trials of 60 s start every 20 s. The first fails at 60 s; two others run, and one starts then."""
     ours = [Past(f"t{n}", n > 0, started=20.0 * n, ended=20.0 * n + 60) for n in range(10)]
     theirs = [Past(f"t{n}", passed=True, started=0, ended=1) for n in range(10)]
-    found = gated("x, 1", ours, "y, 1", theirs)
-    assert (found.verdict, found.truth, found.difference) == (GateVerdict.FAIL, GateVerdict.FAIL, -0.1)
-    assert (found.share, found.unstarted) == (0.1, 6)
-    assert (found.saved_seconds, found.seconds) == (20 + 40 + 60 + 6 * 60, 600)
-    assert not found.same_agent
+    result = gated("x, 1", ours, "y, 1", theirs)
+    assert (result.verdict, result.truth, result.difference) == (GateVerdict.FAIL, GateVerdict.FAIL, -0.1)
+    assert (result.share, result.unstarted) == (0.1, 6)
+    assert (result.saved_seconds, result.seconds) == (20 + 40 + 60 + 6 * 60, 600)
+    assert not result.same_agent
     assert gated("x, 1", ours, "x, 2", theirs).same_agent
 
 
 def test_only_common_tasks_are_compared() -> None:
     ours = [Past(task, passed=True, started=n, ended=n + 5) for n, task in enumerate("abc")]
     theirs = [Past(task, passed=False, started=n, ended=n + 5) for n, task in enumerate("cbd")]
-    found = gated("x, 1", ours, "y, 1", theirs)
-    assert (found.difference, found.verdict, found.seconds) == (1.0, GateVerdict.PASS, 10)
+    result = gated("x, 1", ours, "y, 1", theirs)
+    assert (result.difference, result.verdict, result.seconds) == (1.0, GateVerdict.PASS, 10)
 
 
 def test_the_page_has_the_table_and_the_figure_of_the_command(tmp_path: Path) -> None:
-    found = comparisons()
-    assert len(found) == 14 * 13
-    assert sum(one.same_agent for one in found) == 20
-    assert all(one.verdict is one.truth for one in found)
-    assert "\n".join(table(found)) in PAGE
-    figure(found, tmp_path / "again.png")
+    result = comparisons()
+    assert len(result) == 14 * 13
+    assert sum(one.same_agent for one in result) == 20
+    assert all(one.verdict is one.truth for one in result)
+    assert "\n".join(table(result)) in PAGE
+    figure(result, tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes().startswith(b"\x89PNG")
     assert FIGURE.is_file()
     assert f"]({FIGURE.relative_to(ROOT / 'docs')})" in PAGE
@@ -139,15 +139,15 @@ def test_a_result_counts_at_the_place_of_its_start() -> None:
         (None, False),
         (True, False),
     ]
-    found = replayed("r", trials)
-    assert (found.looks, found.at_once, found.rate) == (4, 2, 0.5)
+    result = replayed("r", trials)
+    assert (result.looks, result.at_once, result.rate) == (4, 2, 0.5)
 
 
 def test_an_order_that_follows_the_outcomes_misses_and_is_caught() -> None:
     """20 passes, then 20 failures: 15 of 15 do not agree with the half that passes in the end."""
-    found = replayed("r", one_by_one([True] * 20 + [False] * 20))
-    assert found.misses > 0 < found.wilson_misses
-    assert found.missing is FinalMissing.EMPTY
+    result = replayed("r", one_by_one([True] * 20 + [False] * 20))
+    assert result.misses > 0 < result.wilson_misses
+    assert result.missing is FinalMissing.EMPTY
     in_blocks = replayed("r", one_by_one(([True] * 10 + [False] * 10) * 4))
     assert in_blocks.missing is FinalMissing.ORDER_FOLLOWS_OUTCOME
     fair = replayed("r", one_by_one([True, False] * 20))
@@ -161,8 +161,8 @@ def test_the_width_of_wilson_is_the_one_of_the_textbook() -> None:
 
 def test_the_page_has_a_row_for_each_run_with_times() -> None:
     assert len(REPLAYED) == 14
-    _, found, table = PAGE.partition(HEAD)
-    assert found
+    _, result, table = PAGE.partition(HEAD)
+    assert result
     rows = table.strip().splitlines()[: len(REPLAYED) + 1]
     assert [row.split(" | ")[0] for row in rows] == [*(f"| {run}" for run in REPLAYED), ""]
 
@@ -194,28 +194,28 @@ MOST_FILES_OF_A_WORKER = 35
 
 
 def test_one_event_touches_no_more_files_than_before() -> None:
-    found = report(trace())
-    assert [step["step"] for step in found["steps"]] == ["fold", *STEPS]
-    assert all(step["calls"] and step["files"] for step in found["steps"])
-    assert found["calls"] == sum(step["calls"] for step in found["steps"])
-    assert "streamer/folding/fold.py" in found["files"]
-    assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
-    assert len(found["files"]) <= MOST_FILES, found["files"]
+    result = report(trace())
+    assert [step["step"] for step in result["steps"]] == ["fold", *STEPS]
+    assert all(step["calls"] and step["files"] for step in result["steps"])
+    assert result["calls"] == sum(step["calls"] for step in result["steps"])
+    assert "streamer/folding/fold.py" in result["files"]
+    assert [file for file in result["files"] if not (ROOT / file).is_file()] == []
+    assert len(result["files"]) <= MOST_FILES, result["files"]
 
 
 def test_one_event_touches_no_more_files_of_a_worker_than_before() -> None:
-    found = report(trace_worker())
-    assert [step["step"] for step in found["steps"]] == ["fold", "save", "publish", "finish"]
-    assert all(step["calls"] and step["files"] for step in found["steps"])
+    result = report(trace_worker())
+    assert [step["step"] for step in result["steps"]] == ["fold", "save", "publish", "finish"]
+    assert all(step["calls"] and step["files"] for step in result["steps"])
     core, worker, stores = (
-        {file for file in found["files"] if file.startswith(f"streamer/{room}/")}
+        {file for file in result["files"] if file.startswith(f"streamer/{room}/")}
         for room in ("folding", "worker", "storage")
     )
     assert core >= {file for file in report(trace())["files"] if file.startswith("streamer/folding/")}
     assert {"streamer/worker/agents.py", "streamer/worker/processor.py"} <= worker
     assert "streamer/storage/redis.py" in stores
-    assert [file for file in found["files"] if not (ROOT / file).is_file()] == []
-    assert len(found["files"]) <= MOST_FILES_OF_A_WORKER, found["files"]
+    assert [file for file in result["files"] if not (ROOT / file).is_file()] == []
+    assert len(result["files"]) <= MOST_FILES_OF_A_WORKER, result["files"]
 
 
 def test_a_step_that_was_renamed_is_named_with_what_to_do() -> None:

@@ -45,12 +45,12 @@ def test_halving_finds_the_first_verdict_of_all_looks(plan: Plan, way: Way) -> N
     for seed in range(6):
         runs = two_runs(plan, way, -0.1, Random(seed))
         looks = range(runs.results + 1)
-        found = [
+        result = [
             final_difference([Pair(*pair) for pair in zip(*runs.at(look), strict=True)], plan.pairs)
             for look in looks
         ]
-        assert found == [difference_at(runs, look) for look in looks]
-        settled = [one.empty or gate(one, MARGIN) is not GateVerdict.UNDECIDED for one in found]
+        assert result == [difference_at(runs, look) for look in looks]
+        settled = [one.empty or gate(one, MARGIN) is not GateVerdict.UNDECIDED for one in result]
         assert first_decided(runs) == (settled.index(True) if any(settled) else runs.results + 1)
         assert settled == sorted(settled)
 
@@ -66,27 +66,32 @@ def test_no_look_has_more_evidence_than_the_last(way: Way) -> None:
 
 def test_the_first_loss_fails_a_candidate_whose_baseline_passed_everything() -> None:
     """It can win no pair any more, and one pair of 20 is more than 2 points."""
-    found = judged(Plan("p", 20), runs_in_order([False] * 20, [True] * 20))
-    assert found == (GateVerdict.FAIL, GateVerdict.FAIL, 1 / 20, True, False, True)
+    result = judged(Plan("p", 20), runs_in_order([False] * 20, [True] * 20))
+    assert result == (GateVerdict.FAIL, GateVerdict.FAIL, 1 / 20, True, False, True)
 
 
 def test_two_sides_that_do_the_same_pass_and_show_nothing() -> None:
-    found = judged(Plan("p", 20), runs_in_order([True, False] * 10, [True, False] * 10))
-    assert (found.verdict, found.fails, found.passes, found.behind) == (GateVerdict.PASS, False, True, False)
+    result = judged(Plan("p", 20), runs_in_order([True, False] * 10, [True, False] * 10))
+    assert (result.verdict, result.fails, result.passes, result.behind) == (
+        GateVerdict.PASS,
+        False,
+        True,
+        False,
+    )
 
 
 def test_an_order_that_follows_the_outcomes_may_leave_no_verdict() -> None:
     """30 ties, then ten wins and ten losses: if all of it comes at once, no difference is possible."""
     at_once = [1.0] * 50
     ours, theirs = [True] * 40 + [False] * 10, [True] * 30 + [False] * 10 + [True] * 10
-    found = judged(Plan("p", 50), TwoRuns(list(range(50)), ours, theirs, at_once, [0.0] * 50, 1, 50))
-    assert (found.verdict, found.truth, found.share) == (GateVerdict.UNDECIDED, GateVerdict.PASS, 1.0)
+    result = judged(Plan("p", 50), TwoRuns(list(range(50)), ours, theirs, at_once, [0.0] * 50, 1, 50))
+    assert (result.verdict, result.truth, result.share) == (GateVerdict.UNDECIDED, GateVerdict.PASS, 1.0)
 
 
 def in_the_order_of_results(runs: TwoRuns) -> TwoRuns:
     order = sorted(range(len(runs.ours)), key=lambda pair: runs.ours_known[pair])
     lists = (runs.tasks, runs.ours, runs.theirs, runs.ours_known, runs.theirs_known)
-    return TwoRuns(*([held[pair] for pair in order] for held in lists), runs.results, runs.planned)
+    return TwoRuns(*([stored[pair] for pair in order] for stored in lists), runs.results, runs.planned)
 
 
 def test_the_study_finds_a_gate_that_takes_the_order_of_results_for_the_order_of_the_plan() -> None:
@@ -96,8 +101,8 @@ def test_the_study_finds_a_gate_that_takes_the_order_of_results_for_the_order_of
     for seed in range(12):
         runs = two_runs(plan, way, -0.05, Random(seed))
         for place, one in enumerate((runs, in_the_order_of_results(runs))):
-            found = judged(plan, one)
-            wrong[place] += found.verdict not in (found.truth, GateVerdict.UNDECIDED)
+            result = judged(plan, one)
+            wrong[place] += result.verdict not in (result.truth, GateVerdict.UNDECIDED)
     assert wrong[0] == 0
     assert wrong[1] >= 6
 
@@ -125,8 +130,8 @@ def test_every_cell_is_printed_and_misses_decide_the_exit_code(
 
 def table(name: str) -> list[list[str]]:
     """The rows of a generated table of the page, without its head."""
-    [found] = re.findall(rf"<!-- {name}: generated -->\n(.*?)\n<!-- end of {name} -->", TEXT, re.DOTALL)
-    return [line.strip("| ").split(" | ") for line in found.splitlines()[2:]]
+    [result] = re.findall(rf"<!-- {name}: generated -->\n(.*?)\n<!-- end of {name} -->", TEXT, re.DOTALL)
+    return [line.strip("| ").split(" | ") for line in result.splitlines()[2:]]
 
 
 @pytest.mark.parametrize("name", ["gate-misses", "gate-halves"])
@@ -142,8 +147,8 @@ def test_no_cell_of_the_page_is_wrong_in_more_than_five_percent() -> None:
 
 def test_one_cell_of_the_page_is_what_the_command_prints() -> None:
     plan, better = PLANS[0], 0.0
-    found = cell(plan, SHOWN, better, 2_000, seed=20)
-    every = {(plan.name, SHOWN.name, other): found for other in BETTER}
+    result = cell(plan, SHOWN, better, 2_000, seed=20)
+    every = {(plan.name, SHOWN.name, other): result for other in BETTER}
     [printed] = [line.strip("| ").split(" | ") for line in list(power(every))[2:] if " equal " in line]
     assert printed in table("gate-power")
     place = 2 + BETTER.index(better)

@@ -89,8 +89,8 @@ def test_rooms_are_folders_and_modules_and_the_total_is_their_sum(tmp_path: Path
 
 
 def test_this_tree_has_code_in_every_room_and_javascript() -> None:
-    found = dict(rooms(ROOT))
-    assert {"folding", "terminal", "text", "worker"} < found.keys()
-    for name, count in found.items():
+    result = dict(rooms(ROOT))
+    assert {"folding", "terminal", "text", "worker"} < result.keys()
+    for name, count in result.items():
         assert name == "__init__" or 0 < count.imports < count.code < count.lines
     assert all(count > 0 for _, count in scripts(ROOT))

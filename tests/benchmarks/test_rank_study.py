@@ -51,8 +51,8 @@ def test_the_places_are_those_of_the_pure_functions(plan: Plan) -> None:
 
     def attempts(task: int, agent: int) -> Attempts:
         trials = [3 * pair + agent for pair, one in enumerate(tasks) if one == task]
-        held = [trial for trial in trials if known[trial]]
-        return Attempts(len(held), int(outcomes[held].sum()), len(trials) - len(held))
+        stored = [trial for trial in trials if known[trial]]
+        return Attempts(len(stored), int(outcomes[stored].sum()), len(trials) - len(stored))
 
     evidence = {
         (str(a), str(b)): evidence_worse(
@@ -60,9 +60,9 @@ def test_the_places_are_those_of_the_pure_functions(plan: Plan) -> None:
         )
         for a, b in permutations(range(3), 2)
     }
-    found = ranked(plan, 3, Run(tasks, outcomes, []), known)
-    assert found == list(places("012", shown_by(evidence)).values())
-    assert found != [(1, 3)] * 3
+    result = ranked(plan, 3, Run(tasks, outcomes, []), known)
+    assert result == list(places("012", shown_by(evidence)).values())
+    assert result != [(1, 3)] * 3
 
 
 def shown_by(evidence: dict[Direction, float]) -> Callable[[Fraction], list[Direction]]:
@@ -76,8 +76,8 @@ def test_two_looks_see_every_miss_of_all_looks(scenario: Scenario, monkeypatch: 
     field, plan, wrong = Field(3, equal=False), SMALL[0], 0
     for seed in range(12):
         run = simulated(plan, scenario, field, Random(seed))
-        complete = len(run.news) == len(run.outcomes)
-        looks = [misses(plan, field, run, results) for results in range(len(run.news) + 1)]
+        complete = len(run.changes) == len(run.outcomes)
+        looks = [misses(plan, field, run, results) for results in range(len(run.changes) + 1)]
         going_on = any(looks[:-1] if complete else looks)
         assert one_run(plan, field, run) == (going_on, complete and looks[-1], any(looks))
         wrong += going_on
@@ -103,8 +103,8 @@ def test_every_row_is_printed_and_misses_decide_the_exit_code(
 
 
 def test_the_page_has_a_row_for_each_plan_scenario_and_field() -> None:
-    found = [line.strip("| ").split(" | ")[:3] for line in TABLE.splitlines()[2:]]
-    assert found == [[p.name, s.name, f.name] for p, s, f in product(PLANS, SCENARIOS, FIELDS)]
+    result = [line.strip("| ").split(" | ")[:3] for line in TABLE.splitlines()[2:]]
+    assert result == [[p.name, s.name, f.name] for p, s, f in product(PLANS, SCENARIOS, FIELDS)]
 
 
 def test_one_row_of_the_page_is_what_the_command_prints() -> None:

@@ -107,14 +107,14 @@ def test_a_cut_of_a_large_run_is_timed() -> None:
 
 
 def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
-    found = trickle_bytes(100)
+    result = trickle_bytes(100)
     assert {"state pages", "agent_model summaries", "tier summaries", "run summaries", "scored trials"} < set(
-        found
+        result
     )
-    for of_topic in found.values():
+    for of_topic in result.values():
         assert 0 < of_topic["zstd 19"] <= of_topic["zstd 3"] * 1.05 < of_topic["raw"] * 1.1
-    assert found["all"]["raw"] > found["tier summaries"]["raw"] > 1
-    assert trickle_bytes(100, together=10)["all"]["zstd 3"] < found["all"]["zstd 3"]
+    assert result["all"]["raw"] > result["tier summaries"]["raw"] > 1
+    assert trickle_bytes(100, together=10)["all"]["zstd 3"] < result["all"]["zstd 3"]
 
 
 @pytest.mark.stack
@@ -137,8 +137,8 @@ def test_without_a_browser_the_rows_say_so(sites: Sites, monkeypatch: pytest.Mon
         row["what"].endswith("not measured: there is no Chromium on PATH or in CHROMIUM") for row in rows
     )
     assert {(row["median"], row["met"], row["turns"]) for row in rows} == {(None, None, 0)}
-    found = {"families": {"page": {"rows": rows}}}
-    assert "not measured" in as_text(found)
+    result = {"families": {"page": {"rows": rows}}}
+    assert "not measured" in as_text(result)
 
 
 @pytest.mark.stack

@@ -50,10 +50,10 @@ class Follower:
             for update in self.told
         }
 
-    async def until(self, **wanted: Any) -> None:
+    async def until(self, **expected: Any) -> None:
         """Until `RUN_KIND=state_version` holds of the latest; None: deleted."""
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while any(self.version(name) != version for name, version in wanted.items()):
+            while any(self.version(name) != version for name, version in expected.items()):
                 await asyncio.sleep(0.01)
 
     def version(self, name: str) -> int | str | None:

@@ -53,8 +53,8 @@ async def test_it_answers_as_the_plain_reader_does(
         assert await reader.agents("r/1") == plain.agents("r/1") != []
         assert await reader.tiers("r/1", within=True) == plain.tiers("r/1", within=True) != []
         for narrowed in ({}, {"run": "r/1"}, {"benchmark": "tb"}, {"labels": {"team": "x"}}, {"limit": 1}):
-            found = await reader.leaderboard("accuracy", **narrowed)  # type: ignore[arg-type]
-            assert found == plain.leaderboard("accuracy", **narrowed) != []  # type: ignore[arg-type]
+            result = await reader.leaderboard("accuracy", **narrowed)  # type: ignore[arg-type]
+            assert result == plain.leaderboard("accuracy", **narrowed) != []  # type: ignore[arg-type]
         assert await reader.history("r/1", limit=3) == plain.history("r/1", limit=3) != []
         assert await reader.workers() == plain.workers()
     with pytest.raises(UnknownRun, match="Did you mean r2, r/1"):
@@ -268,14 +268,14 @@ async def test_waiting_in_vain_says_where_the_run_is(reader: AsyncStateReader, w
 
 
 async def test_plain_code_can_wait_too(settings: Settings, worker: Worker) -> None:
-    found: list[RunSummary] = []
+    result: list[RunSummary] = []
     with StateReader(settings) as plain:
         thread = threading.Thread(
-            target=lambda: found.append(plain.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
+            target=lambda: result.append(plain.wait_for("r1", timeout_seconds=DEADLINE_SECONDS))
         )
         thread.start()
         await worker.write(a_run_change(version=2, status="done"))
         await asyncio.to_thread(thread.join)
-        assert found[0].status == "done"
+        assert result[0].status == "done"
         with pytest.raises(NotReached, match="no such run"):
             plain.wait_for("r2", timeout_seconds=0.1)

@@ -51,14 +51,14 @@ async def take(
     from_beginning: bool,
     on_ready: Callable[[], None] = lambda: None,
 ) -> list[Update]:
-    found: list[Update] = []
+    result: list[Update] = []
     updates = subscribe(feed, settings, from_beginning=from_beginning, on_ready=on_ready)
     async with asyncio.timeout(SECONDS), aclosing(updates) as following:  # type: ignore[type-var]
         async for update in following:
-            found.append(update)
-            if len(found) == count:
+            result.append(update)
+            if len(result) == count:
                 break
-    return found
+    return result
 
 
 async def test_what_is_older_than_what_was_seen_of_its_key_is_dropped(settings: Settings) -> None:
@@ -72,16 +72,16 @@ async def test_what_is_older_than_what_was_seen_of_its_key_is_dropped(settings: 
         a_record(9),
     ]
     await send(settings, topic, [*records, a_record(1, epoch=2)])
-    found = await take(settings, "agent-model", 5, from_beginning=True)
-    assert [update.version for update in found] == [(1, 5), (1, 5), (1, 3), (2, 0), (2, 1)]
-    assert [update.value for update in found] == [
+    result = await take(settings, "agent-model", 5, from_beginning=True)
+    assert [update.version for update in result] == [(1, 5), (1, 5), (1, 3), (2, 0), (2, 1)]
+    assert [update.value for update in result] == [
         records[0][1],
         records[2][1],
         records[3][1],
         records[4][1],
         a_record(1, epoch=2)[1],
     ]
-    assert {update.run_id for update in found} == {"r1"}
+    assert {update.run_id for update in result} == {"r1"}
 
 
 async def test_a_deletion_is_told_and_old_writers_stay_out_after_it(settings: Settings) -> None:
@@ -112,8 +112,8 @@ async def test_what_is_no_json_object_and_what_has_no_key_is_handed_on_as_it_is(
     async with AIOKafkaProducer(**settings.kafka_options()) as producer:
         for value in (b"\xff", b"[1]"):
             await producer.send_and_wait(topic, value, partition=0)
-    found = await take(settings, "rejections", 2, from_beginning=True)
-    assert [(u.key, u.value, u.message) for u in found] == [("", b"\xff", None), ("", b"[1]", None)]
+    result = await take(settings, "rejections", 2, from_beginning=True)
+    assert [(u.key, u.value, u.message) for u in result] == [("", b"\xff", None), ("", b"[1]", None)]
 
 
 async def test_a_missing_topic_is_an_error(settings: Settings) -> None:
@@ -183,16 +183,16 @@ async def log(embedded_broker: str, namespace: str) -> Settings:
 
 
 async def told(settings: Settings, count: int, run_id: str | None = None) -> list[tuple[str | None, object]]:
-    found = []
+    result = []
     async with (
         asyncio.timeout(SECONDS),
         aclosing(subscribe("run", settings, run_id=run_id, from_beginning=True)) as updates,  # type: ignore[type-var]
     ):
         async for update in updates:
-            found.append((update.run_id, update.version))
-            if len(found) == count:
+            result.append((update.run_id, update.version))
+            if len(result) == count:
                 break
-    return found
+    return result
 
 
 async def test_of_one_run_no_other_is_told(log: Settings) -> None:
@@ -235,13 +235,13 @@ def scored(task: str, **fields: object) -> tuple[str, bytes | None]:
 
 def test_the_latest_of_each_slot_counts_and_what_was_withdrawn_is_gone(log_of_trials: Settings) -> None:
     first, second = scored("a", resolved=False), scored("a")
-    other, gone = scored("b"), scored("c")
-    publish(log_of_trials, first, gone, other, (gone[0], None))
+    other, missing = scored("b"), scored("c")
+    publish(log_of_trials, first, missing, other, (missing[0], None))
     assert scored_trials(log_of_trials, "run-1") == [first[1], other[1]]
     publish(log_of_trials, second)
-    found = scored_trials(log_of_trials, "run-1")
-    assert len(found) == 2
-    assert other[1] in found
+    result = scored_trials(log_of_trials, "run-1")
+    assert len(result) == 2
+    assert other[1] in result
 
 
 def test_a_run_of_which_the_log_holds_nothing_is_said_with_what_to_do(log_of_trials: Settings) -> None:

@@ -67,18 +67,18 @@ def publish(settings: Settings, events: list[Event], start: int = 0) -> None:
 
 
 def test_it_answers_what_the_summaries_say(log: Settings) -> None:
-    found = fold_run(log, "run-1", PRICES)
+    result = fold_run(log, "run-1", PRICES)
     expected = folded(EVENTS)[0].run("run-1").summaries()
     digests = {change.kind: change.digest for change in expected}
-    snapshot, compared = found.snapshot(), found.comparison()
+    snapshot, compared = result.snapshot(), result.comparison()
     assert (snapshot.run.digest, compared.run.digest) == (digests["run"], digests["run"])
     assert [agent.agent_model for agent in snapshot.agents] == ["b:gpt-5", "terminus:gpt-5"]
     assert [trial.task_id for trial in snapshot.in_flight] == ["t9"]
     assert compared.comparison is not None
     assert compared.comparison.digest == digests["comparison"]
     assert list(compared.tasks) == ["t1", "t9"]
-    assert [orjson.loads(value)["agent"] for value in found.scored_trials()] == ["b", "terminus"]
-    assert (found.log.begins_at, found.log.moment) == (0, START + timedelta(minutes=4))
+    assert [orjson.loads(value)["agent"] for value in result.scored_trials()] == ["b", "terminus"]
+    assert (result.log.begins_at, result.log.moment) == (0, START + timedelta(minutes=4))
 
 
 def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(log: Settings) -> None:
@@ -133,11 +133,11 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
     at, milliseconds = START, int(START.timestamp() * 1000)
     times = (milliseconds, milliseconds * 1000, milliseconds * 1000)
     events = (a_trial(), a_trial(run_id="other"), a_trial(task_id="t2"))
-    held = [
+    stored = [
         Record(orjson.dumps(event), offset, timestamp=time)
         for offset, (event, time) in enumerate(zip(events, times, strict=True))
     ]
-    monkeypatch.setattr("streamer.client.folded.read_topic", lambda *_, **__: iter(held))
+    monkeypatch.setattr("streamer.client.folded.read_topic", lambda *_, **__: iter(stored))
     now = fold_run(Settings(), "run-1", PRICES)
     assert (now.snapshot().run.trials, now.log.moment) == (2, at)
     then = fold_run(Settings(), "run-1", PRICES, Position(at=at))
@@ -150,9 +150,9 @@ def test_a_run_has_its_tasks_once_it_is_over_and_if_they_are_wanted() -> None:
     events = [a_plan(tasks=2, attempts=1), a_trial(task_id="t1")]
     assert board_run_of(folded(events)[0].run("run-1")).tasks == {}
     over = folded([*events, a_trial(task_id="t2")])[0].run("run-1")
-    found, without = board_run_of(over), board_run_of(over, tasks=False)
-    assert sorted(found.tasks) == ["t1", "t2"]
-    assert (without.tasks, without.run, without.agents) == ({}, found.run, found.agents)
+    result, without = board_run_of(over), board_run_of(over, tasks=False)
+    assert sorted(result.tasks) == ["t1", "t2"]
+    assert (without.tasks, without.run, without.agents) == ({}, result.run, result.agents)
 
 
 # -----------------------------------------------------------------------------
@@ -189,16 +189,16 @@ def minute(number: float) -> Position:
     return Position(at=START + timedelta(minutes=number))
 
 
-def ids(found: PastRuns) -> list[str]:
-    return sorted(run.run_id for run in found.runs())
+def ids(result: PastRuns) -> list[str]:
+    return sorted(run.run_id for run in result.runs())
 
 
 def test_the_runs_of_all_partitions_stand_as_of_the_time(logs: Settings) -> None:
     for number in range(len(RUNS)):
-        found = fold_runs(logs, PRICES, minute(number + 0.5))
-        assert ids(found) == RUNS[: number + 1]
-        assert found.moment == START + timedelta(minutes=number + 0.5)
-        assert (found.truncated, list(found.failed)) == ({}, [])
+        result = fold_runs(logs, PRICES, minute(number + 0.5))
+        assert ids(result) == RUNS[: number + 1]
+        assert result.moment == START + timedelta(minutes=number + 0.5)
+        assert (result.truncated, list(result.failed)) == ({}, [])
     assert ids(fold_runs(logs, PRICES, minute(-1))) == []
 
 
@@ -211,9 +211,9 @@ def test_a_run_that_was_deleted_later_still_stands(logs: Settings) -> None:
 def test_an_event_in_a_wrong_partition_does_not_count(logs: Settings) -> None:
     elsewhere = (partition_of("run-1", PARTITIONS) + 1) % PARTITIONS
     publish_of_folded_runs(logs, [a_trial(run_id="run-1", task_id="other")], 10, elsewhere)
-    found = fold_runs(logs, PRICES, minute(11))
-    assert ids(found) == RUNS
-    assert found.run("run-1").trials == 1
+    result = fold_runs(logs, PRICES, minute(11))
+    assert ids(result) == RUNS
+    assert result.run("run-1").trials == 1
 
 
 def test_an_offset_is_of_one_run(logs: Settings) -> None:
@@ -245,8 +245,11 @@ def test_what_loses_its_beginning_while_it_is_read_is_named(
 
     monkeypatch.setattr("streamer.client.folded.read_topic", reading)
     monkeypatch.setattr("streamer.client.folded.beginnings_of", begins)
-    found = fold_runs(logs, PRICES, minute(9))
-    assert (ids(found), found.truncated) == (RUNS, {f"partition {number}": 7 for number in range(PARTITIONS)})
+    result = fold_runs(logs, PRICES, minute(9))
+    assert (ids(result), result.truncated) == (
+        RUNS,
+        {f"partition {number}": 7 for number in range(PARTITIONS)},
+    )
 
 
 def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
@@ -261,8 +264,8 @@ def test_what_lost_its_beginning_and_what_cannot_be_folded_is_named(
     monkeypatch.setattr("streamer.client.folded.beginnings_of", begins_later)
     assert fold_runs(logs, PRICES, minute(9)).truncated == {"partition 0": 7}
     monkeypatch.setattr("streamer.folding.run.Run.summaries", broken)
-    found = fold_runs(logs, PRICES, minute(9))
-    assert (ids(found), sorted(failure.run_id for failure in found.failed)) == ([], RUNS)
+    result = fold_runs(logs, PRICES, minute(9))
+    assert (ids(result), sorted(failure.run_id for failure in result.failed)) == ([], RUNS)
 
 
 # -----------------------------------------------------------------------------
@@ -323,23 +326,23 @@ async def test_without_a_topic_it_says_so(embedded_broker: str, namespace: str) 
 # The records of one run, up to a position of its partition.
 
 
-def tasks(found: RunLog) -> list[str | None]:
-    return [orjson.loads(record.value or b"{}").get("task_id") for record in found.records()]
+def tasks(result: RunLog) -> list[str | None]:
+    return [orjson.loads(record.value or b"{}").get("task_id") for record in result.records()]
 
 
 def test_other_runs_are_left_out_and_the_last_record_gives_the_moment(log: Settings) -> None:
-    found = RunLog(log, "run-1")
-    assert (found.begins_at, found.moment) == (0, None)
-    assert tasks(found) == [event.get("task_id") for event in EVENTS[1:]]
-    assert found.moment == START + timedelta(minutes=4)
+    result = RunLog(log, "run-1")
+    assert (result.begins_at, result.moment) == (0, None)
+    assert tasks(result) == [event.get("task_id") for event in EVENTS[1:]]
+    assert result.moment == START + timedelta(minutes=4)
 
 
 def test_a_position_ends_it_and_a_time_is_the_moment_itself(log: Settings) -> None:
     at = START + timedelta(minutes=2, seconds=1)
     for position, moment in ((Position(offset=2), START + timedelta(minutes=2)), (Position(at=at), at)):
-        found = RunLog(log, "run-1", position)
-        assert tasks(found) == [None, "t9"]
-        assert found.moment == moment
+        result = RunLog(log, "run-1", position)
+        assert tasks(result) == [None, "t9"]
+        assert result.moment == moment
 
 
 def test_the_future_is_refused_before_anything_is_read(log: Settings) -> None:

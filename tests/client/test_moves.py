@@ -70,14 +70,14 @@ measured = st.lists(
 
 def published(arrived: list[Event]) -> list[list[Summary]]:
     """After each event: the summaries of the agent:models, folded from the beginning each time."""
-    found: list[list[Summary]] = []
+    result: list[list[Summary]] = []
     for count in range(1, len(arrived) + 1):
         pipeline, _ = folded(arrived[:count])
         changes = pipeline.run(RUN).summaries() if RUN in pipeline.runs() else []
-        found.append(
+        result.append(
             [change.summary for change in changes if change.kind == "agent_model" and change.summary]
         )
-    return found
+    return result
 
 
 def numbers(summaries: list[Summary], metric: str) -> dict[str, float | None]:
@@ -98,23 +98,23 @@ def test_each_move_is_the_difference_of_two_published_numbers(arrived: list[Even
         folding = fold_records(records(arrived), step=1, after=moves.after)
         assume(RUN in folding.pipeline.runs())
         state = folding.pipeline.run(RUN).state
-        found = moves.answer(state, 0)
+        result = moves.answer(state, 0)
         expected = {
             (offset, label, before.get(label), after.get(label))
             for offset, (before, after) in enumerate(pairwise(numbers(then, metric) for then in said))
             for label in before.keys() | after.keys()
             if before.get(label) != after.get(label) and not state.scores.is_baseline(label.partition(":")[0])
         }
-        told = {(move.offset, move.agent_model, move.before, move.after) for move in found.moves}
+        told = {(move.offset, move.agent_model, move.before, move.after) for move in result.moves}
         assert told == expected, metric
-        check_chains(found, numbers(said[-1], metric))
+        check_chains(result, numbers(said[-1], metric))
 
 
-def check_chains(found: Why, at_last: dict[str, float | None]) -> None:
+def check_chains(result: Why, at_last: dict[str, float | None]) -> None:
     """The number after one move is the one before the next, and after the last the published one."""
-    for total in found.totals:
+    for total in result.totals:
         assert total.after == at_last.get(total.agent_model)
-        chain = [move for move in reversed(found.moves) if move.agent_model == total.agent_model]
+        chain = [move for move in reversed(result.moves) if move.agent_model == total.agent_model]
         ends = [total.before, *(move.after for move in chain)]
         assert [move.before for move in chain] + [total.after] == ends
         assert total.moves == len(chain)
@@ -133,28 +133,28 @@ def test_since_and_as_of_cut_a_part_out_of_the_chain(arrived: list[Event], data:
     folding = fold_records(records(arrived), step=1, after=part.after, as_of=Position(offset=end))
     assume(RUN in folding.pipeline.runs())
     state = folding.pipeline.run(RUN).state
-    wanted = [move for move in whole.answer(state, 0).moves if start < move.offset <= end]
-    found = part.answer(state, 0)
-    assert found.moves == wanted
+    expected = [move for move in whole.answer(state, 0).moves if start < move.offset <= end]
+    result = part.answer(state, 0)
+    assert result.moves == expected
     then = numbers(published(arrived)[start], "pass_rate")
-    assert {total.agent_model: total.before for total in found.totals} == {
-        total.agent_model: then.get(total.agent_model) for total in found.totals
+    assert {total.agent_model: total.before for total in result.totals} == {
+        total.agent_model: then.get(total.agent_model) for total in result.totals
     }
 
 
 def test_the_latest_moves_are_listed_newest_first_and_all_are_counted() -> None:
     arrived = [a_trial(task_id=f"t{n}", resolved=n % 2 == 0) for n in range(6)]
-    found = asked(arrived, most=2)
-    assert [move.offset for move in found.moves] == [5, 4]
-    [total] = found.totals
+    result = asked(arrived, most=2)
+    assert [move.offset for move in result.moves] == [5, 4]
+    [total] = result.totals
     assert (total.before, total.after, total.moves, total.up, total.down) == (None, 0.5, 6, 2, 3)
-    assert found.state_version == 5
+    assert result.state_version == 5
 
 
 def test_events_that_move_nothing_are_no_moves() -> None:
     passed = [a_trial(task_id=f"t{n}") for n in range(3)]
-    found = asked([*passed, passed[0], a_plan(tasks=9)])
-    assert [(move.offset, move.before, move.after) for move in found.moves] == [(0, None, 1.0)]
+    result = asked([*passed, passed[0], a_plan(tasks=9)])
+    assert [(move.offset, move.before, move.after) for move in result.moves] == [(0, None, 1.0)]
 
 
 FAILING = {"status": "failed", "failed": 2, "error": 0}

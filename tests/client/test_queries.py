@@ -55,9 +55,9 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
 ) -> None:
     pipeline, _ = folded(EVENTS)
     await sink.write([pipeline.run(run_id).take_changes() for run_id in pipeline.runs()])
-    found = plain.board_runs()
-    assert found == board_runs(EVENTS)
-    assert {one.run.run_id: bool(one.tasks) for one in found} == {"n1": True, "n2": False, "n3": True}
+    result = plain.board_runs()
+    assert result == board_runs(EVENTS)
+    assert {one.run.run_id: bool(one.tasks) for one in result} == {"n1": True, "n2": False, "n3": True}
     for narrowed, runs in (
         ({"run": "n2"}, ["n2"]),
         ({"benchmark": "tb"}, ["n2", "n1"]),
@@ -145,28 +145,28 @@ def rows(metric: str, **agents: dict[str, Any]) -> list[LeaderboardRow]:
     return ranked(metric, summaries, {"r1": "complete"})
 
 
-def told(found: list[LeaderboardRow]) -> list[tuple[int, str, float]]:
-    return [(row.rank, row.agent_model, row.value) for row in found]
+def told(result: list[LeaderboardRow]) -> list[tuple[int, str, float]]:
+    return [(row.rank, row.agent_model, row.value) for row in result]
 
 
 def test_equal_values_share_a_rank_and_the_next_one_counts_them_all() -> None:
-    found = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5}, c={"accuracy": 0.25})
-    assert told(found) == [(1, "a:m", 0.5), (1, "b:m", 0.5), (3, "c:m", 0.25)]
+    result = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5}, c={"accuracy": 0.25})
+    assert told(result) == [(1, "a:m", 0.5), (1, "b:m", 0.5), (3, "c:m", 0.25)]
 
 
 def test_less_cost_is_better_and_infinity_is_the_worst() -> None:
-    found = rows("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
-    assert told(found) == [(1, "b:m", 2.0), (2, "a:m", inf)]
+    result = rows("cost_of_pass", a={"cost_of_pass": "Infinity"}, b={"cost_of_pass": 2.0})
+    assert told(result) == [(1, "b:m", 2.0), (2, "a:m", inf)]
 
 
 def test_provisional_rows_come_last_and_share_no_rank_with_others() -> None:
-    found = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5, "provisional": True})
-    assert told(found) == [(1, "a:m", 0.5), (2, "b:m", 0.5)]
+    result = rows("accuracy", a={"accuracy": 0.5}, b={"accuracy": 0.5, "provisional": True})
+    assert told(result) == [(1, "a:m", 0.5), (2, "b:m", 0.5)]
 
 
 def test_baselines_and_agents_without_the_number_are_left_out() -> None:
-    found = rows("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}, b={"accuracy": 0.0})
-    assert told(found) == [(1, "b:m", 0.0)]
+    result = rows("accuracy", nop={"accuracy": 1.0}, a={"accuracy": None}, b={"accuracy": 0.0})
+    assert told(result) == [(1, "b:m", 0.0)]
     assert rows("metrics/unheard-of", a={}) == []
 
 
@@ -230,10 +230,10 @@ VALUES = {change.group.redis_suffix: change.value for change in CHANGES}
 
 
 def test_agents_come_by_label_and_tiers_before_the_agents_within_them() -> None:
-    found = snapshot_of(Keys(), "r1", VALUES | {"comparisons": b"{}", "agent_model:gone:m": None})
-    assert found is not None
-    assert [agent.agent for agent in found.agents] == ["a", "z"]
-    assert [(tier.tier, tier.agent_model) for tier in found.tiers] == [
+    result = snapshot_of(Keys(), "r1", VALUES | {"comparisons": b"{}", "agent_model:gone:m": None})
+    assert result is not None
+    assert [agent.agent for agent in result.agents] == ["a", "z"]
+    assert [(tier.tier, tier.agent_model) for tier in result.tiers] == [
         ("T0", None),
         ("T0", "a:m"),
         ("T1", None),
@@ -248,9 +248,9 @@ def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> No
     ]
     trials = folded(starts)[0].run("run-1").in_flight(10)
     fields = [part for trial in reversed(trials) for part in (b"slot", canonical_json(trial))]
-    found = snapshot_of(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
-    assert found is not None
-    assert [trial.task_id for trial in found.in_flight] == ["early", "late", "unknown"]
+    result = snapshot_of(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
+    assert result is not None
+    assert [trial.task_id for trial in result.in_flight] == ["early", "late", "unknown"]
 
 
 def test_without_its_own_summary_there_is_no_run() -> None:
@@ -265,17 +265,17 @@ def test_a_value_that_is_no_summary_names_its_key() -> None:
 def of_agents(*agents: str) -> dict[str, Any]:
     """What Redis holds of a run in which these agents passed one task."""
     run = folded([PLAN, *(trial(agent, "t1", passed=True) for agent in agents)])[0].run("run-1")
-    found: dict[str, Any] = {change.group.redis_suffix: change.value for change in run.summaries()}
+    result: dict[str, Any] = {change.group.redis_suffix: change.value for change in run.summaries()}
     parts = [part.encode() for field in run.comparisons.tasks().items() for part in field]
-    return found | {TASKS: parts}
+    return result | {TASKS: parts}
 
 
 def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
-    found = compared_run(Keys(), "run-1", of_agents("a", "b"))
-    assert found is not None
-    assert found.comparison is not None
-    assert [agent.agent for agent in found.comparison.agents] == ["a", "b"]
-    assert found.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+    result = compared_run(Keys(), "run-1", of_agents("a", "b"))
+    assert result is not None
+    assert result.comparison is not None
+    assert [agent.agent for agent in result.comparison.agents] == ["a", "b"]
+    assert result.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
 
 
 def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:

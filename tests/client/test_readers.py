@@ -119,9 +119,9 @@ def test_a_plan_that_is_incomplete_is_told_from_no_plan_in_model_and_json_also_o
 
 
 def test_readers_add_the_state_and_the_digest_still_fits() -> None:
-    found = with_state(a_run(12), NOW)
-    assert found["state"] == "complete"
-    assert found["digest"] == digest_of(found)
+    result = with_state(a_run(12), NOW)
+    assert result["state"] == "complete"
+    assert result["digest"] == digest_of(result)
 
 
 def test_what_the_harness_calls_the_end_stands_beside_the_state_not_in_its_place() -> None:

@@ -161,14 +161,14 @@ def opening(trials: Mapping[str, list[Trial]], titles: Mapping[str, str], in_sho
 
 def share(numbers: Iterable[Number]) -> str:
     """Share of the numbers that are equal, in percent."""
-    held = [number.way == "equal" for number in numbers]
-    return f"{100 * sum(held) / len(held):.0f} %"
+    stored = [number.way == "equal" for number in numbers]
+    return f"{100 * sum(stored) / len(stored):.0f} %"
 
 
 def by_run(single: list[Number], whole: list[Number]) -> list[str]:
     rows = ["| run directory | agents | same in trials | same in summaries |", "|---|---|---|---|"]
     for name, agents in RUNS.items():
-        mine, summed = ([n for n in held if n.run == name] for held in (single, whole))
+        mine, summed = ([n for n in stored if n.run == name] for stored in (single, whole))
         rows.append(f"| {name} | {agents} | {share(mine)} | {share(summed)} |")
     return rows
 
@@ -185,22 +185,22 @@ def by_field(title: str, numbers: list[Number], fields: Sequence[str]) -> list[s
 
 
 def by_reason(numbers: list[Number], titles: Mapping[str, str]) -> list[str]:
-    found: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    result: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for number in numbers:
         for ruling in number.why:
             if number.field in ONLY_MOVES.get(ruling, MOVED):
-                found[ruling][number.field, number.way] += 1
+                result[ruling][number.field, number.way] += 1
     head = " | ".join(f"`{field}`" for field in MOVED)
     rows = [f"| ruling | why | {head} |", "|---|---|" + "---|" * len(MOVED)]
-    for ruling in sorted(found, key=in_order):
-        cells = (moves(found[ruling], field) for field in MOVED)
+    for ruling in sorted(result, key=in_order):
+        cells = (moves(result[ruling], field) for field in MOVED)
         rows.append(f"| {ruling} | {titles[ruling]} | {' | '.join(cells)} |")
     return rows
 
 
-def moves(found: Counter[tuple[str, str]], field: str) -> str:
+def moves(result: Counter[tuple[str, str]], field: str) -> str:
     """As `3 lower, 1 higher`; a dash if nothing moves."""
-    told = [f"{found[field, way]} {way}" for way in WAYS if found[field, way]]
+    told = [f"{result[field, way]} {way}" for way in WAYS if result[field, way]]
     return ", ".join(told) or "-"
 
 

@@ -38,11 +38,11 @@ def folding(events: list[bytes]) -> Folding:
 
 @pytest.fixture(scope="module")
 def runs(directories: Path, folding: Folding) -> dict[str, Run]:
-    found = {}
+    result = {}
     for name in RUNS:
         known = expected()[name]
         scored = [json.loads(c.value) for c in folding.pipeline.run(name).take_changes().scored if c.value]
-        found[name] = Run(
+        result[name] = Run(
             name,
             known,
             trials(directories / name, known["agents"], known["multi_agent"]),
@@ -50,7 +50,7 @@ def runs(directories: Path, folding: Folding) -> dict[str, Run]:
             {s["agent_model"]: s for s in summaries(folding, "agent_model") if s["run_id"] == name},
             next(s for s in summaries(folding, "run") if s["run_id"] == name),
         )
-    return found
+    return result
 
 
 @pytest.fixture(params=RUNS)

@@ -39,8 +39,8 @@ class Trial:
     @property
     def payloads(self) -> Json:
         """fc-eval's payload of each agent of this trial."""
-        held: Json = metrics_of(self.whole).get("agent_metrics_by_agent") or {}
-        return held
+        stored: Json = metrics_of(self.whole).get("agent_metrics_by_agent") or {}
+        return stored
 
 
 def unpacked(folder: Path) -> Path:
@@ -54,8 +54,8 @@ def trials(run: Path, agents: list[Json], multi: bool) -> list[Trial]:
     """Every trial of the run-level file, but where it does not say how any agent ended (R28)."""
     listed = json.loads((run / "results.json").read_text())["results"]
     left_out = crashed_as_a_whole(run, agents)
-    found = [_trial(run, entry, agents, multi) for entry in listed]
-    return [trial for trial in found if trial.name not in left_out]
+    result = [_trial(run, entry, agents, multi) for entry in listed]
+    return [trial for trial in result if trial.name not in left_out]
 
 
 def crashed_as_a_whole(run: Path, agents: list[Json]) -> set[str]:
@@ -89,8 +89,8 @@ def _read(directory: Path) -> Json | None:
 
 
 def metrics_of(result: Json) -> Json:
-    held: Json = result.get("parser_extra_metrics") or {}
-    return held
+    stored: Json = result.get("parser_extra_metrics") or {}
+    return stored
 
 
 def cost(agent: Json, written: Json) -> float | None:

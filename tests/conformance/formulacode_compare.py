@@ -36,26 +36,26 @@ def differs(ours: Json, theirs: Any) -> bool:
 
 def rulings(sub: SubTrial, trial: list[SubTrial], want: Json, theirs: Json | None) -> str:
     """The rulings that concern a sub-trial, from what its harness wrote and what fc-eval made its own."""
-    found = []
+    result = []
     if any(loses_counts(other) for other in (sub, *trial) if other is sub or other.agent == "oracle"):
-        found.append("R5")
+        result.append("R5")
     raised = sub.written.get("failure_mode") == "parse_error" and (sub.has_tests or sub.has_snapshot)
     if raised:
-        found.append("B4")
+        result.append("B4")
     if takes_other_numbers(sub, theirs) if theirs is not None else not raised:
-        found.append("R7")
+        result.append("R7")
     if theirs is not None and keeps_an_earlier_fallback(theirs):
-        found.append("D8")
+        result.append("D8")
     if not sub.has_tests and not sub.has_snapshot:
-        found.append("R20")
+        result.append("R20")
     changed_nothing = not want["success"] and sub.agent != "nop"
     if sub.benchmarks is None or (changed_nothing and not is_as_c1(sub, want)):
-        found.append("R21")
+        result.append("R21")
     if want["agent_advantage"] is None and want["num_benchmarks"]:
-        found.append("R22")
+        result.append("R22")
     if sub.trajectory_length is None:
-        found.append("R1")
-    return " ".join(found)
+        result.append("R1")
+    return " ".join(result)
 
 
 def loses_counts(sub: SubTrial) -> bool:

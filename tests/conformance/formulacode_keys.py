@@ -42,7 +42,7 @@ def own_key(
     Returns:
         The key, or None where no key fits, or two fit equally well.
     """
-    held = list(keys)
+    stored = list(keys)
     strangers = [other for other in others if normalised(other) != normalised(mine)]
 
     def is_guessed(key: str) -> bool:
@@ -60,20 +60,20 @@ def own_key(
         lambda key: bool(_spellings(_without_position(key, index)) & _spellings(mine)),
     )
     for fits in sure:
-        found = [key for key in held if fits(key)]
-        if found:
-            return found[0] if len(found) == 1 else None
-    named = [key for key in held if key == last_agent and is_guessed(key) and not is_guarded(key)]
+        result = [key for key in stored if fits(key)]
+        if result:
+            return result[0] if len(result) == 1 else None
+    named = [key for key in stored if key == last_agent and is_guessed(key) and not is_guarded(key)]
     if named:
         return named[0]
-    guessed = [key for key in held if is_guessed(key)]
+    guessed = [key for key in stored if is_guessed(key)]
     return guessed[0] if len(guessed) == 1 and not is_guarded(guessed[0]) else None
 
 
 def _position(key: str) -> tuple[int | None, str]:
     """The N of an `agent-N-` in front, and the rest."""
-    found = re.fullmatch(r"agent-([0-9]+)-(.*)", key, flags=re.DOTALL)
-    return (int(found[1]), found[2]) if found else (None, key)
+    result = re.fullmatch(r"agent-([0-9]+)-(.*)", key, flags=re.DOTALL)
+    return (int(result[1]), result[2]) if result else (None, key)
 
 
 def _without_position(key: str, index: int) -> str:
@@ -88,8 +88,8 @@ def _label(key: str) -> str:
 
 def _spellings(key: str) -> set[str]:
     """Spellings E11 of a key: of the model as it stands, and as in reports."""
-    found = set()
+    result = set()
     for form in (key, normalised(key)):
         agent, colon, model = form.partition(":")
-        found.add(file_spelling(agent) + colon + file_spelling(model))
-    return found
+        result.add(file_spelling(agent) + colon + file_spelling(model))
+    return result

@@ -80,8 +80,8 @@ class SubTrial:
     @property
     def trajectory_length(self) -> int | None:
         """Text of digits counts, fractions are cut (D15); what is no number is missing (R1)."""
-        held = str(self.metrics.get("trajectory_length"))
-        return int(float(held)) if re.fullmatch(r"[0-9.]+", held) else None
+        stored = str(self.metrics.get("trajectory_length"))
+        return int(float(stored)) if re.fullmatch(r"[0-9.]+", stored) else None
 
     @property
     def is_formulacode(self) -> bool:
@@ -93,11 +93,11 @@ def sub_trials(case: Case) -> list[SubTrial]:
     configs = case.input["agent_configs"]
     configs = configs if isinstance(configs, list) else []
     keys = [_configured(config, case.input["harness_model_name"]) for config in configs]
-    found = []
+    result = []
     for number, written in enumerate(case.input["agent_results"]):
         key = keys[number] if number < len(keys) else "unknown:unknown"
-        found.append(SubTrial(number + 1, key, keys, written, written["parser_extra_metrics"] or {}))
-    return found
+        result.append(SubTrial(number + 1, key, keys, written, written["parser_extra_metrics"] or {}))
+    return result
 
 
 def _configured(config: Json, default: str | None) -> str:
@@ -233,7 +233,7 @@ def _shown(entry: Any) -> tuple[float | None, float | None]:
 
 
 def _advantages(valid: dict[str, tuple[float, float]]) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    result: dict[str, float | None] = {}
     for level, depth in ((1, 1), (2, 2), (3, 3), (4, 0)):
         groups: dict[tuple[str | None, ...], list[tuple[float, float]]] = defaultdict(list)
         for name, pair in valid.items():
@@ -242,5 +242,5 @@ def _advantages(valid: dict[str, tuple[float, float]]) -> dict[str, float | None
             geometric_mean([a for a, _ in pairs]) - geometric_mean([o for _, o in pairs])
             for pairs in groups.values()
         ]
-        found[f"agent_advantage_level{level}"] = sum(differences) / len(differences) if differences else 0.0
-    return found | {"agent_advantage": found["agent_advantage_level4"]}
+        result[f"agent_advantage_level{level}"] = sum(differences) / len(differences) if differences else 0.0
+    return result | {"agent_advantage": result["agent_advantage_level4"]}

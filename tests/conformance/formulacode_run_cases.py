@@ -37,10 +37,10 @@ class Entry(NamedTuple):
 def number(value: Any) -> float | None:
     """A finite number, also as text (F2); None: missing (R1, R18)."""
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return result if math.isfinite(result) else None
 
 
 def whole(value: Any) -> int | None:
@@ -93,13 +93,13 @@ def scored_trial(entry: Json, verdict: bool | None) -> Scored:
 
 def by_agent(case: Case, field: str) -> dict[str, list[Entry]]:
     """The entries of each agent:model that are dicts, over the trials of a case (F1)."""
-    found: dict[str, list[Entry]] = defaultdict(list)
+    result: dict[str, list[Entry]] = defaultdict(list)
     for trial in case.input["results"]:
-        held = (trial.get("parser_extra_metrics") or {}).get(field)
-        for key, entry in held.items() if isinstance(held, dict) else ():
+        stored = (trial.get("parser_extra_metrics") or {}).get(field)
+        for key, entry in stored.items() if isinstance(stored, dict) else ():
             if isinstance(entry, dict):
-                found[key].append(Entry(entry, scored_trial(entry, trial.get("is_resolved"))))
-    return found
+                result[key].append(Entry(entry, scored_trial(entry, trial.get("is_resolved"))))
+    return result
 
 
 def summary(key: str, entries: list[Entry]) -> Json:

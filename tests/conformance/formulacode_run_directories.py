@@ -38,5 +38,5 @@ class Run(NamedTuple):
 
 @cache
 def expected() -> Json:
-    found: Json = decoded(json.loads((shared_data() / "formulacode" / "runs_expected.json").read_text()))
-    return found
+    result: Json = decoded(json.loads((shared_data() / "formulacode" / "runs_expected.json").read_text()))
+    return result

@@ -29,8 +29,8 @@ def verdict(trial: Json) -> bool | None:
     said: bool | None = trial.get("resolved")
     if said is not None or trial.get("failure_mode") not in (None, "unset"):
         return said
-    held = [trial[name] for name in ("tests", "snapshot") if trial.get(name) is not None]
-    return all(map(_section_passes, held)) if held else None
+    stored = [trial[name] for name in ("tests", "snapshot") if trial.get(name) is not None]
+    return all(map(_section_passes, stored)) if stored else None
 
 
 def _section_passes(section: Json) -> bool:
@@ -53,8 +53,8 @@ def value_of(trial: Json, metric: str) -> float | None:
             return None if impl is None else (float(passed) + impl) / 2
         case "cost_of_pass":  # (R14)
             return cost if passed else math.inf
-    found: float | None = trial.get(metric)
-    return found
+    result: float | None = trial.get(metric)
+    return result
 
 
 # Statistics
@@ -62,23 +62,23 @@ def value_of(trial: Json, metric: str) -> float | None:
 
 def statistics(values: Iterable[float]) -> Json:
     """The specification's statistics; null of nothing (R16); mean and deviation round once (R18)."""
-    held = sorted(map(float, values))
-    if not held:
+    stored = sorted(map(float, values))
+    if not stored:
         return dict.fromkeys(STATISTICS) | {"count": 0}
-    middle = held[(len(held) - 1) // 2], held[len(held) // 2]
-    times = Counter(held)
-    found = {
+    middle = stored[(len(stored) - 1) // 2], stored[len(stored) // 2]
+    times = Counter(stored)
+    result = {
         "median": float(sum(map(Fraction, middle)) / 2) if math.isfinite(middle[1]) else middle[1],
         "mode": min(value for value in times if times[value] == max(times.values())),  # (R15)
-        "min": held[0],
-        "max": held[-1],
-        "count": len(held),
+        "min": stored[0],
+        "max": stored[-1],
+        "count": len(stored),
     }
-    if not math.isfinite(held[-1]):  # (R14)
-        return found | {"mean": math.inf, "std_dev": None}
-    mean = sum(map(Fraction, held)) / len(held)
-    variance = sum((Fraction(value) - mean) ** 2 for value in held) / len(held)
-    return found | {"mean": float(mean), "std_dev": math.sqrt(variance)}
+    if not math.isfinite(stored[-1]):  # (R14)
+        return result | {"mean": math.inf, "std_dev": None}
+    mean = sum(map(Fraction, stored)) / len(stored)
+    variance = sum((Fraction(value) - mean) ** 2 for value in stored) / len(stored)
+    return result | {"mean": float(mean), "std_dev": math.sqrt(variance)}
 
 
 def distribution(trials: Trials, metric: str) -> Json:
@@ -136,18 +136,18 @@ def uplift(ours: Json, baseline: Json) -> Json:
 def whole_trials(trials: Trials) -> list[tuple[Json, str | None]]:
     """The deciding event of each trial without baselines, and whose trial it is; None: a group's (R10)."""
     groups: dict[tuple[Any, ...], list[Json]] = defaultdict(list)
-    found: list[tuple[Json, str | None]] = []
+    result: list[tuple[Json, str | None]] = []
     for trial in trials:
         if trial.get("agent_index") is not None:
             place = ("shard", "task_id", "attempt", "tier", "subtest")
             groups[tuple(trial.get(name) for name in place)].append(trial)
         elif trial["agent"] not in BASELINES:
-            found.append((trial, f"{trial['agent']}:{trial['model']}"))
+            result.append((trial, f"{trial['agent']}:{trial['model']}"))
     for group in groups.values():
         compared = [trial for trial in group if trial["agent"] not in BASELINES]
         if compared:
-            found.append((max(compared, key=lambda trial: trial["agent_index"]), None))
-    return found
+            result.append((max(compared, key=lambda trial: trial["agent_index"]), None))
+    return result
 
 
 def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Json | None:
@@ -170,12 +170,14 @@ def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Js
     powers = (2**n for n in range(most.bit_length()))
     ks = sorted({k for k in (*powers, 5, 10) if k <= most})
     needed = max(tasks or 0, len(verdicts))
-    found = {}
+    result = {}
     for k in ks:
-        able = [_at_least_one(k, len(held), sum(held)) for held in verdicts.values() if len(held) >= k]
+        able = [
+            _at_least_one(k, len(stored), sum(stored)) for stored in verdicts.values() if len(stored) >= k
+        ]
         value = float(sum(able, Fraction()) / len(able)) if able else None
-        found[str(k)] = {"value": value, "tasks_covered": len(able), "partial": len(able) < needed}
-    return found
+        result[str(k)] = {"value": value, "tasks_covered": len(able), "partial": len(able) < needed}
+    return result
 
 
 def _at_least_one(k: int, trials: int, passes: int) -> Fraction:

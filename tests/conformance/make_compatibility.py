@@ -96,8 +96,8 @@ class Examples:
     def whole_run(self, name: str, field: str, key: str | None = None) -> str:
         """A field of a run's summary, or of an agent:model's in it."""
         theirs = runs.expected()[name]["expected_from_run_results"]
-        found = summaries(self.folding, "agent_model" if key else "run")
-        ours = next(s for s in found if s["run_id"] == name and s.get("agent_model") == (key or s.get("-")))
+        result = summaries(self.folding, "agent_model" if key else "run")
+        ours = next(s for s in result if s["run_id"] == name and s.get("agent_model") == (key or s.get("-")))
         if key:
             theirs, ours = theirs["agent_metrics_summary"][key], ours["formulacode"]
         return told(f"{name}{f', `{key}`' if key else ''}", field, theirs[field], ours[field])
@@ -105,7 +105,7 @@ class Examples:
     def pass_at_k(self, name: str) -> str:
         theirs = runs.expected()[name]["expected_from_run_results"]["pass_at_k"]
         ours = next(s for s in summaries(self.folding, "run") if s["run_id"] == name)["pass_at_k"]
-        return told(name, "pass_at_k", theirs, {k: held["value"] for k, held in ours.items()})
+        return told(name, "pass_at_k", theirs, {k: stored["value"] for k, stored in ours.items()})
 
     def snapshot_failures(self, case_id: str) -> str:
         case = one("parse", case_id)
@@ -166,31 +166,34 @@ def shown(value: Any) -> str:
 def document() -> str:
     """The whole document."""
     examples = Examples()
-    titles = {held.ruling: held.title for held in prose.DIFFERENCES}
+    titles = {stored.ruling: stored.title for stored in prose.DIFFERENCES}
     parts = [prose.HEAD, opening(examples.trials, titles, prose.IN_SHORT), prose.DETAILS]
-    parts += [section(examples, held) for held in prose.DIFFERENCES]
-    parts += [scylla.HEAD, *(section(examples, held, "ProjectScylla") for held in scylla.DIFFERENCES)]
+    parts += [section(examples, stored) for stored in prose.DIFFERENCES]
+    parts += [scylla.HEAD, *(section(examples, stored, "ProjectScylla") for stored in scylla.DIFFERENCES)]
     return linked("\n".join([*parts, prose.HOW_CHECKED, how_many()]))
 
 
-def section(examples: Examples, held: Difference, harness: str = "fc-eval") -> str:
+def section(examples: Examples, stored: Difference, harness: str = "fc-eval") -> str:
     """A difference with its examples."""
-    lines = [f"- {getattr(examples, name)(*arguments)}" for name, *arguments in held.examples]
-    text = f"### {held.ruling}: {held.title}\n\n**{harness}**: {held.theirs}\n\n**Here**: {held.ours}\n"
+    lines = [f"- {getattr(examples, name)(*arguments)}" for name, *arguments in stored.examples]
+    text = (
+        f"### {stored.ruling}: {stored.title}\n\n**{harness}**: {stored.theirs}\n\n**Here**: {stored.ours}\n"
+    )
     return text + ("\n" + "\n".join(lines) + "\n" if lines else "")
 
 
 def how_many() -> str:
     """Ruling by ruling, how many answers it moves in the shared cases and run directories."""
     in_merges: Counter[str] = Counter()
-    for held, found in merge.DIFFERS.items():
-        in_merges.update(dict.fromkeys(held.split(), len(found.split())))
+    for stored, result in merge.DIFFERS.items():
+        in_merges.update(dict.fromkeys(stored.split(), len(result.split())))
     in_runs: Counter[str] = Counter()
     for counted in SUB_TRIALS.values():
-        for held, number in counted.items():
-            in_runs.update(dict.fromkeys(held.split(), number))
+        for stored, number in counted.items():
+            in_runs.update(dict.fromkeys(stored.split(), number))
     fields = {
-        held: sum(int(f.partition(":")[2]) for f in found.split()) for held, found in run.DIFFERS.items()
+        stored: sum(int(f.partition(":")[2]) for f in result.split())
+        for stored, result in run.DIFFERS.items()
     }
     equal = sum(counted.get("", 0) for counted in SUB_TRIALS.values())
     whole = sum(sum(counted.values()) for counted in SUB_TRIALS.values())

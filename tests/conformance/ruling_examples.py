@@ -24,8 +24,8 @@ def passes(count: int, of: int, **fields: Any) -> list[Event]:
 
 def summary(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> Json:
     """A summary by its kind and topic key; the agent's unless said."""
-    held: Json = summarised(events)[key]
-    return held
+    stored: Json = summarised(events)[key]
+    return stored
 
 
 def statistics(*events: Event, of: str) -> Json:
@@ -35,14 +35,14 @@ def statistics(*events: Event, of: str) -> Json:
 
 def scored(event: Event) -> Json:
     """The scored trial of a single event."""
-    (held,) = published(event).scored.values()
-    return held
+    (stored,) = published(event).scored.values()
+    return stored
 
 
 def numbers(*events: Event, agent_model: str = AGENT) -> Json:
     """The FormulaCode numbers of an agent:model."""
-    held: Json = summary(*events, key=f"agent_model run-1|{agent_model}")["formulacode"]
-    return held
+    stored: Json = summary(*events, key=f"agent_model run-1|{agent_model}")["formulacode"]
+    return stored
 
 
 def the_nop(**fields: Any) -> Event:

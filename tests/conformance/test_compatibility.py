@@ -90,8 +90,8 @@ def an_event_of_formulacode_merge(case: Case, sub: SubTrial) -> Event:
     sections: JsonOfFormulacodeMerge = {}
     if sub.has_tests:
         status = "missing" if not sub.has_counts else "ok" if metrics["tests"] == "passed" else "failed"
-        held = {name: int(metrics[f"test_{name}"]) for name in COUNTS if f"test_{name}" in metrics}
-        sections["tests"] = {"status": status} | held
+        stored = {name: int(metrics[f"test_{name}"]) for name in COUNTS if f"test_{name}" in metrics}
+        sections["tests"] = {"status": status} | stored
     if sub.has_snapshot:
         status = str(metrics.get("snapshot_status")).lower()
         sections["snapshot"] = {
@@ -125,7 +125,7 @@ def folded_case(case_id: str) -> tuple[dict[str, JsonOfFormulacodeMerge], JsonOf
     return {trial["agent_model"]: trial for trial in scored}, run
 
 
-def standing(case: Case) -> list[SubTrial]:
+def planned(case: Case) -> list[SubTrial]:
     """Sub-trials that stand in their slot: of two of one agent:model the later does (R17, as D5 a)."""
     return list({sub.key: sub for sub in sub_trials(case)}.values())
 
@@ -133,8 +133,8 @@ def standing(case: Case) -> list[SubTrial]:
 def payload_of(case: Case, sub: SubTrial) -> JsonOfFormulacodeMerge | None:
     """fc-eval's payload under the sub-trial's own key."""
     metrics = case.expected["merged"]["parser_extra_metrics"]
-    held: JsonOfFormulacodeMerge | None = metrics["agent_metrics_by_agent"].get(sub.key)
-    return held
+    stored: JsonOfFormulacodeMerge | None = metrics["agent_metrics_by_agent"].get(sub.key)
+    return stored
 
 
 def number(case: Case) -> int:
@@ -146,7 +146,7 @@ def test_every_sub_trial_has_the_ruled_payload() -> None:
     for case in written_cases():
         scored, _ = folded_case(case.id)
         assert set(scored) == {sub.key for sub in sub_trials(case)}
-        for sub in standing(case):
+        for sub in planned(case):
             want, ours = ruled(sub, sub_trials(case)), scored[sub.key]
             assert ours["success"] is want["success"], (case.id, sub.key)
             payload = ours["formulacode"]
@@ -166,18 +166,18 @@ def nothing_is_known(sub: SubTrial, trial: list[SubTrial]) -> bool:
 
 
 def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     equal = 0
     for case in written_cases():
-        for sub in standing(case):
+        for sub in planned(case):
             want, theirs = ruled(sub, sub_trials(case)), payload_of(case, sub)
             if theirs is not None and not differing_fields(want, theirs):
                 equal += 1
                 continue
             why = rulings(sub, sub_trials(case), want, theirs)
             assert why, (case.id, sub.key)
-            found.setdefault(why, []).append(f"{number(case)}.{sub.index}")
-    assert {why: " ".join(held) for why, held in found.items()} == DIFFERS
+            result.setdefault(why, []).append(f"{number(case)}.{sub.index}")
+    assert {why: " ".join(stored) for why, stored in result.items()} == DIFFERS
     assert equal == EQUAL
 
 
@@ -186,7 +186,7 @@ def test_summaries_of_tests_and_snapshots_are_fc_evals_but_r6_the_snapshots_own_
     compared: Counter[str] = Counter()
     for case in written_cases():
         scored, _ = folded_case(case.id)
-        for sub in standing(case):
+        for sub in planned(case):
             payload, theirs = scored[sub.key]["formulacode"], payload_of(case, sub)
             if payload is None or theirs is None or not sub.has_snapshot:
                 continue
@@ -222,8 +222,8 @@ def test_r10_the_trials_speedup_is_the_deciding_sub_trials() -> None:
     same = 0
     for case in written_cases():
         _, run = folded_case(case.id)
-        decides = [s for s in standing(case) if s.agent not in ("nop", "oracle")] or standing(case)
-        measured = any(sub.is_formulacode for sub in standing(case))  # (R21) else no run of FormulaCode
+        decides = [s for s in planned(case) if s.agent not in ("nop", "oracle")] or planned(case)
+        measured = any(sub.is_formulacode for sub in planned(case))  # (R21) else no run of FormulaCode
         speedup = ruled(decides[-1], sub_trials(case))["task_speedup"] if measured else None
         ours = run["mean_speedup_percentage"]
         assert ours == close_difference(None if speedup is None else (speedup - 1.0) * 100.0, 100.0)
@@ -238,7 +238,7 @@ def test_a_trials_cost_is_the_sum_of_its_agents_costs() -> None:
     for case in written_cases():
         _, run = folded_case(case.id)
         assert run["total_cost"] == close_of_formulacode_merge(
-            sum(sub.written["total_cost"] for sub in standing(case))
+            sum(sub.written["total_cost"] for sub in planned(case))
         )
         if run["total_cost"] != close_of_formulacode_merge(case.expected["merged"]["total_cost"]):
             other[case.id] = case.expected["merged"]["total_cost"]
@@ -264,15 +264,17 @@ def test_the_reference_splits_names_as_fc_eval() -> None:
 
 
 def test_the_document_is_what_the_cases_say() -> None:
-    wanted = make_compatibility.document()
-    assert make_compatibility.DOCUMENT.read_text(encoding="utf-8") == wanted, (
+    expected = make_compatibility.document()
+    assert make_compatibility.DOCUMENT.read_text(encoding="utf-8") == expected, (
         "run: python -m tests.conformance.make_compatibility"
     )
 
 
 def test_every_ruling_that_moves_a_number_is_explained() -> None:
-    counted = [*DIFFERS, *run.DIFFERS, *(held for found in SUB_TRIALS.values() for held in found)]
-    assert {name for held in counted for name in held.split()} <= {held.ruling for held in DIFFERENCES}
+    counted = [*DIFFERS, *run.DIFFERS, *(stored for result in SUB_TRIALS.values() for stored in result)]
+    assert {name for stored in counted for name in stored.split()} <= {
+        stored.ruling for stored in DIFFERENCES
+    }
 
 
 # -----------------------------------------------------------------------------
@@ -401,12 +403,12 @@ def test_every_sub_trial_is_scored_as_ruled(run_of_formulacode_groups: Run) -> N
 
 
 def test_every_agents_summary_is_the_ruled_one(run_of_formulacode_groups: Run) -> None:
-    found = {
+    result = {
         s["agent_model"]: s
         for s in summaries(Folding(piped(run_of_formulacode_groups.events)[0]), "agent_model")
     }
     for key in {sub.key for trial in run_of_formulacode_groups.trials.values() for sub in trial}:
-        ours = found[key]["formulacode"]
+        ours = result[key]["formulacode"]
         if not run_of_formulacode_groups.is_formulacode:
             assert ours is None
             continue
@@ -440,8 +442,8 @@ def ruled_summary(rows: list[Json], missing: list[Json]) -> Json:
 
 def test_a_fallback_on_nothing_is_a_speedup_of_one_without_advantages() -> None:
     """The reimplementation's own corner: R21 beside R22."""
-    held = fallen_back({})
-    assert (held["task_speedup"], held["agent_advantage"], held["num_benchmarks"]) == (1.0, None, 0)
+    stored = fallen_back({})
+    assert (stored["task_speedup"], stored["agent_advantage"], stored["num_benchmarks"]) == (1.0, None, 0)
 
 
 # -----------------------------------------------------------------------------

@@ -75,8 +75,8 @@ class Case(NamedTuple):
 
     @property
     def improvements(self) -> dict[str, Any]:
-        found = self.metrics.get("improvements_dict")
-        return found if isinstance(found, dict) else {}
+        result = self.metrics.get("improvements_dict")
+        return result if isinstance(result, dict) else {}
 
 
 @functools.cache
@@ -354,8 +354,8 @@ where fc-eval counts a success. R25: the mean advantage over the mean cost, each
 
 def ruled_mean(entries: list[Entry], field: str) -> float | None:
     convert = whole if field == "trajectory_length" else number
-    found = [convert(entry.raw.get(field)) for entry in entries]
-    return exact_mean([value for value in found if value is not None])
+    result = [convert(entry.raw.get(field)) for entry in entries]
+    return exact_mean([value for value in result if value is not None])
 
 
 def ruled_cost_weighted(entries: list[Entry]) -> float | None:
@@ -401,7 +401,7 @@ def test_every_agents_summary_is_the_ruled_one() -> None:
 
 
 def test_every_agents_summary_is_fc_evals_or_differs_by_a_ruling() -> None:
-    found: dict[str, Counter[int]] = defaultdict(Counter)
+    result: dict[str, Counter[int]] = defaultdict(Counter)
     equal = 0
     for case, key, entries in agents():
         theirs = case.expected["agent_metrics_summary"]
@@ -414,12 +414,12 @@ def test_every_agents_summary_is_fc_evals_or_differs_by_a_ruling() -> None:
                 continue
             ruling = why(field, entries)
             assert ruling, (case.id, key, field, value, theirs[key][field])
-            found[ruling][int(case.id.removeprefix("run-"))] += 1
+            result[ruling][int(case.id.removeprefix("run-"))] += 1
     assert {
-        ruling: " ".join(f"{case}:{fields}" for case, fields in held.items())
-        for ruling, held in found.items()
+        ruling: " ".join(f"{case}:{fields}" for case, fields in stored.items())
+        for ruling, stored in result.items()
     } == DIFFERS
-    differing = sum(held.total() for held in found.values())
+    differing = sum(stored.total() for stored in result.values())
     assert equal == EQUAL
     assert differing == COMPARED - EQUAL
 
@@ -429,9 +429,9 @@ def test_every_geometric_mean_of_advantages_is_fc_evals_but_r18_without_nan() ->
     compared = nan = 0
     for case in cases_of_formulacode_run("run"):
         theirs = case.expected["agent_advantages_gmean"]
-        held = by_agent(case, "agent_advantages_by_agent")
-        assert set(theirs) <= set(held)
-        for key, entries in held.items():
+        stored = by_agent(case, "agent_advantages_by_agent")
+        assert set(theirs) <= set(stored)
+        for key, entries in stored.items():
             numeric = [
                 Entry({n: v for n, v in e.raw.items() if isinstance(v, int | float)}, e.scored)
                 for e in entries

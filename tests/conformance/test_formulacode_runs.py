@@ -110,29 +110,29 @@ def why(run: Run, trial: Trial, sub: SubTrial, want: Json) -> str:
     fields = {"absent"} if theirs is None else differing_fields(want, theirs)
     if not fields:
         return ""
-    found = rulings(sub, trial.subs, want, theirs).split()
+    result = rulings(sub, trial.subs, want, theirs).split()
     if theirs is None and not trial.payloads:
-        found = [ruling for ruling in found if ruling != "R7"]  # there is no payload of anybody
+        result = [ruling for ruling in result if ruling != "R7"]  # there is no payload of anybody
     if any(other.agent == sub.agent and other.key not in trial.payloads for other in trial.subs) and theirs:
-        found.append("R7")  # another agent of the framework was written over it
+        result.append("R7")  # another agent of the framework was written over it
     if run.one_agent and fields & {"task_cost_usd", "trajectory_length"}:
-        found.append("R8")
+        result.append("R8")
     if sub.agent == "nop" and theirs and theirs["fallback_to_baseline"]:
-        found.append("R4")
+        result.append("R4")
     if run.one_agent and theirs and not theirs["fallback_to_baseline"] and fields & set(ADVANTAGES):
-        found.append("R3")
+        result.append("R3")
     if "task_cost_usd" in fields and not run.one_agent and theirs and not theirs["task_cost_usd"]:
-        found.append("R2")
-    assert found, (trial.name, sub.key, fields)
-    return " ".join(dict.fromkeys(found))
+        result.append("R2")
+    assert result, (trial.name, sub.key, fields)
+    return " ".join(dict.fromkeys(result))
 
 
 def test_every_sub_trial_is_fc_evals_or_differs_by_a_ruling(run: Run) -> None:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for trial in run.trials:
         for sub in trial.subs:
-            found[why(run, trial, sub, ruled(sub, trial.subs))] += 1
-    assert found == SUB_TRIALS[run.name]
+            result[why(run, trial, sub, ruled(sub, trial.subs))] += 1
+    assert result == SUB_TRIALS[run.name]
 
 
 def ruled_summary(run: Run, key: str) -> Json:
@@ -171,27 +171,27 @@ def test_the_error_of_every_agents_mean_speedup_is_clustered_by_task(run: Run) -
             speedup = ruled(sub, trial.subs)["task_speedup"]
             if speedup is not None:
                 tasks[trial.task_id].append(speedup)
-        held = one_summary["formulacode"]["mean_speedup_standard_error"]
+        stored = one_summary["formulacode"]["mean_speedup_standard_error"]
         if one_summary["baseline"] or len(tasks) < 2:
-            assert held is None
+            assert stored is None
             continue
         mean = exact_mean([speedup for task in tasks.values() for speedup in task])
         spread = sum((sum(task) - len(task) * mean) ** 2 for task in tasks.values())
         trials = sum(map(len, tasks.values()))
-        assert held == close(math.sqrt(len(tasks) / (len(tasks) - 1) * spread) / trials)
+        assert stored == close(math.sqrt(len(tasks) / (len(tasks) - 1) * spread) / trials)
 
 
 def test_every_agents_summary_is_fc_evals_but_for_fields_of_sub_trials_that_differ(run: Run) -> None:
-    found = {}
+    result = {}
     theirs = run.expected["expected_from_run_results"]["agent_metrics_summary"]
     assert set(theirs) == set(run.agents)
     for key, one_summary in run.agents.items():
         ours = one_summary["formulacode"]
         fields = [n for n, value in theirs[key].items() if ours[n] != close_difference(value)]
         if fields:
-            found[key] = " ".join(short(fields))
+            result[key] = " ".join(short(fields))
             assert any(why(run, trial, sub, ruled(sub, trial.subs)) for trial, sub in run.subs(key))
-    assert found == RUN_LEVEL.get(run.name, {})
+    assert result == RUN_LEVEL.get(run.name, {})
 
 
 def short(fields: list[str]) -> list[str]:
@@ -212,7 +212,7 @@ def test_verdicts_accuracy_pass_at_k_and_failure_modes_are_fc_evals_but_r11_and_
     modes: Counter[str] = Counter(known["failure_modes"])
     modes["unknown_agent_error"] -= out
     assert summary["failure_modes"] == +modes
-    ours = {k: held["value"] for k, held in summary["pass_at_k"].items()}
+    ours = {k: stored["value"] for k, stored in summary["pass_at_k"].items()}
     if not out:
         assert summary["accuracy"] == close(theirs["accuracy"])
         assert {k: value for k, value in ours.items() if k != "1"} == {
@@ -341,13 +341,13 @@ def test_every_fallback_keeps_and_drops_the_same_benchmarks_as_fc_eval() -> None
 
 def own_oracles(case: Case) -> dict[str, float | None]:
     """The valid oracle value of every benchmark that is an object (A1)."""
-    found: dict[str, float | None] = {}
+    result: dict[str, float | None] = {}
     for name, entry in case.input["per_benchmark_speedups"].items():
         if isinstance(entry, dict):
             value = entry.get("oracle/nop")
             number = float(value) if isinstance(value, int | float) else 0.0
-            found[name] = number if math.isfinite(number) and number > 0 else None
-    return found
+            result[name] = number if math.isfinite(number) and number > 0 else None
+    return result
 
 
 def kept_oracle(entry: dict[str, Any]) -> float | None:
@@ -396,14 +396,14 @@ def test_r7_two_agents_share_a_summary_only_under_equal_normalised_keys() -> Non
         others = [a_trial_of(key, f"task-{n}") for n, key in enumerate(row["keys"])]
         labels = {s["agent_model"] for s in agent_models(others)}
         (ours,) = agent_models([a_trial_of(row["target"], "task-of-target")])
-        found = ours["agent_model"] in labels
+        result = ours["agent_model"] in labels
         together = agent_models([*others, a_trial_of(row["target"], "task-of-target")])
-        assert len(together) == len(labels) + (not found)
-        if found == (row["harness"] is not None):
-            assert not found or shown(row["harness"]) == ours["agent_model"]
-            seen["found" if found else "not found"] += 1
+        assert len(together) == len(labels) + (not result)
+        if result == (row["harness"] is not None):
+            assert not result or shown(row["harness"]) == ours["agent_model"]
+            seen["found" if result else "not found"] += 1
         else:
-            assert not found
+            assert not result
             assert row["harness"].partition(":")[0] == row["target"].partition(":")[0]
             seen["not merged (R7)"] += 1
     assert seen == KEYS_BY_RULE
@@ -504,9 +504,9 @@ def test_every_statistic_is_the_ruled_one(run_of_groups: RunOfGroups) -> None:
     for ours, trials in groups(run_of_groups):
         for metric in SCORED:
             ruled = {name: travelling(value) for name, value in distribution(trials, metric).items()}
-            held = statistics_of(ours, metric)
-            assert held == {name: close_of_groups(value) for name, value in ruled.items()}, metric
-            assert held["mode"] == ruled["mode"], metric
+            stored = statistics_of(ours, metric)
+            assert stored == {name: close_of_groups(value) for name, value in ruled.items()}, metric
+            assert stored["mode"] == ruled["mode"], metric
             assert ours["coverage"][metric] == ruled["count"]
 
 
@@ -549,9 +549,9 @@ def test_pass_at_k_is_the_ruled_one_and_null_over_a_mixture(run_of_groups: RunOf
 
 
 def check_pass_at_k(ours: Summary, trials: Events, attempts: int) -> None:
-    ruled, held = pass_at_k(trials, attempts), ours["pass_at_k"]
-    assert (held is None) is (ruled is None)
-    assert {k: (v["value"], v["tasks_covered"]) for k, v in (held or {}).items()} == {
+    ruled, stored = pass_at_k(trials, attempts), ours["pass_at_k"]
+    assert (stored is None) is (ruled is None)
+    assert {k: (v["value"], v["tasks_covered"]) for k, v in (stored or {}).items()} == {
         k: (close_of_groups(v["value"]), v["tasks_covered"]) for k, v in (ruled or {}).items()
     }
 
@@ -607,5 +607,5 @@ def test_r21_what_was_missing_is_no_more_once_it_arrives() -> None:
 def test_r21_an_agent_is_missing_only_where_a_trial_has_several_agents() -> None:
     """Trials of their own are of one agent each (R10)."""
     alone = a_trial(agent="other", task_id="t2", tests=a_suite(0), benchmarks=OF_AGENT)
-    held = numbers(PLAN, a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, FINISHED)
-    assert held["missing"] == 0
+    stored = numbers(PLAN, a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, FINISHED)
+    assert stored["missing"] == 0

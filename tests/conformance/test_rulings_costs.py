@@ -51,23 +51,23 @@ def test_r14_a_failed_trial_costs_infinity_per_pass_whether_its_cost_is_known_or
         "count": 2,
     }
     for event in failed:
-        held = scored(event)
-        assert held["cost_of_pass"] == "Infinity"
+        stored = scored(event)
+        assert stored["cost_of_pass"] == "Infinity"
 
 
 def test_r14_a_pass_at_an_unknown_cost_has_none() -> None:
     assert statistics(a_trial(), of="cost_of_pass")["count"] == 0
-    held = scored(a_trial())
-    assert held["cost_of_pass"] is None
+    stored = scored(a_trial())
+    assert stored["cost_of_pass"] is None
 
 
 def test_r14_infinite_values_stand_in_median_min_max_and_mode() -> None:
     """1, 3, Infinity, Infinity: of the middle two one is infinite."""
     events = [a_trial(task_id=f"t{cost}", cost_usd=cost) for cost in (1.0, 3.0)] + passes(0, 2)
-    held = statistics(*events, of="cost_of_pass")
-    assert (held["min"], held["max"], held["count"]) == (1.0, "Infinity", 4)
-    assert (held["median"], held["mode"]) == ("Infinity", "Infinity")
-    assert (held["mean"], held["std_dev"]) == ("Infinity", None)
+    stored = statistics(*events, of="cost_of_pass")
+    assert (stored["min"], stored["max"], stored["count"]) == (1.0, "Infinity", 4)
+    assert (stored["median"], stored["mode"]) == ("Infinity", "Infinity")
+    assert (stored["mean"], stored["std_dev"]) == ("Infinity", None)
     assert statistics(*events[:3], of="cost_of_pass")["median"] == 3.0
 
 
@@ -110,8 +110,8 @@ def test_r15_ties_go_to_the_smallest_value() -> None:
 
 
 def test_r15_the_mode_is_never_below_the_minimum_or_above_the_maximum() -> None:
-    held = statistics(a_trial(cost_usd=0.00920315), of="cost_usd")
-    assert held["mode"] == held["min"] == held["max"] == 0.00920315
+    stored = statistics(a_trial(cost_usd=0.00920315), of="cost_usd")
+    assert stored["mode"] == stored["min"] == stored["max"] == 0.00920315
 
 
 # R2: unknown costs
@@ -119,15 +119,15 @@ def test_r15_the_mode_is_never_below_the_minimum_or_above_the_maximum() -> None:
 
 @pytest.mark.parametrize("tokens", [{}, {"input_tokens": 0, "output_tokens": 0}])
 def test_r2_tokens_that_nobody_counted_cost_an_unknown_sum(tokens: Json) -> None:
-    held = scored(a_trial(**tokens))
-    assert (held["cost_usd"], held["cost_source"]) == (None, None)
+    stored = scored(a_trial(**tokens))
+    assert (stored["cost_usd"], stored["cost_source"]) == (None, None)
     assert summary(a_trial(**tokens))["total_cost"] is None
 
 
 def test_r2_a_model_without_a_price_never_costs_nothing() -> None:
     counted = {"input_tokens": 10, "output_tokens": 10}
-    held = scored(a_trial(model="nobody/sells-this", **counted))
-    assert (held["cost_usd"], held["cost_source"]) == (None, None)
+    stored = scored(a_trial(model="nobody/sells-this", **counted))
+    assert (stored["cost_usd"], stored["cost_source"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_r2_a_model_without_a_price_never_costs_nothing() -> None:
 def test_r2_the_specifications_prices_have_its_names(model: str, cost: float) -> None:
     """A million tokens in and a million out."""
     counted = {"input_tokens": 10**6, "output_tokens": 10**6}
-    held = scored(a_trial(model=model, **counted))
-    assert (held["cost_usd"], held["cost_source"]) == (pytest.approx(cost), "estimated")
+    stored = scored(a_trial(model=model, **counted))
+    assert (stored["cost_usd"], stored["cost_source"]) == (pytest.approx(cost), "estimated")
 
 
 def test_r2_a_reported_cost_of_zero_is_a_cost() -> None:
-    held = scored(a_trial(cost_usd=0.0, input_tokens=10, output_tokens=10))
-    assert (held["cost_usd"], held["cost_source"]) == (0.0, "reported")
+    stored = scored(a_trial(cost_usd=0.0, input_tokens=10, output_tokens=10))
+    assert (stored["cost_usd"], stored["cost_source"]) == (0.0, "reported")
 
 
 # -----------------------------------------------------------------------------
@@ -156,8 +156,8 @@ def test_r2_a_reported_cost_of_zero_is_a_cost() -> None:
 
 
 def grading(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> tuple[Any, ...]:
-    held = summary(*events, key=key)
-    return held["grade"], held["grade_basis"], held["grade_provisional"]
+    stored = summary(*events, key=key)
+    return stored["grade"], stored["grade_basis"], stored["grade_provisional"]
 
 
 # R13: grades
@@ -169,10 +169,10 @@ def grading(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> tuple[An
 )
 def test_r13_without_a_judge_the_grade_is_that_of_the_mean_pass_rate(percent: int, letter: str) -> None:
     """65 % is D; 51 % and 49 % are both F, where the median makes A and F of them."""
-    held = summary(*passes(percent, 100))
-    assert (held["grade"], held["grade_basis"]) == (letter, "mean_pass_rate")
-    assert held["grade_score"] == percent / 100
-    assert held["grade_provisional"] is False
+    stored = summary(*passes(percent, 100))
+    assert (stored["grade"], stored["grade_basis"]) == (letter, "mean_pass_rate")
+    assert stored["grade_score"] == percent / 100
+    assert stored["grade_provisional"] is False
 
 
 def test_r13_a_tier_without_a_judge_is_graded_likewise() -> None:
@@ -182,27 +182,27 @@ def test_r13_a_tier_without_a_judge_is_graded_likewise() -> None:
 
 
 def test_r13_without_a_judge_there_is_no_composite() -> None:
-    held = summary(*passes(3, 4))
-    assert held["statistics"]["composite_score"]["count"] == 0
-    assert held["statistics"]["composite_score"]["median"] is None
-    assert held["coverage"]["composite_score"] == 0
-    assert "composite_basis" not in held
-    held = scored(a_trial())
-    assert (held["composite_score"], held["grade"]) == (None, None)
+    stored = summary(*passes(3, 4))
+    assert stored["statistics"]["composite_score"]["count"] == 0
+    assert stored["statistics"]["composite_score"]["median"] is None
+    assert stored["coverage"]["composite_score"] == 0
+    assert "composite_basis" not in stored
+    stored = scored(a_trial())
+    assert (stored["composite_score"], stored["grade"]) == (None, None)
 
 
 def test_r13_with_a_judge_the_grade_is_that_of_the_median_composite() -> None:
     """(1 + 0.5) / 2, (1 + 0.9) / 2, (1 + 1) / 2: the median is 0.95."""
-    held = summary(*(a_trial(task_id=f"t{score}", score=score) for score in (0.5, 0.9, 1.0)))
-    assert (held["grade"], held["grade_score"]) == ("A", 0.95)
-    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", False)
+    stored = summary(*(a_trial(task_id=f"t{score}", score=score) for score in (0.5, 0.9, 1.0)))
+    assert (stored["grade"], stored["grade_score"]) == ("A", 0.95)
+    assert (stored["grade_basis"], stored["grade_provisional"]) == ("composite_median", False)
 
 
 def test_r13_a_partly_judged_group_is_provisional_and_says_how_many_are_judged() -> None:
-    held = summary(*passes(3, 3), a_trial(task_id="judged", score=0.5))
-    assert (held["grade"], held["grade_score"], held["grade_basis"]) == ("C", 0.75, "composite_median")
-    assert held["grade_provisional"] is True
-    assert (held["coverage"]["composite_score"], held["trials"]) == (1, 4)
+    stored = summary(*passes(3, 3), a_trial(task_id="judged", score=0.5))
+    assert (stored["grade"], stored["grade_score"], stored["grade_basis"]) == ("C", 0.75, "composite_median")
+    assert stored["grade_provisional"] is True
+    assert (stored["coverage"]["composite_score"], stored["trials"]) == (1, 4)
 
 
 def test_r13_the_end_of_the_run_ends_the_waiting_for_a_judge() -> None:
@@ -213,9 +213,9 @@ def test_r13_the_end_of_the_run_ends_the_waiting_for_a_judge() -> None:
 
 def test_r13_the_plan_says_beforehand_that_trials_will_be_judged() -> None:
     plan = a_plan(judged=True)
-    held = summary(plan, *passes(3, 3))
-    assert (held["grade"], held["grade_score"]) == (None, None)
-    assert (held["grade_basis"], held["grade_provisional"]) == ("composite_median", True)
+    stored = summary(plan, *passes(3, 3))
+    assert (stored["grade"], stored["grade_score"]) == (None, None)
+    assert (stored["grade_basis"], stored["grade_provisional"]) == ("composite_median", True)
     first = [plan, *passes(3, 3), a_trial(task_id="judged", score=0.5)]
     assert grading(*first) == ("C", "composite_median", True)
 
@@ -240,24 +240,24 @@ def test_r13_a_plan_that_comes_late_settles_the_basis_too() -> None:
 
 def test_r13_a_judge_of_one_tier_is_no_judge_of_another() -> None:
     events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1")]
-    found = summarised(events)
-    assert found["tier run-1|T0"]["grade_basis"] == "composite_median"
-    assert found["tier run-1|T1"]["grade_basis"] == "mean_pass_rate"
+    result = summarised(events)
+    assert result["tier run-1|T0"]["grade_basis"] == "composite_median"
+    assert result["tier run-1|T1"]["grade_basis"] == "mean_pass_rate"
 
 
 def test_r13_a_grade_change_names_the_number_and_its_basis() -> None:
     stream = published(a_trial(resolved=False))
     stream.fold(a_trial(resolved=True, revision=1))
-    (news,) = [item for item in stream.news if item["type"] == "grade_change"]
-    assert (news["from_grade"], news["to_grade"]) == ("F", "A")
-    assert (news["grade_score"], news["grade_basis"]) == (1.0, "mean_pass_rate")
-    assert news["grade_provisional"] is False
-    assert "median_composite" not in news
+    (changes,) = [item for item in stream.changes if item["type"] == "grade_change"]
+    assert (changes["from_grade"], changes["to_grade"]) == ("F", "A")
+    assert (changes["grade_score"], changes["grade_basis"]) == (1.0, "mean_pass_rate")
+    assert changes["grade_provisional"] is False
+    assert "median_composite" not in changes
 
 
 def test_r13_grades_of_the_later_profile_are_of_the_same_number() -> None:
-    held = summary(a_plan(grading_profile="scylla-2026"), *passes(65, 100))
-    assert (held["grade"], held["grade_basis"]) == ("B", "mean_pass_rate")
+    stored = summary(a_plan(grading_profile="scylla-2026"), *passes(65, 100))
+    assert (stored["grade"], stored["grade_basis"]) == ("B", "mean_pass_rate")
 
 
 # R23: uplift
@@ -266,26 +266,26 @@ def test_r13_grades_of_the_later_profile_are_of_the_same_number() -> None:
 def test_r23_uplift_is_of_the_mean_pass_rates_where_nobody_judges() -> None:
     """0.75 against 0.5; the medians are both 0.5 and 1."""
     events = [*passes(2, 4, tier="T0"), *passes(3, 4, tier="T1")]
-    held = summary(*events, key="tier run-1|T1")
-    assert (held["tier_uplift"], held["tier_delta"]) == (0.5, 0.25)
+    stored = summary(*events, key="tier run-1|T1")
+    assert (stored["tier_uplift"], stored["tier_delta"]) == (0.5, 0.25)
 
 
 def test_r23_uplift_is_of_the_median_composites_where_there_is_a_judge() -> None:
     events = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=0.8)]
-    held = summary(*events, key="tier run-1|T1")
-    assert held["tier_uplift"] == pytest.approx((0.9 - 0.75) / 0.75)
-    assert held["tier_delta"] == pytest.approx(0.15)
+    stored = summary(*events, key="tier run-1|T1")
+    assert stored["tier_uplift"] == pytest.approx((0.9 - 0.75) / 0.75)
+    assert stored["tier_delta"] == pytest.approx(0.15)
 
 
 def test_r23_two_bases_are_never_compared() -> None:
-    held = summary(a_trial(tier="T0", score=0.5), a_trial(tier="T1"), key="tier run-1|T1")
-    assert (held["tier_uplift"], held["tier_delta"]) == (None, None)
+    stored = summary(a_trial(tier="T0", score=0.5), a_trial(tier="T1"), key="tier run-1|T1")
+    assert (stored["tier_uplift"], stored["tier_delta"]) == (None, None)
 
 
 def test_r23_a_baseline_of_zero_has_a_difference_and_no_uplift() -> None:
     events = [*passes(0, 2, tier="T0"), *passes(1, 2, tier="T1")]
-    held = summary(*events, key="tier run-1|T1")
-    assert (held["tier_uplift"], held["tier_delta"]) == (None, 0.5)
+    stored = summary(*events, key="tier run-1|T1")
+    assert (stored["tier_uplift"], stored["tier_delta"]) == (None, 0.5)
     across = summary(*events, key=RUN)["cross_tier"]
     assert (across["tier_uplift"], across["tier_delta"]) == ({"T1": None}, {"T1": 0.5})
 
@@ -300,23 +300,23 @@ def test_r23_a_baseline_of_zero_has_a_difference_and_no_uplift() -> None:
 def test_r11_no_pass_at_k_over_a_mixture_of_agents() -> None:
     """256 agents with one attempt each are no 256 attempts: "pass@256 100 %" is gone."""
     agents = [a_trial(agent=f"agent-{n}", resolved=n == 0) for n in range(256)]
-    found = summarised(agents)
-    assert found[RUN]["pass_at_k"] is None
-    assert found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
-    assert list(found["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]) == ["1"]
+    result = summarised(agents)
+    assert result[RUN]["pass_at_k"] is None
+    assert result["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+    assert list(result["agent_model run-1|agent-0:gpt-5"]["pass_at_k"]) == ["1"]
 
 
 def test_r11_no_pass_at_k_over_a_mixture_of_tiers() -> None:
-    found = summarised([a_trial(tier="T0"), a_trial(tier="T1", resolved=False)])
-    assert found[RUN]["pass_at_k"] is None
-    assert found[f"agent_model run-1|{AGENT}"]["pass_at_k"] is None
-    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+    result = summarised([a_trial(tier="T0"), a_trial(tier="T1", resolved=False)])
+    assert result[RUN]["pass_at_k"] is None
+    assert result[f"agent_model run-1|{AGENT}"]["pass_at_k"] is None
+    assert result["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
 
 
 def test_r11_no_pass_at_k_over_the_agents_of_one_tier() -> None:
-    found = summarised([a_trial(tier="T0"), a_trial(tier="T0", agent="other")])
-    assert found["tier run-1|T0"]["pass_at_k"] is None
-    assert found["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
+    result = summarised([a_trial(tier="T0"), a_trial(tier="T0", agent="other")])
+    assert result["tier run-1|T0"]["pass_at_k"] is None
+    assert result["tier run-1|T0|terminus:gpt-5"]["pass_at_k"]["1"]["value"] == 1.0
 
 
 def test_r11_pass_at_k_of_trial_groups_stands() -> None:
@@ -326,23 +326,23 @@ def test_r11_pass_at_k_of_trial_groups_stands() -> None:
         for index, agent in ((1, "alpha"), (2, "beta"))
         for attempt in (1, 2)
     ]
-    found = summarised(events)[RUN]["pass_at_k"]
-    assert {k: held["value"] for k, held in found.items()} == {"1": 0.5, "2": 1.0}
+    result = summarised(events)[RUN]["pass_at_k"]
+    assert {k: stored["value"] for k, stored in result.items()} == {"1": 0.5, "2": 1.0}
 
 
 def test_r11_baselines_make_no_mixture() -> None:
     """R4: the run's pass@k leaves them out."""
-    found = summarised(
+    result = summarised(
         [a_trial(), a_trial(agent="oracle", model="oracle"), a_trial(agent="nop", model="nop")]
     )
-    assert found[RUN]["pass_at_k"]["1"]["value"] == 1.0
+    assert result[RUN]["pass_at_k"]["1"]["value"] == 1.0
 
 
 def test_r11_a_second_agent_takes_pass_at_k_away_and_its_retraction_gives_it_back() -> None:
     stream = published(a_trial(), a_trial(agent="other"))
     assert stream.summaries[RUN]["pass_at_k"] is None
-    gone = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "model": "gpt-5"}
-    stream.fold(gone | {"agent": "other", "revision": 0})
+    missing = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "model": "gpt-5"}
+    stream.fold(missing | {"agent": "other", "revision": 0})
     assert stream.summaries[RUN]["pass_at_k"]["1"]["value"] == 1.0
 
 
@@ -359,21 +359,21 @@ def test_r19_infrastructure_failures_count_as_failures_and_a_second_number_leave
     plan = a_plan(infrastructure_failures=["no_such_host"])
     events = [plan, *passes(1, 2), OUTAGE]
     for key in (f"agent_model run-1|{AGENT}", RUN):
-        held = summary(*events, key=key)
-        assert held["accuracy"] == pytest.approx(1 / 3)
-        assert (held["accuracy_excluding_infrastructure"], held["infrastructure_failures"]) == (0.5, 1)
+        stored = summary(*events, key=key)
+        assert stored["accuracy"] == pytest.approx(1 / 3)
+        assert (stored["accuracy_excluding_infrastructure"], stored["infrastructure_failures"]) == (0.5, 1)
 
 
 def test_r19_without_infrastructure_failures_the_two_numbers_are_one() -> None:
-    held = summary(a_plan(infrastructure_failures=[]), *passes(1, 2), OUTAGE)
-    assert (held["infrastructure_failures"], held["trials"]) == (0, 3)
-    assert held["accuracy_excluding_infrastructure"] == held["accuracy"]
+    stored = summary(a_plan(infrastructure_failures=[]), *passes(1, 2), OUTAGE)
+    assert (stored["infrastructure_failures"], stored["trials"]) == (0, 3)
+    assert stored["accuracy_excluding_infrastructure"] == stored["accuracy"]
 
 
 def test_r19_nothing_but_infrastructure_failures_leaves_no_second_number() -> None:
-    held = summary(a_plan(infrastructure_failures=["no_such_host"]), OUTAGE)
-    assert (held["accuracy"], held["accuracy_excluding_infrastructure"]) == (0.0, None)
-    assert held["infrastructure_failures"] == 1
+    stored = summary(a_plan(infrastructure_failures=["no_such_host"]), OUTAGE)
+    assert (stored["accuracy"], stored["accuracy_excluding_infrastructure"]) == (0.0, None)
+    assert stored["infrastructure_failures"] == 1
 
 
 def test_r19_a_timeout_of_the_agent_is_no_infrastructure_failure() -> None:
@@ -400,33 +400,33 @@ ONE_SUCCESS_ONE_TIMEOUT = [
 
 def test_r21_a_crash_never_raises_an_average() -> None:
     """1.2 beside an oracle of 1.5, then a timeout: (1.2 + 1) / 2, and ((1.2 - 1.5) + (1 - 1.5)) / 2."""
-    held = numbers(*ONE_SUCCESS_ONE_TIMEOUT)
-    assert held["mean_speedup"] == pytest.approx(1.1)
-    assert held["agent_advantage"] == pytest.approx(-0.4)
-    assert [held[f"agent_advantage_level{n}"] for n in (1, 2, 3, 4)] == [pytest.approx(-0.4)] * 4
-    assert held["mean_success_rate"] == 0.5
-    assert (held["coverage"]["task_speedup"], held["coverage"]["agent_advantage"]) == (2, 2)
+    stored = numbers(*ONE_SUCCESS_ONE_TIMEOUT)
+    assert stored["mean_speedup"] == pytest.approx(1.1)
+    assert stored["agent_advantage"] == pytest.approx(-0.4)
+    assert [stored[f"agent_advantage_level{n}"] for n in (1, 2, 3, 4)] == [pytest.approx(-0.4)] * 4
+    assert stored["mean_success_rate"] == 0.5
+    assert (stored["coverage"]["task_speedup"], stored["coverage"]["agent_advantage"]) == (2, 2)
 
 
 def test_r21_every_order_of_the_events_gives_the_same_numbers() -> None:
-    wanted = canonical_json(numbers(*ONE_SUCCESS_ONE_TIMEOUT))
+    expected = canonical_json(numbers(*ONE_SUCCESS_ONE_TIMEOUT))
     for order in itertools.permutations(ONE_SUCCESS_ONE_TIMEOUT):
-        assert canonical_json(numbers(*order)) == wanted
+        assert canonical_json(numbers(*order)) == expected
 
 
 def test_r21_an_agent_that_only_times_out_has_numbers_and_a_success_rate_of_zero() -> None:
-    held = numbers(the_oracle(), a_timeout())
-    assert (held["mean_success_rate"], held["mean_speedup"]) == (0.0, 1.0)
-    assert held["agent_advantage"] == pytest.approx(-0.5)
+    stored = numbers(the_oracle(), a_timeout())
+    assert (stored["mean_success_rate"], stored["mean_speedup"]) == (0.0, 1.0)
+    assert stored["agent_advantage"] == pytest.approx(-0.5)
 
 
 def test_r21_an_agent_that_only_crashed_has_numbers_if_any_trial_of_the_run_has_a_section() -> None:
     """Its own trials are of other tasks, and nobody knows their benchmarks."""
     alone = a_trial(agent="crasher", task_id="t9", **TIMEOUT)
-    held = numbers(a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, agent_model="crasher:gpt-5")
-    assert (held["mean_success_rate"], held["mean_speedup"]) == (0.0, 1.0)
-    assert held["agent_advantage"] is None
-    assert (held["coverage"]["task_speedup"], held["coverage"]["agent_advantage"]) == (1, 0)
+    stored = numbers(a_trial(tests=a_suite(0), benchmarks=OF_AGENT), alone, agent_model="crasher:gpt-5")
+    assert (stored["mean_success_rate"], stored["mean_speedup"]) == (0.0, 1.0)
+    assert stored["agent_advantage"] is None
+    assert (stored["coverage"]["task_speedup"], stored["coverage"]["agent_advantage"]) == (1, 0)
 
 
 def test_r21_the_section_may_come_after_the_crash_and_go_again() -> None:
@@ -435,8 +435,8 @@ def test_r21_the_section_may_come_after_the_crash_and_go_again() -> None:
     late, early = published(alone, section), published(section, alone)
     assert late.summaries == early.summaries
     retraction = {"type": "trial_retracted", "run_id": "run-1", "task_id": "task-1", "revision": 0}
-    gone = published(section, alone, retraction | {"agent": "terminus", "model": "gpt-5"})
-    assert gone.summaries["agent_model run-1|crasher:gpt-5"]["formulacode"] is None
+    missing = published(section, alone, retraction | {"agent": "terminus", "model": "gpt-5"})
+    assert missing.summaries["agent_model run-1|crasher:gpt-5"]["formulacode"] is None
 
 
 def test_r21_a_run_without_any_section_has_no_formulacode_numbers() -> None:
@@ -448,8 +448,8 @@ def test_r21_a_timeout_is_re_scored_by_an_oracle_that_comes_late() -> None:
     before = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
     assert (before["mean_speedup"], before["agent_advantage"]) == (1.0, None)
     stream.fold(the_oracle())
-    (news,) = [item for item in stream.rescorings() if item["trial"]["agent"] == "terminus"]
-    assert news["because"]["agent"] == "oracle"
+    (changes,) = [item for item in stream.rescorings() if item["trial"]["agent"] == "terminus"]
+    assert changes["because"]["agent"] == "oracle"
     after = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
     assert (after["mean_speedup"], after["agent_advantage"]) == (1.0, pytest.approx(-0.5))
 
@@ -457,18 +457,18 @@ def test_r21_a_timeout_is_re_scored_by_an_oracle_that_comes_late() -> None:
 def test_r21_a_failed_agent_takes_every_benchmark_that_its_group_knows() -> None:
     """Its own m.f, and the oracle's m.g: 1 - sqrt(1.5 * 6)."""
     both = OF_ORACLE | {"m.g": {"agent/nop": 6.0, "oracle/nop": 6.0}}
-    held = numbers(the_oracle(benchmarks=both), the_agent(tests=a_suite(1)))
-    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (2, 2)
-    assert held["agent_advantage"] == pytest.approx(-2.0)
+    stored = numbers(the_oracle(benchmarks=both), the_agent(tests=a_suite(1)))
+    assert (stored["num_benchmarks"], stored["num_valid_benchmarks"]) == (2, 2)
+    assert stored["agent_advantage"] == pytest.approx(-2.0)
 
 
 def test_r21_a_fallback_invents_no_oracle_value() -> None:
     """fc-eval puts 1.0 there (C1), which makes the advantage 0.0."""
     for failed in (the_agent(tests=a_suite(1), benchmarks=UNKNOWN_ORACLE), a_timeout()):
         stream = published(the_nop(benchmarks=UNKNOWN_ORACLE), failed)
-        held = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
-        assert (held["mean_speedup"], held["agent_advantage"]) == (1.0, None)
-        assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (1, 0)
+        stored = stream.summaries[f"agent_model run-1|{AGENT}"]["formulacode"]
+        assert (stored["mean_speedup"], stored["agent_advantage"]) == (1.0, None)
+        assert (stored["num_benchmarks"], stored["num_valid_benchmarks"]) == (1, 0)
         (scored,) = [s for s in stream.scored.values() if s["agent"] == "terminus"]
         entry = scored["formulacode"]["per_benchmark_speedups"]["m.f"]
         assert (entry["agent/nop"], entry["oracle/nop"], entry["advantage"]) == (1.0, None, None)
@@ -477,9 +477,9 @@ def test_r21_a_fallback_invents_no_oracle_value() -> None:
 def test_r21_a_benchmark_without_an_oracle_value_does_not_dilute_the_others() -> None:
     """1 - 1.5 over one benchmark, and not 1 - sqrt(1.5 * 1)."""
     some = OF_AGENT | {"m.g": {"agent/nop": 2.0}}
-    held = numbers(the_agent(tests=a_suite(1), benchmarks=some))
-    assert held["agent_advantage"] == pytest.approx(-0.5)
-    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (2, 1)
+    stored = numbers(the_agent(tests=a_suite(1), benchmarks=some))
+    assert stored["agent_advantage"] == pytest.approx(-0.5)
+    assert (stored["num_benchmarks"], stored["num_valid_benchmarks"]) == (2, 1)
 
 
 def test_r21_nop_never_falls_back() -> None:
@@ -492,23 +492,23 @@ def test_r21_nop_never_falls_back() -> None:
 
 def test_r21_not_measured_in_a_trial_that_succeeded_is_left_out() -> None:
     events = [the_agent(), the_agent(task_id="null", benchmarks=None)]
-    held = numbers(*events)
-    assert (held["mean_speedup"], held["agent_advantage"]) == (pytest.approx(1.2), pytest.approx(-0.3))
-    assert held["mean_success_rate"] == 1.0
+    stored = numbers(*events)
+    assert (stored["mean_speedup"], stored["agent_advantage"]) == (pytest.approx(1.2), pytest.approx(-0.3))
+    assert stored["mean_success_rate"] == 1.0
 
 
 @pytest.mark.parametrize("benchmarks", [{}, {"m.f": {"agent/nop": 0.0, "oracle/nop": 1.5}}])
 def test_r21_no_valid_benchmark_in_a_trial_that_succeeded_is_no_change(benchmarks: Json) -> None:
-    held = numbers(the_agent(), the_agent(task_id="empty", benchmarks=benchmarks))
-    assert held["mean_speedup"] == pytest.approx((1.2 + 1.0) / 2)
-    assert held["agent_advantage"] == pytest.approx((-0.3 + 0.0) / 2)
+    stored = numbers(the_agent(), the_agent(task_id="empty", benchmarks=benchmarks))
+    assert stored["mean_speedup"] == pytest.approx((1.2 + 1.0) / 2)
+    assert stored["agent_advantage"] == pytest.approx((-0.3 + 0.0) / 2)
 
 
 def test_r22_no_oracle_value_at_all_leaves_the_advantages_unknown() -> None:
-    held = numbers(the_agent(), the_agent(task_id="t2", benchmarks={"m.f": {"agent/nop": 5.0}}))
-    assert held["mean_speedup"] == pytest.approx((1.2 + 5.0) / 2)
-    assert held["agent_advantage"] == pytest.approx(-0.3)
-    assert held["coverage"]["agent_advantage"] == 1
+    stored = numbers(the_agent(), the_agent(task_id="t2", benchmarks={"m.f": {"agent/nop": 5.0}}))
+    assert stored["mean_speedup"] == pytest.approx((1.2 + 5.0) / 2)
+    assert stored["agent_advantage"] == pytest.approx(-0.3)
+    assert stored["coverage"]["agent_advantage"] == 1
 
 
 # R25
@@ -516,14 +516,14 @@ def test_r22_no_oracle_value_at_all_leaves_the_advantages_unknown() -> None:
 
 def test_r25_the_cost_weighted_advantage_is_the_quotient_of_the_two_numbers_beside_it() -> None:
     """Advantage -0.3 of the two measured trials, $2 of the two priced ones."""
-    held = numbers(
+    stored = numbers(
         the_agent(task_id="t1", cost_usd=1.0),
         the_agent(task_id="t2"),
         the_agent(task_id="t3", benchmarks=None, cost_usd=3.0),
     )
-    assert held["mean_cost_per_task"] == 2.0
-    assert held["agent_advantage"] == pytest.approx(-0.3)
-    assert held["cost_weighted_advantage"] == held["agent_advantage"] / held["mean_cost_per_task"]
+    assert stored["mean_cost_per_task"] == 2.0
+    assert stored["agent_advantage"] == pytest.approx(-0.3)
+    assert stored["cost_weighted_advantage"] == stored["agent_advantage"] / stored["mean_cost_per_task"]
 
 
 def test_r25_zero_cost_is_zero_and_an_unknown_part_is_unknown() -> None:
@@ -534,8 +534,8 @@ def test_r25_zero_cost_is_zero_and_an_unknown_part_is_unknown() -> None:
 
 def test_r25_a_timeout_weighs_in_with_its_cost_and_its_advantage() -> None:
     events = [*ONE_SUCCESS_ONE_TIMEOUT[:3], a_timeout(task_id="t2", cost_usd=4.0)]
-    held = numbers(*(event | ({"cost_usd": 0.0} if event is events[1] else {}) for event in events))
-    assert held["cost_weighted_advantage"] == pytest.approx(-0.4 / 2.0)
+    stored = numbers(*(event | ({"cost_usd": 0.0} if event is events[1] else {}) for event in events))
+    assert stored["cost_weighted_advantage"] == pytest.approx(-0.4 / 2.0)
 
 
 # -----------------------------------------------------------------------------
@@ -547,8 +547,8 @@ JsonOfSemanticsPage = dict[str, Any]
 
 def scored_of_semantics_page(event: Event) -> JsonOfSemanticsPage:
     """The scored trial that is published of one event."""
-    (held,) = published(event).scored.values()
-    return held
+    (stored,) = published(event).scored.values()
+    return stored
 
 
 def agent(*events: Event) -> JsonOfSemanticsPage:

@@ -51,14 +51,14 @@ from tests.support.rows import read_rows, scylla_row_to_event
 
 @pytest.mark.parametrize("model", ["Oracle", "ORACLE", "oracle"])
 def test_r7_a_baseline_has_one_spelling(model: str) -> None:
-    found = summarised([the_oracle(model=model), the_agent()])
-    assert found[f"agent_model run-1|{ORACLE}"]["baseline"] is True
+    result = summarised([the_oracle(model=model), the_agent()])
+    assert result[f"agent_model run-1|{ORACLE}"]["baseline"] is True
 
 
 def test_r7_an_oracle_with_a_model_stays_what_it_says() -> None:
-    held = summarised([the_oracle(model="openai/gpt-5"), the_agent()]).values()
-    found = {s["agent_model"] for s in held if s["type"] == "agent_model_summary"}
-    assert found == {"oracle:openai/gpt-5", AGENT}
+    stored = summarised([the_oracle(model="openai/gpt-5"), the_agent()]).values()
+    result = {s["agent_model"] for s in stored if s["type"] == "agent_model_summary"}
+    assert result == {"oracle:openai/gpt-5", AGENT}
 
 
 def test_r7_two_spellings_of_the_oracle_are_one_slot() -> None:
@@ -83,13 +83,13 @@ def test_r27_without_verdict_and_failure_mode_the_sections_decide() -> None:
 
 def test_r27_unset_is_no_failure_mode() -> None:
     """G6: fc-eval writes it where nothing failed."""
-    held = derived(tests=a_suite(0), failure_mode="unset")
-    assert (held["resolved"], held["verdict_source"]) == (True, "derived")
+    stored = derived(tests=a_suite(0), failure_mode="unset")
+    assert (stored["resolved"], stored["verdict_source"]) == (True, "derived")
 
 
 def test_r27_with_a_failure_mode_there_is_no_verdict() -> None:
-    held = derived(tests=a_suite(0), failure_mode="agent_timeout")
-    assert (held["resolved"], held["verdict_source"]) == (None, None)
+    stored = derived(tests=a_suite(0), failure_mode="agent_timeout")
+    assert (stored["resolved"], stored["verdict_source"]) == (None, None)
     assert summary(a_trial(resolved=None, tests=a_suite(0), failure_mode="x"))["no_verdict"] == 1
 
 
@@ -98,13 +98,13 @@ def test_r27_without_sections_there_is_no_verdict() -> None:
 
 
 def test_r27_what_a_harness_says_stands() -> None:
-    held = scored(a_trial(resolved=False, tests=a_suite(0)))
-    assert (held["resolved"], held["success"], held["verdict_source"]) == (False, True, "reported")
+    stored = scored(a_trial(resolved=False, tests=a_suite(0)))
+    assert (stored["resolved"], stored["success"], stored["verdict_source"]) == (False, True, "reported")
 
 
 def test_r27_a_derived_verdict_enters_accuracy() -> None:
-    held = summary(a_trial(resolved=None, tests=a_suite(0)), a_trial(task_id="t2", resolved=False))
-    assert (held["accuracy"], held["no_verdict"], held["resolved"]) == (0.5, 0, 1)
+    stored = summary(a_trial(resolved=None, tests=a_suite(0)), a_trial(task_id="t2", resolved=False))
+    assert (stored["accuracy"], stored["no_verdict"], stored["resolved"]) == (0.5, 0, 1)
 
 
 def test_r27_a_derived_verdict_follows_an_oracle_that_comes_late() -> None:
@@ -178,12 +178,12 @@ def check_cost_of_pass(ours: Summary, theirs: Wanted, trials: Events) -> None:
         assert ours["cost_of_pass"] == close(decoded(theirs["cost_of_pass_from_means"]))
 
 
-def check_run(run: Summary, tiers: dict[str, Summary], wanted: Wanted, trials: Events) -> None:
+def check_run(run: Summary, tiers: dict[str, Summary], required: Wanted, trials: Events) -> None:
     """All tiers, and the numbers across them."""
-    assert tiers.keys() == wanted["tiers"].keys()
-    for tier, theirs in wanted["tiers"].items():
+    assert tiers.keys() == required["tiers"].keys()
+    for tier, theirs in required["tiers"].items():
         check_group(tiers[tier], theirs, [trial for trial in trials if trial["tier"] == tier])
-    across, theirs = run["cross_tier"], wanted["cross_tier"]
+    across, theirs = run["cross_tier"], required["cross_tier"]
     for name in VARIANCES:
         assert across[name] == close(theirs[name]), name
     check_uplifts(across["tier_uplift"], tiers, theirs["tier_uplifts"])
@@ -194,10 +194,10 @@ def check_pass_at_k(ours: Summary | None, trials: Events) -> None:
     """R11: null where there are several tiers."""
     ruled = pass_at_k(trials)
     assert (ours is None) is (ruled is None)
-    for k, held in (ruled or {}).items():
+    for k, stored in (ruled or {}).items():
         assert ours is not None
-        assert ours[k]["value"] == close(held["value"])
-        assert ours[k]["tasks_covered"] == held["tasks_covered"]
+        assert ours[k]["value"] == close(stored["value"])
+        assert ours[k]["tasks_covered"] == stored["tasks_covered"]
 
 
 def check_uplifts(ours: dict[str, Any], tiers: dict[str, Summary], theirs: dict[str, float]) -> None:
@@ -236,21 +236,21 @@ def test_each_experiment_gives_scyllas_numbers(
     rows = [r for r in read_rows(data / "haiku_n3.jsonl") if r["experiment"] == experiment]
     events = events_of(rows, "haiku_n3", experiment)
     folding = folded(events)
-    wanted = expected["haiku_n3"][f"experiment={experiment}"]
-    check_run(the_run(folding), pooled_tiers(folding), wanted["by_score"], events)
+    required = expected["haiku_n3"][f"experiment={experiment}"]
+    check_run(the_run(folding), pooled_tiers(folding), required["by_score"], events)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_each_subtest_gives_scyllas_numbers(data: Path, expected: dict[str, Wanted], dataset: str) -> None:
     rows = read_rows(data / f"{dataset}.jsonl")
-    found: dict[str, tuple[Summary, Events]] = {}
+    result: dict[str, tuple[Summary, Events]] = {}
     for experiment in {row["experiment"] for row in rows}:
         events = events_of([row for row in rows if row["experiment"] == experiment], dataset, experiment)
         for (tier, name), body in pooled_subtests(folded(events)).items():
-            found[f"{experiment}/{tier}/{name}"] = body, of_subtest(events, tier, name)
-    assert found.keys() == expected[dataset]["_subtests"].keys()
+            result[f"{experiment}/{tier}/{name}"] = body, of_subtest(events, tier, name)
+    assert result.keys() == expected[dataset]["_subtests"].keys()
     for place, theirs in expected[dataset]["_subtests"].items():
-        check_group(found[place][0], theirs, found[place][1])
+        check_group(result[place][0], theirs, result[place][1])
 
 
 def of_subtest(events: Events, tier: str, subtest: str) -> Events:
@@ -271,17 +271,17 @@ def test_every_prefix_gives_scyllas_numbers(
     data: Path, expected: dict[str, Wanted], dataset: str, part: str, experiment: str | None
 ) -> None:
     rows = [r for r in read_rows(data / f"{dataset}.jsonl") if experiment in (None, r["experiment"])]
-    wanted = expected[dataset][part]["prefixes_in_file_order"]
+    required = expected[dataset][part]["prefixes_in_file_order"]
     pipeline, checked = Pipeline(), 0
     events = events_of(rows, dataset, "r")
     for offset, event in enumerate(events):
         pipeline.fold([Record(orjson.dumps(event), offset)])
-        if str(offset + 1) in wanted:
+        if str(offset + 1) in required:
             folding = Folding(pipeline)
             seen = events[: offset + 1]
-            check_run(the_run(folding), pooled_tiers(folding), wanted[str(offset + 1)], seen)
+            check_run(the_run(folding), pooled_tiers(folding), required[str(offset + 1)], seen)
             checked += 1
-    assert checked == len(wanted)
+    assert checked == len(required)
 
 
 def test_results_before_their_corrections_give_scyllas_numbers(
@@ -290,11 +290,11 @@ def test_results_before_their_corrections_give_scyllas_numbers(
     current, superseded = corrections(data)
     replaced = {slot_of(row) for row in superseded}
     rows = superseded + [row for row in current if slot_of(row) not in replaced]
-    wanted = expected["haiku_n3_before_corrections"]
-    assert (len(rows), len(replaced)) == (wanted["n_rows"], wanted["n_replaced"])
+    required = expected["haiku_n3_before_corrections"]
+    assert (len(rows), len(replaced)) == (required["n_rows"], required["n_replaced"])
     events = events_of(rows, "haiku_n3", "haiku_n3")
     folding = folded(events)
-    check_run(the_run(folding), pooled_tiers(folding), wanted["pooled"]["by_score"], events)
+    check_run(the_run(folding), pooled_tiers(folding), required["pooled"]["by_score"], events)
 
 
 @pytest.mark.parametrize("order", ["corrections last", "corrections first", "shuffled"])
@@ -343,10 +343,10 @@ def test_convert_and_fold_of_the_dryrun_directory_give_scyllas_numbers(
     tiers = {tier["tier"]: tier for tier in of_type["tier_summary"]}
     trials = [e for e in map(orjson.loads, events.stdout.splitlines()) if e["type"] == "trial_result"]
     check_run(run, tiers, expected["dryrun"]["pooled"]["by_score"], trials)
-    found = {f"{s['run_id']}/{s['tier']}/{s['subtest']}": s for s in of_type["subtest_summary"]}
-    assert found.keys() == expected["dryrun"]["_subtests"].keys()
+    value = {f"{s['run_id']}/{s['tier']}/{s['subtest']}": s for s in of_type["subtest_summary"]}
+    assert value.keys() == expected["dryrun"]["_subtests"].keys()
     for place, theirs in expected["dryrun"]["_subtests"].items():
-        check_group(found[place], theirs, of_subtest(trials, *place.split("/")[1:]))
+        check_group(value[place], theirs, of_subtest(trials, *place.split("/")[1:]))
 
 
 TYPES = ("run_summary", "tier_summary", "subtest_summary")
@@ -367,9 +367,9 @@ def test_statistics_of_nothing_are_null_without_a_grade() -> None:
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_every_digest_can_be_recomputed_from_its_summary(data: Path, dataset: str) -> None:
     folding = folded(events_of(read_rows(data / f"{dataset}.jsonl"), dataset, dataset))
-    held = [s for kind in ("agent_model", "tier", "run") for s in summaries(folding, kind)]
-    assert len(held) > 5
-    assert all(summary["digest"] == digest_of(summary) for summary in held)
+    stored = [s for kind in ("agent_model", "tier", "run") for s in summaries(folding, kind)]
+    assert len(stored) > 5
+    assert all(summary["digest"] == digest_of(summary) for summary in stored)
 
 
 # -----------------------------------------------------------------------------
@@ -420,13 +420,13 @@ def rekeyed(directory: Path, spelling: Spelling) -> Path:
 def renamed(result: Json_of_spellings, named: dict[str, str]) -> Json_of_spellings:
     """A RESULT block with other keys of its agents."""
     by_agent = ("per_benchmark_speedups_by_agent", "agent_advantages_by_agent")
-    found = dict(result)
+    stored = dict(result)
     for name in by_agent:
-        if isinstance(found.get(name), dict):
-            found[name] = {named.get(key, key): value for key, value in found[name].items()}
-    if "last_agent" in found:
-        found["last_agent"] = named.get(found["last_agent"], found["last_agent"])
-    return found
+        if isinstance(stored.get(name), dict):
+            stored[name] = {named.get(key, key): value for key, value in stored[name].items()}
+    if "last_agent" in stored:
+        stored["last_agent"] = named.get(stored["last_agent"], stored["last_agent"])
+    return stored
 
 
 def rewrite(log: Path, change: Callable[[Json_of_spellings], Json_of_spellings]) -> bool:
@@ -458,7 +458,9 @@ def test_the_rulings_find_every_agent_in_both_spellings(
     for name in RUNS:
         known = expected_of_spellings()[name]
         both = [trials(folder / name, known["agents"], known["multi_agent"]) for folder in (original, other)]
-        numbers = [[repr(ruled(sub, trial.subs)) for trial in held for sub in trial.subs] for held in both]
+        numbers = [
+            [repr(ruled(sub, trial.subs)) for trial in stored for sub in trial.subs] for stored in both
+        ]
         assert numbers[0] == numbers[1]
 
 
@@ -505,8 +507,8 @@ def test_an_agent_never_takes_the_numbers_of_the_other_model_of_its_framework(
 def without(value: Any, key: str) -> Any:
     """JSON in which no object has the key: fc-eval, which found nothing, wrote nothing (D5)."""
     if isinstance(value, dict):
-        return {name: without(held, key) for name, held in value.items() if name != key}
-    return [without(held, key) for held in value] if isinstance(value, list) else value
+        return {name: without(stored, key) for name, stored in value.items() if name != key}
+    return [without(stored, key) for stored in value] if isinstance(value, list) else value
 
 
 # The order of the ways in which a key is found

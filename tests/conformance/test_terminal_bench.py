@@ -51,20 +51,20 @@ def all_rows(data: Path, file_rows: Rows) -> Rows:
     return file_rows + read_rows(data / "trials_runfile_only.jsonl.gz")
 
 
-def check(run: Summary, wanted: dict[str, Any], trials: Rows) -> None:
+def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
     """Every number that both sides have."""
-    assert run["resolved"] == wanted["n_resolved"]
-    assert run["tasks"] == wanted["n_tasks"]
-    assert run["accuracy"] == close(wanted["accuracy"])
-    check_pass_at_k(run["pass_at_k"], wanted["pass_at_k"], trials)
+    assert run["resolved"] == required["n_resolved"]
+    assert run["tasks"] == required["n_tasks"]
+    assert run["accuracy"] == close(required["accuracy"])
+    check_pass_at_k(run["pass_at_k"], required["pass_at_k"], trials)
     for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
-        assert (run["tokens"][name] or 0) == wanted[ours]  # of nothing: ours null (R1), theirs 0
-    if "n_trials" in wanted:
-        assert run["trials"] == wanted["n_trials"]
-        assert run["unresolved"] == wanted["n_unresolved"]
-        assert run["no_verdict"] == wanted["n_null_is_resolved"]
-        assert run["failure_modes"] == wanted["failure_modes"]
-        assert run["trials"] - run["coverage"]["input_tokens"] == wanted["n_null_tokens"]
+        assert (run["tokens"][name] or 0) == required[ours]  # of nothing: ours null (R1), theirs 0
+    if "n_trials" in required:
+        assert run["trials"] == required["n_trials"]
+        assert run["unresolved"] == required["n_unresolved"]
+        assert run["no_verdict"] == required["n_null_is_resolved"]
+        assert run["failure_modes"] == required["failure_modes"]
+        assert run["trials"] - run["coverage"]["input_tokens"] == required["n_null_tokens"]
 
 
 def check_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float], trials: Rows) -> None:
@@ -77,9 +77,9 @@ def check_pass_at_k(ours: dict[str, Any] | None, theirs: dict[str, float], trial
     for k, value in theirs.items():
         assert ours[k]["value"] == close(value)
         assert not ours[k]["partial"]
-    assert all(held["partial"] for k, held in ours.items() if k != "1" and k not in theirs)
-    assert {k: held["value"] for k, held in ours.items()} == {
-        k: close(held["value"]) for k, held in ruled.items()
+    assert all(stored["partial"] for k, stored in ours.items() if k != "1" and k not in theirs)
+    assert {k: stored["value"] for k, stored in ours.items()} == {
+        k: close(stored["value"]) for k, stored in ruled.items()
     }
 
 
@@ -142,11 +142,11 @@ def test_every_run_of_the_data_gives_the_harness_numbers(
     expected: dict[str, Any], file_rows: Rows, all_rows: Rows
 ) -> None:
     checked = 0
-    for path, wanted in expected["runs"].items():
+    for path, required in expected["runs"].items():
         for part, rows in (("from_trial_files", file_rows), ("from_run_file", all_rows)):
-            if wanted.get(part):
+            if required.get(part):
                 events = [terminal_bench_row_to_event(row, path) for row in rows if row["run_path"] == path]
-                check(the_run(folded(events)), wanted[part], events)
+                check(the_run(folded(events)), required[part], events)
                 checked += 1
     assert checked >= 40
 
@@ -156,13 +156,13 @@ def test_every_pooled_submission_gives_the_harness_numbers(
     expected: dict[str, Any], file_rows: Rows, all_rows: Rows, part: str
 ) -> None:
     rows = all_rows if part.endswith("all_rows") else file_rows
-    for submission, wanted in expected[part].items():
+    for submission, required in expected[part].items():
         events = [
             terminal_bench_row_to_event(row, submission, shard=row["run"])
             for row in rows
             if row["submission"] == submission
         ]
-        check(the_run(folded(events)), wanted, events)
+        check(the_run(folded(events)), required, events)
 
 
 def test_r13_every_agents_grade_is_that_of_its_mean_pass_rate(file_rows: Rows) -> None:
@@ -202,8 +202,8 @@ def test_every_prefix_of_every_run_gives_the_harness_numbers(
     expected: dict[str, Any], file_rows: Rows
 ) -> None:
     checked = 0
-    for path, wanted in expected["runs"].items():
-        prefixes = wanted.get("prefixes_in_file_order") or {}
+    for path, required in expected["runs"].items():
+        prefixes = required.get("prefixes_in_file_order") or {}
         events = [terminal_bench_row_to_event(row, path) for row in file_rows if row["run_path"] == path]
         for length, run in enumerate(running(events), 1):
             if str(length) in prefixes:
@@ -239,6 +239,6 @@ def test_the_copies_sent_as_events_are_duplicates_too(data: Path) -> None:
     copies = [line for line in lines if b'"trial_result"' in line][:43]
     result = streamer("fold", stdin=b"\n".join(lines + copies))
     assert b" 43 duplicates" in result.stderr
-    folds = [fold_records(records_of_lines(held)) for held in (lines, lines + copies)]
+    folds = [fold_records(records_of_lines(stored)) for stored in (lines, lines + copies)]
     once, twice = ([change.digest for change in folding.summaries()] for folding in folds)
     assert once == twice

@@ -31,9 +31,9 @@ def main() -> int:
     before = read_results(results)[0] if results.exists() else []
     with results.open("ab") as out:
         good = _run(given, Path(tempfile.mkdtemp(prefix="run-", dir=directory)), before, out)
-    found, _ = read_results(results)
-    print(table(found))
-    return 0 if good and all(result.good for result in found) else 1
+    value, _ = read_results(results)
+    print(table(value))
+    return 0 if good and all(result.good for result in value) else 1
 
 
 def _run(given: argparse.Namespace, directory: Path, before: list[Injected], out: IO[bytes]) -> bool:

@@ -59,7 +59,7 @@ class Bed:
         poison: values published that must be rejected.
         generation: of the log; it grows when another broker loads the log from a journal.
         loads_again: whether that can happen here.
-        set_apart: runs in quarantine on purpose; nothing is said of them meanwhile.
+        quarantined: runs in quarantine on purpose; nothing is said of them meanwhile.
         atomic: reads every run as one throughout, by its keys and by StateReader.
 
     Args:
@@ -94,7 +94,7 @@ class Bed:
         self.extra: list[Message] = []
         self.poison_serial = itertools.count(1)
         self.poison: set[bytes] = set()
-        self.set_apart: set[str] = set()
+        self.quarantined: set[str] = set()
         self.publisher = Publisher(self.threads, self.kafka.bootstrap, self.names.trial_events, self._more)
         self.publisher.idempotent = not self.kafka.embedded
         self.topics = TopicWatch(self.threads, self.settings)
@@ -189,7 +189,7 @@ class Bed:
             return [
                 f"{run} in {where}"
                 for run, offset in offsets.items()
-                if run not in self.set_apart
+                if run not in self.quarantined
                 for where, version in (
                     ("topics", self.topics.version(encode_id(run))),
                     ("Redis", self.in_redis.version(run)),

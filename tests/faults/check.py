@@ -85,8 +85,8 @@ class Checker:
         atomic = self._bed.atomic
         torn = atomic.torn[self._torn_before :]
         self._torn_before += len(torn)
-        found = [f"Redis, read as one: {what}" for what in torn[:SHOWN]]
-        return found if atomic.is_alive() else [*found, "the atomic reader has ended"]
+        result = [f"Redis, read as one: {what}" for what in torn[:SHOWN]]
+        return result if atomic.is_alive() else [*result, "the atomic reader has ended"]
 
     def _begin_again(self) -> None:
         """Another broker has the log: fold it from its beginning."""
@@ -122,9 +122,9 @@ class Checker:
         """What is not as it has to be; `shallow`: stop at the first, for waiting."""
         self._fold()
         known = [run for run in self._log.runs() if self._log.run(run).state.exists]
-        runs = [run for run in known if run not in self._bed.set_apart]
+        runs = [run for run in known if run not in self._bed.quarantined]
         changes = [change for run in runs for change in self._log.run(run).summaries()]
-        found: list[str] = []
+        result: list[str] = []
         for look in (
             lambda: self._acknowledged_values() if self._bed.loads_again else self._acknowledged(),
             lambda: self._rejections(),
@@ -133,10 +133,10 @@ class Checker:
             lambda: self._redis(changes),
             lambda: self._boards(known, runs, changes),
         ):
-            found += look()
-            if shallow and found:
+            result += look()
+            if shallow and result:
                 break
-        return found
+        return result
 
     def _acknowledged(self) -> list[str]:
         """Every acknowledged record lies where the broker said."""
@@ -155,8 +155,8 @@ class Checker:
         Not at its place: copies that the worker forwarded are not in the journal, so what lay behind them
         moves up when the log is loaded again.
         """
-        gone = self._bed.publisher.every - Counter(self._in_log.values())
-        return [f"log: what was acknowledged is not there: {value!r:.200}" for value in gone][:SHOWN]
+        missing = self._bed.publisher.every - Counter(self._in_log.values())
+        return [f"log: what was acknowledged is not there: {value!r:.200}" for value in missing][:SHOWN]
 
     def _rejections(self) -> list[str]:
         said = {
@@ -174,18 +174,18 @@ class Checker:
             "tier": names.tier_summaries,
             "run": names.run_summaries,
         }
-        found = []
+        result = []
         for kind, topic in topics.items():
-            wanted = {change.key: change.digest for change in changes if change.kind == kind}
+            expected = {change.key: change.digest for change in changes if change.kind == kind}
             there = {
                 key: _digest(value) for key, value in list(latest[topic].items()) if not self._apart(key)
             }
-            found += _unlike(f"topic {topic}", wanted, there)
-        return found
+            result += _unlike(f"topic {topic}", expected, there)
+        return result
 
     def _scored(self, runs: list[str]) -> list[str]:
         topic = self._bed.names.scored_trials
-        wanted = {
+        expected = {
             item.key: orjson.loads(item.value)["digest"]
             for run in runs
             for item in self._log.run(run).take_scored()
@@ -196,26 +196,26 @@ class Checker:
             for key, value in list(self._bed.topics.latest[topic].items())
             if not self._apart(key)
         }
-        return _unlike(f"topic {topic}", wanted, there)
+        return _unlike(f"topic {topic}", expected, there)
 
     def _redis(self, changes: list[SummaryChange]) -> list[str]:
         names = self._bed.keys
-        wanted = {names.of_run(c.run_id, entry_of(c, notify=False).suffix): c.digest for c in changes}
+        expected = {names.of_run(c.run_id, entry_of(c, notify=False).suffix): c.digest for c in changes}
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:
                 keys = {
                     names.of_run(run, suffix.decode())
                     for run in self._bed.traffic.runs
-                    if run not in self._bed.set_apart
+                    if run not in self._bed.quarantined
                     for suffix in client.hkeys(names.versions(run))
                     if suffix != b"deleted"
                 }
-                keys |= wanted.keys()
+                keys |= expected.keys()
                 values: Any = client.mget(list(keys))
         except redis.RedisError as error:
             return [f"Redis: {error}"]
         there = {key: _digest(value) for key, value in zip(keys, values, strict=True) if value is not None}
-        return _unlike("Redis", wanted, there)
+        return _unlike("Redis", expected, there)
 
     def _boards(self, known: list[str], runs: list[str], changes: list[SummaryChange]) -> list[str]:
         """Boards, index sets and the list of runs follow the summaries; `runs`: those that are not apart."""
@@ -224,35 +224,35 @@ class Checker:
         try:
             with redis.Redis.from_url(self._bed.redis_url) as client:
                 listed = {member.decode() for member in client.zrange(names.runs, 0, -1)}
-                found = _unlike(
+                result = _unlike(
                     "Redis runs", dict.fromkeys(map(encode_id, known), ""), dict.fromkeys(listed, "")
                 )
                 for run in runs:
-                    found += _boards_of(client, names, run, [e for e in entries if e.run_id == run])
+                    result += _boards_of(client, names, run, [e for e in entries if e.run_id == run])
         except redis.RedisError as error:
             return [f"Redis: {error}"]
-        return found
+        return result
 
     def _apart(self, key: str) -> bool:
         """True for a topic's key of a run that is set apart."""
-        return key.split("|")[0] in map(encode_id, self._bed.set_apart)
+        return key.split("|")[0] in map(encode_id, self._bed.quarantined)
 
     def _count(self, outcome: Outcome) -> None:
         """Slots in the published run summaries against the ledger's."""
         outcome.summaries = sum(map(len, self._bed.topics.latest.values()))
         published = self._bed.topics.latest[self._bed.names.run_summaries]
         for run, ledger in self._bed.traffic.ledgers.items():
-            if run in self._bed.set_apart:
+            if run in self._bed.quarantined:
                 continue
-            standing = ledger.standing()
+            current = ledger.current()
             for where, summary in (
                 ("topic", orjson.loads(published.get(encode_id(run), b"{}"))),
                 ("Redis", self.summary(run)),
             ):
                 done = summary.get("progress", {}).get("done", 0)
-                outcome.lost = max(outcome.lost, 0) + max(0, len(standing) - done)
-                outcome.double += max(0, done - len(standing))
-                verdicts = Counter(standing)
+                outcome.lost = max(outcome.lost, 0) + max(0, len(current) - done)
+                outcome.double += max(0, done - len(current))
+                verdicts = Counter(current)
                 if not run.startswith("groups") and summary.get("resolved", 0) != verdicts[True]:
                     outcome.differences.append(
                         f"{where}: {run} has {summary.get('resolved')} resolved, the ledger {verdicts[True]}"
@@ -265,35 +265,35 @@ def _digest(value: bytes) -> str:
     return str(summary["digest"]) if summary["digest"] == digest_of(summary) else "wrong"
 
 
-def _unlike(where: str, wanted: dict[str, str], there: dict[str, str]) -> list[str]:
-    keys = sorted({*wanted, *there})
-    unlike = [key for key in keys if wanted.get(key) != there.get(key)]
+def _unlike(where: str, expected: dict[str, str], there: dict[str, str]) -> list[str]:
+    keys = sorted({*expected, *there})
+    unlike = [key for key in keys if expected.get(key) != there.get(key)]
     said = [
-        f"{where}: {key} is {'missing' if key not in there else 'too many' if key not in wanted else 'other'}"
+        f"{where}: {key} is {'missing' if key not in there else 'extra' if key not in expected else 'wrong'}"
         for key in unlike[:SHOWN]
     ]
     return said + ([f"{where}: and {len(unlike) - SHOWN} more"] if len(unlike) > SHOWN else [])
 
 
 def _boards_of(client: Any, names: Any, run: str, entries: Iterable[KeyState]) -> list[str]:
-    wanted: dict[str, dict[str, float]] = {}
+    expected: dict[str, dict[str, float]] = {}
     agents: dict[str, str] = {}
     for entry in entries:
         if entry.kind == "agent_model":
             agents[entry.group] = ""
         for metric, score in entry.board().items():
-            board = wanted.setdefault(metric, {})
+            board = expected.setdefault(metric, {})
             if score is not False:
                 board[entry.group] = float(score)
-    found = _unlike(
+    result = _unlike(
         f"Redis agent_models of {run}",
         agents,
         {member.decode(): "" for member in client.smembers(names.agent_models(run))},
     )
-    for metric, scores in wanted.items():
+    for metric, scores in expected.items():
         board = client.zrange(names.board(run, metric), 0, -1, withscores=True)
         there = {member.decode(): repr(score) for member, score in board}
-        found += _unlike(
+        result += _unlike(
             f"Redis board {metric} of {run}", {key: repr(score) for key, score in scores.items()}, there
         )
-    return found
+    return result

@@ -39,7 +39,7 @@ class Fleet:
         self._lock = threading.RLock()
         self._stopped = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
-        self.wanted: set[int] = set()
+        self.running: set[int] = set()
         self.ended: list[int] = []
 
     def supervise(self) -> None:
@@ -56,7 +56,7 @@ class Fleet:
 
     def numbers(self) -> list[int]:
         """Workers that should run."""
-        return sorted(self.wanted)
+        return sorted(self.running)
 
     def worker(self, number: int) -> WorkerProcess:
         """A worker's process, running or not."""
@@ -84,20 +84,20 @@ class Fleet:
                 )
                 self._workers[number] = worker
                 (self._special.add if described else self._special.discard)(number)
-            self.wanted.add(number)
+            self.running.add(number)
             if not self._workers[number].alive:
                 self._workers[number].start(ready=False)
 
     def kill(self, number: int) -> None:
         """SIGKILL; it stays down."""
         with self._lock:
-            self.wanted.discard(number)
+            self.running.discard(number)
             self._workers[number].kill()
 
     def end(self, number: int) -> None:
         """SIGTERM and wait; it stays down."""
         with self._lock:
-            self.wanted.discard(number)
+            self.running.discard(number)
             worker = self._workers[number]
             if worker.alive:
                 try:

@@ -71,21 +71,21 @@ def _start(engine: str, directory: Path, given: argparse.Namespace) -> subproces
         return subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT)
 
 
-def _write(found: dict[str, Results], given: argparse.Namespace) -> None:
-    kafka = found["kafka"][0] + found["kafka3"][0]
+def _write(result: dict[str, Results], given: argparse.Namespace) -> None:
+    kafka = result["kafka"][0] + result["kafka3"][0]
     print(table(kafka))
     for engine in ("embedded", "up"):
-        print(table(found[engine][0]))
+        print(table(result[engine][0]))
     if given.write:
-        write_between(DOCUMENT, "kafka", f"{_said(found, 'kafka', 'kafka3')}\n\n{table(kafka)}")
+        write_between(DOCUMENT, "kafka", f"{_said(result, 'kafka', 'kafka3')}\n\n{table(kafka)}")
         for engine in ("embedded", "up"):
-            write_between(DOCUMENT, engine, f"{_said(found, engine)}\n\n{table(found[engine][0])}")
+            write_between(DOCUMENT, engine, f"{_said(result, engine)}\n\n{table(result[engine][0])}")
 
 
-def _said(found: dict[str, Results], *engines: str) -> str:
+def _said(value: dict[str, Results], *engines: str) -> str:
     lines = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}."]
     for engine in engines:
-        results, runs = found[engine]
+        results, runs = value[engine]
         sums = {name: sum(run[name] for run in runs) for name in SUMMED}
         down = [note for result in results for note in result.notes if note.startswith("one of three")]
         lines.append(

@@ -41,7 +41,7 @@ class PoisonOfRun(Kind):
 
     def inject(self) -> None:
         bed = self.bed
-        bed.set_apart.add(self._run)
+        bed.quarantined.add(self._run)
         poison = bed.traffic.once(bed.traffic.poison(self._run, self._task))
         [self._offset] = bed.publisher.send_and_wait([poison])
         self._partition = poison.partition
@@ -54,7 +54,7 @@ class PoisonOfRun(Kind):
         self._wait(self._degraded, "its last good summaries say so")
         if self._place == "score":
             place = self._partition, self._offset
-            self._wait(lambda: self.bed.topics.set_apart[place], "the event is named in a rejection")
+            self._wait(lambda: self.bed.topics.quarantined[place], "the event is named in a rejection")
         assert len(self.bed.fleet.ended) == self._ended, "a worker ended"
 
     def heal(self) -> None:
@@ -64,7 +64,7 @@ class PoisonOfRun(Kind):
             self.bed.fleet.replace_all()
             self._repair()
         self._wait(lambda: not self._in_quarantine(), "nothing is set apart")
-        self.bed.set_apart.clear()
+        self.bed.quarantined.clear()
         self.notes.append(f"{self._place}, {'deleted' if self._deleted else 'repaired'}")
 
     def tidy(self) -> None:
@@ -81,13 +81,13 @@ class PoisonOfRun(Kind):
 
     def _degraded(self) -> bool:
         names, mine = self.bed.names, encode_id(self._run)
-        found = [
+        result = [
             orjson.loads(value)["degraded"]
             for topic in (names.run_summaries, names.agent_model_summaries, names.tier_summaries)
             for key, value in list(self.bed.topics.latest[topic].items())
             if key.split("|")[0] == mine
         ]
-        return bool(found) and all(found)
+        return bool(result) and all(result)
 
     def _repair(self) -> None:
         settings = self.bed.settings

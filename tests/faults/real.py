@@ -34,7 +34,7 @@ class RealRuns:
         self._runs: dict[str, Any] = json.loads((data / "terminal_bench" / "expected.json").read_text())[
             "runs"
         ]
-        having = sorted(path for path, wanted in self._runs.items() if wanted.get("from_trial_files"))
+        having = sorted(path for path, expected in self._runs.items() if expected.get("from_trial_files"))
         self.paths = rng.sample(having, RUNS)
         events = [
             terminal_bench_row_to_event(row, row["run_path"]) for row in rows if row["run_path"] in self.paths

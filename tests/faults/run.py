@@ -65,14 +65,14 @@ class Injected:
 
 def available(engine: str, say: Say = print) -> list[type[Kind]]:
     """Kinds that an engine and this machine can have; what the machine lacks is said."""
-    found = []
+    result = []
     for kind in KINDS:
         if engine in kind.engines:
             if lack := kind.missing():
                 say(f"SKIPPED LOUDLY: {kind.name}: {lack}")
             else:
-                found.append(kind)
-    return found
+                result.append(kind)
+    return result
 
 
 def schedule(kinds: dict[type[Kind], int], seed: int) -> list[list[type[Kind]]]:

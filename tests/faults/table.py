@@ -24,10 +24,10 @@ def table(results: Iterable[Injected]) -> str:
     >>> print(table([Injected("worker killed", "kafka", 1, 5, 20, 99, 0, 1.5)]).splitlines()[2])
     | worker killed | 1 | 1 | 25 | 0 | 0 | 1.5 | 1.5 | 99 | 0 |
     """
-    found = list(results)
-    kinds = dict.fromkeys(result.kind for result in found)
-    rows = [_row(kind, [result for result in found if result.kind == kind]) for kind in sorted(kinds)]
-    return "\n".join([*HEAD, *rows, _row("**all**", found)])
+    value = list(results)
+    kinds = dict.fromkeys(result.kind for result in value)
+    rows = [_row(kind, [result for result in value if result.kind == kind]) for kind in sorted(kinds)]
+    return "\n".join([*HEAD, *rows, _row("**all**", value)])
 
 
 def _row(name: str, results: list[Injected]) -> str:
@@ -52,8 +52,8 @@ def write_between(document: Path, marker: str, text: str) -> None:
     """Replace what stands between `<!-- marker -->` and `<!-- end of marker -->`."""
     begin, end = f"<!-- {marker} -->", f"<!-- end of {marker} -->"
     head, _, rest = document.read_text(encoding="utf-8").partition(begin)
-    _, found, tail = rest.partition(end)
-    if not found:
+    _, result, tail = rest.partition(end)
+    if not result:
         raise ValueError(f"{document} has no {begin} ... {end}")
     document.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
 

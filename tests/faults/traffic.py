@@ -53,7 +53,7 @@ class Ledger:
         elif event["type"] == "trial_result" and revision >= self.results.get(slot, (-1, None))[0]:
             self.results[slot] = revision, event["resolved"]
 
-    def standing(self) -> list[bool | None]:
+    def current(self) -> list[bool | None]:
         """Verdicts of the results that count."""
         return [
             resolved

@@ -41,7 +41,7 @@ class TopicWatch:
     Attributes:
         events: records of the event topic that nobody has taken yet.
         rejected: (partition, offset) of each source record -> how often it was rejected.
-        set_apart: likewise of events that set their run apart: these are no rejections of the fold.
+        quarantined: likewise of events that set their run apart: these are no rejections of the fold.
         latest: topic -> key -> last value; tombstoned keys are left out.
         versions: greatest version seen of each summary, by topic and key.
         positions: offset after the last record read, by topic and partition.
@@ -55,7 +55,7 @@ class TopicWatch:
         self._kept = {*self._summaries, names.scored_trials}
         self.events: list[Any] = []
         self.rejected: Counter[tuple[int, int]] = Counter()
-        self.set_apart: Counter[tuple[int, int]] = Counter()
+        self.quarantined: Counter[tuple[int, int]] = Counter()
         self.latest: dict[str, dict[str, bytes]] = {topic: {} for topic in self._kept}
         self.versions: dict[tuple[str, str], Version] = {}
         self.positions: dict[tuple[str, int], int] = {}
@@ -111,8 +111,8 @@ class TopicWatch:
             self.events.append(record)
         elif record.topic == self._names.trial_rejections:
             rejection = orjson.loads(record.value)
-            apart = rejection["code"] == "quarantined"
-            counted = self.set_apart if apart else self.rejected
+            quarantined = rejection["code"] == "quarantined"
+            counted = self.quarantined if quarantined else self.rejected
             counted[rejection["source_partition"], rejection["source_offset"]] += 1
         else:
             self._keep(record.topic, record.key.decode(), record.value)

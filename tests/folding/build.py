@@ -43,9 +43,9 @@ def ratio(agent: Any, oracle: Any) -> dict[str, Any]:
 
 def score(**fields: Any) -> FormulaCodeScore:
     """Score of a trial that carries some of FormulaCode's sections."""
-    found = score_trial(a_trial(**fields), RULES).formulacode
-    assert found is not None
-    return found
+    result = score_trial(a_trial(**fields), RULES).formulacode
+    assert result is not None
+    return result
 
 
 def payload(**fields: Any) -> dict[str, Any]:

@@ -23,22 +23,22 @@ def trial(agent: str, task: str, passed: bool, **more: Any) -> Event:
 
 def compared(events: list[Event]) -> Event | None:
     """The comparison of the run; it keeps to its schema."""
-    found = [c for c in folded(events)[0].run("run-1").summaries() if c.kind == "comparison"]
-    for change in found:
+    result = [c for c in folded(events)[0].run("run-1").summaries() if c.kind == "comparison"]
+    for change in result:
         RunComparison.model_validate_json(change.value or b"")
-    return found[0].summary if found else None
+    return result[0].summary if result else None
 
 
 def the_comparison(events: list[Event]) -> Event:
-    found = compared(events)
-    assert found is not None
-    return found
+    result = compared(events)
+    assert result is not None
+    return result
 
 
-def ranks(found: Event) -> dict[str, tuple[int, int] | None]:
-    return {one["agent"]: one["rank"] and tuple(one["rank"].values()) for one in found["agents"]}
+def ranks(result: Event) -> dict[str, tuple[int, int] | None]:
+    return {one["agent"]: one["rank"] and tuple(one["rank"].values()) for one in result["agents"]}
 
 
 def tasks_of(events: list[Event]) -> dict[str, Any]:
     tasks = folded(events)[0].run("run-1").comparisons.tasks()
-    return {task: json.loads(held) for task, held in tasks.items()}
+    return {task: json.loads(stored) for task, stored in tasks.items()}

@@ -31,5 +31,5 @@ def side(events: Iterable[Event], run: str, agent: str, **options: Any) -> Conte
 
 def both(events: Iterable[Event], **options: Any) -> Matched:
     """Agent a of run r against agent b of run s."""
-    held = list(events)
-    return match(side(held, "r", "a", **options), side(held, "s", "b", **options))
+    stored = list(events)
+    return match(side(stored, "r", "a", **options), side(stored, "s", "b", **options))

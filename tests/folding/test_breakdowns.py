@@ -52,24 +52,24 @@ EVENTS = [
 
 
 def test_each_value_has_the_numbers_of_its_trials() -> None:
-    found = broken_down(*EVENTS)
-    python, rust = found["python", "terminus:gpt-5"], found["rust", None]
+    result = broken_down(*EVENTS)
+    python, rust = result["python", "terminus:gpt-5"], result["rust", None]
     assert (python["trials"], python["accuracy"], python["mean_cost"]) == (2, 0.5, 2.0)
     assert python["metrics"]["reward"]["mean"] == 0.5
     assert (rust["trials"], rust["resolved"], rust["pass_at_k"]) == (2, 1, None)
 
 
 def test_trials_without_the_label_come_last_and_baselines_are_not_pooled() -> None:
-    found = broken_down(*EVENTS)
-    assert [*found][-1] == (None, "terminus:gpt-5")
-    assert found["python", "nop:gpt-5"]["trials"] == 1
-    assert found["python", None]["trials"] == 2
+    result = broken_down(*EVENTS)
+    assert [*result][-1] == (None, "terminus:gpt-5")
+    assert result["python", "nop:gpt-5"]["trials"] == 1
+    assert result["python", None]["trials"] == 2
 
 
 def test_counts_of_the_values_sum_to_the_agent() -> None:
-    found = broken_down(*EVENTS)
+    result = broken_down(*EVENTS)
     agent = summarised(EVENTS)[AGENT]
-    parts = [body for (_, who), body in found.items() if who == "terminus:gpt-5"]
+    parts = [body for (_, who), body in result.items() if who == "terminus:gpt-5"]
     for name in ("trials", "resolved", "unresolved", "no_verdict"):
         assert sum(part[name] for part in parts) == agent[name], name
 
@@ -208,8 +208,8 @@ def at(minutes: float) -> str:
 def curves_of(events: list[Event], points: int = 60) -> dict[str, list[dict[str, Any]]]:
     """The points of each curve, by agent:model or tier."""
     pipeline, _ = folded(events)
-    found = curves(pipeline.run("run-1").state, points)
-    return {curve["tier"] or curve["agent_model"]: curve["points"] for curve in found}
+    result = curves(pipeline.run("run-1").state, points)
+    return {curve["tier"] or curve["agent_model"]: curve["points"] for curve in result}
 
 
 def a_shuffled_run(done: int, **plan: Any) -> list[Event]:
@@ -251,12 +251,12 @@ def test_a_curve_ends_with_what_the_board_says_however_few_its_points() -> None:
         for number in range(90)
     ]
     pipeline, _ = folded(events)
-    held = [s for s in summaries(pipeline).values() if s["type"] != "run_summary"]
-    agents = {s["agent_model"]: s for s in held if s["type"] == "agent_model_summary"}
-    tiers = {s["tier"]: s for s in held if s["type"] == "tier_summary" and s["agent_model"] is None}
-    found = curves_of(events, points=7)
-    assert set(found) == {"a0:gpt-5", "a1:gpt-5", "a2:gpt-5", "T0", "T1"}
-    for label, points in found.items():
+    stored = [s for s in summaries(pipeline).values() if s["type"] != "run_summary"]
+    agents = {s["agent_model"]: s for s in stored if s["type"] == "agent_model_summary"}
+    tiers = {s["tier"]: s for s in stored if s["type"] == "tier_summary" and s["agent_model"] is None}
+    result = curves_of(events, points=7)
+    assert set(result) == {"a0:gpt-5", "a1:gpt-5", "a2:gpt-5", "T0", "T1"}
+    for label, points in result.items():
         assert len(points) == 7
         last, board = points[-1], {**agents, **tiers}[label]
         assert last["trials"] == board["trials"]

@@ -55,13 +55,13 @@ def by_evidence(pairs: dict[tuple[str, str], list[Pair]]) -> Callable[[Fraction]
 @given(outcomes)
 def test_a_running_plan_gives_what_the_pure_functions_give(known: dict[tuple[str, str], bool]) -> None:
     first = {(agent, "t0"): False for agent in AGENTS}
-    found = the_comparison([PLAN, *(trial(a, t, passed) for (a, t), passed in (first | known).items())])
+    result = the_comparison([PLAN, *(trial(a, t, passed) for (a, t), passed in (first | known).items())])
     known = first | known
     pairs = {
         (a, b): [Pair(known.get((a, task)), known.get((b, task))) for task in ORDER]
         for a, b in permutations(AGENTS, 2)
     }
-    for pair, (a, b) in zip(found["pairs"], combinations(AGENTS, 2), strict=True):
+    for pair, (a, b) in zip(result["pairs"], combinations(AGENTS, 2), strict=True):
         listed = pairs[a, b]
         wins, losses = (
             [one() for one in both] for both in zip(*((p.won, p.lost) for p in listed), strict=True)
@@ -74,15 +74,15 @@ def test_a_running_plan_gives_what_the_pure_functions_give(known: dict[tuple[str
             assert pair["final"] == {"low": final.low, "high": final.high}
         else:
             assert pair["final_missing"] in ("order_follows_outcome", "empty")
-    if not found["ended"]:
-        assert ranks(found) == places(AGENTS, by_evidence(pairs))
+    if not result["ended"]:
+        assert ranks(result) == places(AGENTS, by_evidence(pairs))
 
 
 def test_an_agent_that_loses_ten_in_a_row_is_last_while_the_run_goes_on() -> None:
     done = [trial(a, task, a != "c") for a in AGENTS for task in ORDER[:10]]
-    found = the_comparison([PLAN, *done])
-    assert ranks(found) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
-    assert (found["ended"], found["planned"], found["rank_missing"]) == (False, 12, None)
+    result = the_comparison([PLAN, *done])
+    assert ranks(result) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+    assert (result["ended"], result["planned"], result["rank_missing"]) == (False, 12, None)
 
 
 def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
@@ -100,17 +100,17 @@ def test_at_the_end_the_sign_test_ranks() -> None:
     for wins, expected in ((6, {"a": (1, 1), "b": (2, 2)}), (5, {"a": (1, 2), "b": (1, 2)})):
         won = set(ORDER[::2][:wins])
         done = [trial(a, task, a == "a" and task in won) for a in ("a", "b") for task in TASKS]
-        found = the_comparison([PLAN, *done])
-        assert found["ended"]
-        assert ranks(found) == expected
-        assert found["pairs"][0]["final"] == {"low": wins, "high": wins}
+        result = the_comparison([PLAN, *done])
+        assert result["ended"]
+        assert ranks(result) == expected
+        assert result["pairs"][0]["final"] == {"low": wins, "high": wins}
 
 
 def test_without_a_plan_nobody_is_ranked_before_the_run_has_finished() -> None:
     done = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS]
-    found = the_comparison(done)
-    assert (ranks(found), found["rank_missing"]) == ({"a": None, "b": None}, "no_plan")
-    assert found["pairs"][0]["final_missing"] == "no_plan"
+    result = the_comparison(done)
+    assert (ranks(result), result["rank_missing"]) == ({"a": None, "b": None}, "no_plan")
+    assert result["pairs"][0]["final_missing"] == "no_plan"
     finished = the_comparison([*done, END])
     assert (ranks(finished), finished["ended"]) == ({"a": (1, 1), "b": (2, 2)}, True)
 
@@ -135,11 +135,11 @@ def test_an_order_that_starts_tell_is_that_of_the_side_that_began_later() -> Non
     starts = [a_start(task_id=task, agent="a", model="m", position=n) for n, task in enumerate(TASKS)]
     starts += [a_start(task_id=task, agent="b", model="m", position=12 + n) for n, task in enumerate(reverse)]
     won = [trial(a, task, a == "a") for a in ("a", "b") for task in reverse[:9]]
-    found = the_comparison([plan, *starts, *won])
+    result = the_comparison([plan, *starts, *won])
     pairs = [Pair(True, False)] * 9 + [Pair(None, None)] * 3
     listed = final_difference(pairs, 12)
-    assert found["pairs"][0]["final"] == {"low": listed.low, "high": listed.high}
-    assert ranks(found) == {"a": (1, 1), "b": (2, 2)}
+    assert result["pairs"][0]["final"] == {"low": listed.low, "high": listed.high}
+    assert ranks(result) == {"a": (1, 1), "b": (2, 2)}
     others = [trial(a, task, a == "a") for a in ("a", "b") for task in TASKS[:9]]
     assert ranks(the_comparison([plan, *starts, *others])) == {"a": (1, 2), "b": (1, 2)}
 
@@ -154,22 +154,22 @@ def test_with_several_attempts_the_task_is_the_unit(both: list[tuple[list[bool],
         for agent, side in zip("ab", sides, strict=True)
         for number, passed in enumerate(side, 1)
     ]
-    found = the_comparison([plan, *done])
+    result = the_comparison([plan, *done])
     pairs = [PairedTask(Attempts(3, sum(ours)), Attempts(3, sum(theirs))) for ours, theirs in both]
     oracle = paired(pairs)
-    assert found["pairs"][0]["wins"] - found["pairs"][0]["losses"] == round((oracle.difference or 0) * 36)
-    assert found["ended"]
+    assert result["pairs"][0]["wins"] - result["pairs"][0]["losses"] == round((oracle.difference or 0) * 36)
+    assert result["ended"]
     assert oracle.p_value is not None
     decided = oracle.p_value / 2 <= 0.025  # one side of the two-sided test, Holm over two directions
-    first = ranks(found)["a"]
+    first = ranks(result)["a"]
     assert (first in ((1, 1), (2, 2))) is decided
 
 
 def test_more_trials_than_planned_count_as_seen() -> None:
     events = [a_plan(tasks=1, attempts=1), *(trial(a, t, passed=True) for a in "ab" for t in ("x", "y"))]
-    found = the_comparison(events)
-    assert (found["planned"], found["rank_missing"]) == (None, "plan_exceeded")
-    assert found["pairs"][0]["pairs"] == 2
+    result = the_comparison(events)
+    assert (result["planned"], result["rank_missing"]) == (None, "plan_exceeded")
+    assert result["pairs"][0]["pairs"] == 2
 
 
 # -----------------------------------------------------------------------------
@@ -220,13 +220,13 @@ def test_r13_a_partly_judged_group_has_a_provisional_grade_until_the_run_ends() 
 
 def test_r13_the_plan_settles_the_basis_before_the_first_score() -> None:
     events = passed_of(3, 3)
-    awaited = summarised([a_plan(judged=True), *events])[AGENT]
-    assert (awaited["grade"], awaited["grade_basis"], awaited["grade_score"]) == (
+    pending = summarised([a_plan(judged=True), *events])[AGENT]
+    assert (pending["grade"], pending["grade_basis"], pending["grade_score"]) == (
         None,
         "composite_median",
         None,
     )
-    assert awaited["grade_provisional"]
+    assert pending["grade_provisional"]
     never = summarised([a_plan(judged=False), *events, a_trial(task_id="t9", score=0.0)])[AGENT]
     assert (never["grade"], never["grade_basis"]) == ("A", "mean_pass_rate")
 
@@ -246,8 +246,8 @@ def test_r23_uplift_and_delta_are_of_the_number_that_the_grade_rests_on() -> Non
 
 def test_the_accuracy_without_infrastructure_failures_stands_beside_the_accuracy() -> None:
     events = [*passed_of(2, 4), a_trial(task_id="lost", resolved=None, failure_mode="infrastructure_error")]
-    held = summarised(events)
-    for summary in (held[AGENT], held[RUN]):
+    stored = summarised(events)
+    for summary in (stored[AGENT], stored[RUN]):
         assert (summary["accuracy"], summary["accuracy_excluding_infrastructure"]) == (0.4, 0.5)
         assert (summary["trials"], summary["infrastructure_failures"]) == (5, 1)
     named = summarised([*events, a_plan(infrastructure_failures=["other"])])[AGENT]
@@ -256,8 +256,12 @@ def test_the_accuracy_without_infrastructure_failures_stands_beside_the_accuracy
 
 def test_r11_there_is_no_pass_at_k_over_a_mixture_of_agents_or_tiers() -> None:
     one = [a_trial(attempt=n, tier="T0", resolved=n == 1) for n in (1, 2)]
-    held = summarised(one)
-    assert [held[key]["pass_at_k"]["2"]["value"] for key in (AGENT, RUN, "tier run-1|T0")] == [1.0, 1.0, 1.0]
+    stored = summarised(one)
+    assert [stored[key]["pass_at_k"]["2"]["value"] for key in (AGENT, RUN, "tier run-1|T0")] == [
+        1.0,
+        1.0,
+        1.0,
+    ]
     agents = summarised([*one, a_trial(agent="other", tier="T0", resolved=False)])
     assert (agents[RUN]["pass_at_k"], agents["tier run-1|T0"]["pass_at_k"]) == (None, None)
     assert agents[AGENT]["pass_at_k"]["2"]["value"] == 1.0
@@ -294,8 +298,8 @@ def test_r14_cost_of_pass_of_a_group_is_known_cost_per_pass_at_a_known_cost() ->
 
 def test_one_infinite_cost_of_pass_makes_the_mean_infinite_and_keeps_the_median() -> None:
     events = [a_trial(task_id=f"t{n}", cost_usd=1.0, resolved=n > 0) for n in range(3)]
-    held = summarised(events)[AGENT]["statistics"]["cost_of_pass"]
-    assert (held["mean"], held["std_dev"], held["median"]) == ("Infinity", None, 1.0)
+    stored = summarised(events)[AGENT]["statistics"]["cost_of_pass"]
+    assert (stored["mean"], stored["std_dev"], stored["median"]) == ("Infinity", None, 1.0)
 
 
 def test_uplift_needs_a_baseline_above_zero_and_the_difference_is_always_there() -> None:
@@ -316,11 +320,11 @@ def test_a_change_in_the_baseline_tier_moves_the_uplift_of_every_tier() -> None:
 
 
 def test_baselines_have_summaries_and_stay_out_of_run_pass_at_k_and_pooled_tiers() -> None:
-    found = summarised([a_trial(tier="T0", resolved=False), a_trial(agent="oracle", model="o", tier="T0")])
-    assert found["agent_model run-1|oracle:o"]["baseline"] is True
-    assert found[RUN]["pass_at_k"]["1"]["value"] == 0.0
-    assert found["tier run-1|T0"]["trials"] == 1
-    assert "tier run-1|T0|oracle:o" in found
+    result = summarised([a_trial(tier="T0", resolved=False), a_trial(agent="oracle", model="o", tier="T0")])
+    assert result["agent_model run-1|oracle:o"]["baseline"] is True
+    assert result[RUN]["pass_at_k"]["1"]["value"] == 0.0
+    assert result["tier run-1|T0"]["trials"] == 1
+    assert "tier run-1|T0|oracle:o" in result
 
 
 def test_an_agent_that_the_plan_names_is_a_baseline_also_when_the_plan_comes_late() -> None:
@@ -358,25 +362,25 @@ def test_a_late_oracle_scores_the_other_sub_trials_again_and_says_so() -> None:
 
 
 def test_a_tiered_run_without_a_plan_is_held_to_ten_runs_per_tier() -> None:
-    found = summarised([a_trial(tier="T0", attempt=n) for n in range(1, 10)])
-    assert (found["tier run-1|T0"]["runs_planned"], found["tier run-1|T0"]["provisional"]) == (10, True)
+    result = summarised([a_trial(tier="T0", attempt=n) for n in range(1, 10)])
+    assert (result["tier run-1|T0"]["runs_planned"], result["tier run-1|T0"]["provisional"]) == (10, True)
     full = summarised([a_trial(tier="T0", attempt=n) for n in range(1, 11)])
     assert full["tier run-1|T0"]["provisional"] is False
 
 
 def test_an_untiered_run_without_a_plan_has_no_denominator() -> None:
-    found = summarised([a_trial()])
-    assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (None, False)
-    assert found[RUN]["progress"] == {"done": 1, "planned": None, "plan_complete": True}
+    result = summarised([a_trial()])
+    assert (result[AGENT]["runs_planned"], result[AGENT]["provisional"]) == (None, False)
+    assert result[RUN]["progress"] == {"done": 1, "planned": None, "plan_complete": True}
 
 
 def test_a_late_plan_gives_denominators() -> None:
-    found = summarised(
+    result = summarised(
         [a_trial(), a_plan(tasks=["task-1", "task-2"], attempts=3, agent_models=["terminus:gpt-5"])]
     )
-    assert (found[AGENT]["runs_planned"], found[AGENT]["provisional"]) == (6, True)
-    assert found[RUN]["progress"] == {"done": 1, "planned": 6, "plan_complete": True}
-    assert found[AGENT]["pass_at_k"]["2"] == {"value": None, "tasks_covered": 0, "partial": True}
+    assert (result[AGENT]["runs_planned"], result[AGENT]["provisional"]) == (6, True)
+    assert result[RUN]["progress"] == {"done": 1, "planned": 6, "plan_complete": True}
+    assert result[AGENT]["pass_at_k"]["2"] == {"value": None, "tasks_covered": 0, "partial": True}
 
 
 def test_the_plan_joins_field_by_field_and_the_greatest_revision_decides() -> None:
@@ -398,10 +402,10 @@ def test_grade_changes_are_news_once_and_silent_after_a_recovery() -> None:
     pipeline, _ = folded([a_trial(resolved=False)])
     assert len(pipeline.run("run-1").take_changes(notify=False).notifications) == 0
     pipeline.fold(records([a_trial(resolved=True, revision=1)]))
-    news = pipeline.run("run-1").take_changes().notifications
-    assert len(news) == 1
-    assert b'"from_grade":"F"' in news[0].value
-    assert b'"to_grade":"A"' in news[0].value
+    changes = pipeline.run("run-1").take_changes().notifications
+    assert len(changes) == 1
+    assert b'"from_grade":"F"' in changes[0].value
+    assert b'"to_grade":"A"' in changes[0].value
 
 
 def test_totals_beyond_exact_integers_are_floats_and_stop_nothing() -> None:

@@ -53,14 +53,14 @@ def test_two_agents_of_a_run_have_the_difference_that_the_worker_publishes(
     run = folded(events)[0].run("run-1")
     published = compared.the_comparison(events)
     for pair, (a, b) in zip(published["pairs"], combinations(compared.AGENTS, 2), strict=True):
-        found = match(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
-        assert found.planned == pair["pairs"]
-        known_pairs = sum(None not in one for one in found.pairs)
-        assert found.planned - known_pairs == pair["unknown"]
-        assert found.order_missing == pair["final_missing"] or pair["final_missing"] == "empty"
+        result = match(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
+        assert result.planned == pair["pairs"]
+        known_pairs = sum(None not in one for one in result.pairs)
+        assert result.planned - known_pairs == pair["unknown"]
+        assert result.order_missing == pair["final_missing"] or pair["final_missing"] == "empty"
         if pair["final"]:
-            assert found.ordered is not None
-            ends = final_difference(found.ordered, found.planned, every=found.pairs)
+            assert result.ordered is not None
+            ends = final_difference(result.ordered, result.planned, every=result.pairs)
             assert (ends.low, ends.high) == (pair["final"]["low"], pair["final"]["high"])
 
 
@@ -82,30 +82,30 @@ def test_a_pair_is_the_same_task_in_the_order_of_the_side_that_began_later() -> 
         the_plan("s", started_at="2026-01-01T00:00:00Z", order=TASKS, order_kind="chosen"),
     ]
     done = [trial("s", "b", task, True) for task in TASKS] + [trial("r", "a", ORDER[0], False)]
-    found = both([*plans, *done])
-    assert found.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
-    assert (found.kind, found.unmatched, found.over) == ("shuffled", None, False)
+    result = both([*plans, *done])
+    assert result.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
+    assert (result.kind, result.unmatched, result.over) == ("shuffled", None, False)
     later = [the_plan("r", started_at="2025-01-01T00:00:00Z"), plans[1]]
     assert both([*later, *done]).order_missing is FinalMissing.ORDER_CHOSEN
 
 
 def test_without_a_start_our_own_order_counts() -> None:
-    found = both([the_plan("r"), the_plan("s", order_kind="chosen", started_at="2026-01-01T00:00:00Z")])
-    assert (found.kind, found.unmatched) == ("shuffled", None)
+    result = both([the_plan("r"), the_plan("s", order_kind="chosen", started_at="2026-01-01T00:00:00Z")])
+    assert (result.kind, result.unmatched) == ("shuffled", None)
 
 
 def test_what_is_not_common_is_listed_and_left_out() -> None:
     plans = [the_plan("r", tasks=[*TASKS, "new"], order=[*ORDER, "new"]), the_plan("s", order=None)]
-    found = both([*plans, trial("s", "b", "t00", True)])
-    assert (found.planned, found.only_ours, found.only_theirs) == (20, [(None, None, "new")], [])
-    assert found.ordered is not None
-    assert len(found.ordered) == 20
+    result = both([*plans, trial("s", "b", "t00", True)])
+    assert (result.planned, result.only_ours, result.only_theirs) == (20, [(None, None, "new")], [])
+    assert result.ordered is not None
+    assert len(result.ordered) == 20
 
 
 def test_a_finished_side_without_a_plan_is_fixed_numbers() -> None:
     finished = [*(trial("s", "b", task, True) for task in TASKS[:5]), {"type": "run_finished", "run_id": "s"}]
-    found = both([the_plan("r"), *finished])
-    assert (found.planned, found.unmatched, len(found.only_ours)) == (5, None, 15)
+    result = both([the_plan("r"), *finished])
+    assert (result.planned, result.unmatched, len(result.only_ours)) == (5, None, 15)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +124,16 @@ def test_unnamed_tasks_are_common_as_far_as_they_can_be(
 ) -> None:
     plans = [the_plan(run, tasks=20, order=None) for run in "rs"]
     done = [trial("r", "a", task, True) for task in ours] + [trial("s", "b", task, True) for task in theirs]
-    found = both([*plans, *done], fixed=True)
-    assert (found.planned_tasks - len(found.tasks), found.planned - len(found.pairs)) == (unseen, unseen)
-    assert (found.planned_tasks, found.ended) == (20, not unseen)
-    assert (found.only_ours, found.only_theirs) == ([], [])
+    result = both([*plans, *done], fixed=True)
+    assert (result.planned_tasks - len(result.tasks), result.planned - len(result.pairs)) == (unseen, unseen)
+    assert (result.planned_tasks, result.ended) == (20, not unseen)
+    assert (result.only_ours, result.only_theirs) == ([], [])
 
 
 def test_unnamed_tasks_are_not_common_with_a_side_that_has_fixed_ones() -> None:
     done = [trial(run, agent, task, True) for run, agent in ("ra", "sb") for task in TASKS[:5]]
-    found = both([the_plan("r", tasks=20, order=None), *done], fixed=True)
-    assert (found.planned, found.planned_tasks, found.ended) == (5, 5, True)
+    result = both([the_plan("r", tasks=20, order=None), *done], fixed=True)
+    assert (result.planned, result.planned_tasks, result.ended) == (5, 5, True)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_what_does_not_match_is_compared_at_the_end_only(
     ours: dict[str, object], theirs: dict[str, object], reason: Unmatched
 ) -> None:
     seen = [trial("r", "a", "x", True)] if reason is Unmatched.PLAN_EXCEEDED else []
-    found = both([the_plan("r", **ours), the_plan("s", **theirs), *seen])
-    assert (found.unmatched, found.pairs, found.ordered) == (reason, [], None)
+    result = both([the_plan("r", **ours), the_plan("s", **theirs), *seen])
+    assert (result.unmatched, result.pairs, result.ordered) == (reason, [], None)
 
 
 def test_it_has_ended_when_all_common_trials_have_final_values() -> None:
@@ -167,17 +167,17 @@ def test_several_attempts_make_a_task_that_stands_where_its_first_pair_does() ->
     plans = [the_plan(run, attempts=2, order=order) for run in ("r", "s")]
     done = [trial("s", "b", task, True, attempt=n) for task in TASKS for n in (1, 2)]
     done += [trial("r", "a", ORDER[0], False, attempt=n) for n in (1, 2)]
-    found = both([*plans, *done])
-    assert found.ordered_tasks is not None
-    assert (found.planned, found.planned_tasks, len(found.ordered_tasks)) == (40, 20, 20)
-    assert [task.lost() for task in found.ordered_tasks[:2]] == [True, None]
+    result = both([*plans, *done])
+    assert result.ordered_tasks is not None
+    assert (result.planned, result.planned_tasks, len(result.ordered_tasks)) == (40, 20, 20)
+    assert [task.lost() for task in result.ordered_tasks[:2]] == [True, None]
 
 
 def test_two_agents_of_a_run_share_its_plan_even_where_it_names_no_task() -> None:
     plan = a_plan(run_id="r", tasks=20, attempts=1)
     events = [plan, trial("r", "a", "x", True), trial("r", "b", "y", True)]
     run = folded(events)[0].run("r").state
-    found = match(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
-    assert (found.unmatched, found.planned, found.planned_tasks, len(found.tasks)) == (None, 20, 20, 2)
-    assert (found.only_ours, found.only_theirs) == ([], [])
+    result = match(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
+    assert (result.unmatched, result.planned, result.planned_tasks, len(result.tasks)) == (None, 20, 20, 2)
+    assert (result.only_ours, result.only_theirs) == ([], [])
     assert side(events, "r", "a").declared == 20

@@ -60,8 +60,8 @@ def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -
         alone.fold([Record(value, offset)])
         for run_id in alone.runs():
             alone.run(run_id).take_changes()
-    wanted = [change for run_id in sorted(alone.runs()) for change in alone.run(run_id).summaries()]
-    assert [(c.key, c.digest) for c in together.summaries()] == [(c.key, c.digest) for c in wanted]
+    expected = [change for run_id in sorted(alone.runs()) for change in alone.run(run_id).summaries()]
+    assert [(c.key, c.digest) for c in together.summaries()] == [(c.key, c.digest) for c in expected]
 
 
 def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted() -> None:
@@ -76,8 +76,8 @@ def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted(
     run = pipeline.run("run-1").state
     run.count()
     assert (run.totals.trials, run.totals.slots, run.totals.attempts.tasks) == (80, 120, 40)
-    gone = [a_retraction(**{k: v for k, v in e.items() if k in SLOT}) for e in own[:39] + sub_trials]
-    pipeline.fold(records(gone))
+    missing = [a_retraction(**{k: v for k, v in e.items() if k in SLOT}) for e in own[:39] + sub_trials]
+    pipeline.fold(records(missing))
     run.count()
     assert (run.totals.trials, run.totals.slots, run.totals.attempts.tasks) == (1, 1, 1)
     last = a_retraction(**{k: v for k, v in own[39].items() if k in SLOT})
@@ -102,8 +102,8 @@ def faster(speedup: float, **fields: Any) -> Event:
 
 def error_of(*events: Event, key: str = AGENT) -> tuple[float | None, ...]:
     """Mean, standard error, and both ends of the interval."""
-    held = summarised(events)[key]["formulacode"]
-    return tuple(held[f"mean_speedup{end}"] for end in ("", "_standard_error", "_low", "_high"))
+    stored = summarised(events)[key]["formulacode"]
+    return tuple(stored[f"mean_speedup{end}"] for end in ("", "_standard_error", "_low", "_high"))
 
 
 def test_the_error_of_the_mean_speedup_by_hand() -> None:
@@ -151,17 +151,17 @@ def test_a_result_that_changes_takes_its_speedup_with_it() -> None:
 
 def plainly(run: RunState, agent: tuple[str, str], missing: MissingTrials) -> dict[str, list[float]]:
     """Task to the speedups that count, read from the scored slots one by one; the agent is no baseline."""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for key, slot in run.slots.items():
         scored = run.scores.of(slot) if (key.agent, key.model) == agent else None
         if scored is not None and scored.formulacode is not None:
             if scored.formulacode.task_speedup is not None:
-                found[key.task_id].append(scored.formulacode.task_speedup)
+                result[key.task_id].append(scored.formulacode.task_speedup)
         elif scored is not None and not scored.success:
-            found[key.task_id].append(1.0)
+            result[key.task_id].append(1.0)
     for task in missing.tasks.elements():
-        found[task].append(1.0)
-    return found
+        result[task].append(1.0)
+    return result
 
 
 def compared(pipeline: Pipeline, run_id: str) -> int:
@@ -174,19 +174,19 @@ def compared(pipeline: Pipeline, run_id: str) -> int:
             continue
         agent = (summary["agent"], summary["model"])
         speedups = plainly(run.state, agent, missing.get(agent, MissingTrials()))
-        values = Clusters.of_sums([(len(held), sum(map(Fraction, held))) for held in speedups.values()])
-        held = summary["formulacode"]
-        assert held["mean_speedup"] == values.mean(), (run_id, agent)
-        assert held["coverage"]["task_speedup"] == values.trials
-        assert held["mean_speedup_standard_error"] == values.standard_error()
-        assert (held["mean_speedup_low"], held["mean_speedup_high"]) == (
+        values = Clusters.of_sums([(len(stored), sum(map(Fraction, stored))) for stored in speedups.values()])
+        stored = summary["formulacode"]
+        assert stored["mean_speedup"] == values.mean(), (run_id, agent)
+        assert stored["coverage"]["task_speedup"] == values.trials
+        assert stored["mean_speedup_standard_error"] == values.standard_error()
+        assert (stored["mean_speedup_low"], stored["mean_speedup_high"]) == (
             mean_interval(values) or (None, None)
         )
         if group_id in run.state.groups and agent not in missing:
             lineup = run.state.scores.roster.lineup(group_id)
             evidence = Evidence(run.state.groups[group_id], lineup, finished=False)
             assert sorted(evidence.lineup.speedups()) == sorted((t, v) for t in speedups for v in speedups[t])
-        errors += held["mean_speedup_standard_error"] is not None
+        errors += stored["mean_speedup_standard_error"] is not None
     return errors
 
 
@@ -257,12 +257,12 @@ def test_an_implausible_time_of_a_trial_is_missing_and_its_duration_is_not_cover
     right = a_trial(task_id="right", started_at="2026-01-01T00:00:00Z", finished_at="2026-01-01T00:01:00Z")
     pipeline, result = folded([a_trial(**times), right])
     assert (result.counted, result.missing_times) == (2, 1)
-    held = {change.key: change.summary for change in pipeline.run("run-1").summaries()}[
+    stored = {change.key: change.summary for change in pipeline.run("run-1").summaries()}[
         "run-1|terminus:gpt-5"
     ]
-    assert held is not None
-    assert (held["trials"], held["coverage"]["duration_seconds"]) == (2, 1)
-    assert held["last_event_at"] == "2026-01-01T00:01:00Z"
+    assert stored is not None
+    assert (stored["trials"], stored["coverage"]["duration_seconds"]) == (2, 1)
+    assert stored["last_event_at"] == "2026-01-01T00:01:00Z"
 
 
 @pytest.mark.parametrize("text", WITHIN)
@@ -426,7 +426,7 @@ events = st.one_of(mixed, undeclared)
 def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """The digests of all summaries and comparisons, and the tasks of each run."""
     tasks = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
-    return digests(pipeline), {run_id: held for run_id, held in tasks.items() if held}
+    return digests(pipeline), {run_id: stored for run_id, stored in tasks.items() if stored}
 
 
 @examples(150)
@@ -450,13 +450,13 @@ def test_pages_of_several_writers_join_to_the_same_state(
         writer = Pipeline(writer=f"w{number}")
         for record in records(part):
             for run_id in writer.fold([record]).touched:
-                held = dict(pages)
+                stored = dict(pages)
                 for write in writer.run(run_id).take_pages():
                     if write.value is None:
-                        held.pop(write.key, None)
+                        stored.pop(write.key, None)
                     else:
-                        held[write.key] = write.value
-                pages = list(held.items())
+                        stored[write.key] = write.value
+                pages = list(stored.items())
     joined = Pipeline(writer="w9")
     repeated = pages + pages
     rng.shuffle(repeated)
@@ -488,13 +488,13 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
                 else:
                     scored[trial.key] = trial.value
     at_once = folded(arrived)[0]
-    standing = {
+    current = {
         (change.kind, change.key): change.digest
         for run_id in at_once.runs()
         for change in at_once.run(run_id).summaries()
     }
-    assert {key: json.loads(value)["digest"] for key, value in published.items()} == standing
-    assert {run_id: held for run_id, held in tasks.items() if held} == said(at_once)[1]
+    assert {key: json.loads(value)["digest"] for key, value in published.items()} == current
+    assert {run_id: stored for run_id, stored in tasks.items() if stored} == said(at_once)[1]
     whole = {
         trial.key: json.loads(trial.value)["digest"]
         for run_id in at_once.runs()
@@ -532,9 +532,9 @@ class Published:
         for change in self.pipeline.run("run-1").take_changes().summaries:
             self.newest[change.kind, change.key] = change.summary
         changes = self.pipeline.run("run-1").summaries()
-        standing = {(change.kind, change.key): change.summary for change in changes}
+        current = {(change.kind, change.key): change.summary for change in changes}
         told = {key: summary["digest"] for key, summary in self.newest.items() if summary is not None}
-        assert told == {key: summary["digest"] for key, summary in standing.items() if summary is not None}
+        assert told == {key: summary["digest"] for key, summary in current.items() if summary is not None}
 
 
 def test_a_plan_that_comes_and_goes_between_two_new_subtests_leaves_nothing_stale() -> None:

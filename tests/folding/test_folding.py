@@ -33,9 +33,9 @@ def test_beyond_sixty_agents_and_too_many_trials_there_is_none_and_it_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     many = [trial(f"a{number:02}", "t1", passed=True) for number in range(61)]
-    found = the_comparison([PLAN, *many])
-    assert (found["missing"], found["rank_missing"]) == ("too_many_agents",) * 2
-    assert (found["pairs"], len(found["agents"]), found["agents_total"]) == ([], 60, 61)
+    result = the_comparison([PLAN, *many])
+    assert (result["missing"], result["rank_missing"]) == ("too_many_agents",) * 2
+    assert (result["pairs"], len(result["agents"]), result["agents_total"]) == ([], 60, 61)
     assert tasks_of([PLAN, *many]) == {}
     assert len(the_comparison([PLAN, *many[1:]])["pairs"]) == 60 * 59 // 2
     monkeypatch.setattr(pairs, "MOST_CELLS", 59)
@@ -122,7 +122,7 @@ def test_all_other_runs_say_what_they_would_say_without_the_sick_one() -> None:
 def test_the_event_at_fault_is_named_and_what_follows_is_held_back_and_counted() -> None:
     pipeline, folded = a_fold(EVENTS)
     failure = pipeline.failed[SICK]
-    assert (failure.record.offset, failure.at, folded.held) == (2, 2, 2)  # type: ignore[union-attr]
+    assert (failure.record.offset, failure.at, folded.quarantined_events) == (2, 2, 2)  # type: ignore[union-attr]
     assert failure.reason.startswith("Poisoned: cannot be divided \x1b[31mxxx")
     assert len(failure.reason) == 300
     assert (folded.records, folded.counted) == (6, 3)

@@ -69,15 +69,15 @@ def test_more_benchmarks_than_are_remembered_give_the_same_bits() -> None:
     "value", [None, "1.2", [2.0], {}, 0, 0.0, -1.0, False, -math.inf, math.inf, math.nan]
 )
 def test_what_is_no_positive_finite_number_is_invalid(value: Any) -> None:
-    found = task_metrics({"m.f": ratio(value, 1.0), "m.g": ratio(4.0, 1.0)}, fallback=False)
-    assert found == TaskMetrics(4.0, (3.0, 3.0, 3.0, 3.0), 2, 1)
+    result = task_metrics({"m.f": ratio(value, 1.0), "m.g": ratio(4.0, 1.0)}, fallback=False)
+    assert result == TaskMetrics(4.0, (3.0, 3.0, 3.0, 3.0), 2, 1)
 
 
 @pytest.mark.parametrize("value", [True, 1, 1e-320, 10**18, 5e-324, sys.float_info.max])
 def test_every_positive_finite_number_is_valid(value: Any) -> None:
-    found = task_metrics({"m.f": ratio(value, 1.0)}, fallback=False)
-    assert found.num_valid_benchmarks == 1
-    assert found.task_speedup == pytest.approx(float(value), rel=1e-12)
+    result = task_metrics({"m.f": ratio(value, 1.0)}, fallback=False)
+    assert result.num_valid_benchmarks == 1
+    assert result.task_speedup == pytest.approx(float(value), rel=1e-12)
 
 
 def test_seconds_become_ratios_over_the_baseline_by_medians_of_the_samples() -> None:
@@ -100,8 +100,8 @@ def test_seconds_become_ratios_over_the_baseline_by_medians_of_the_samples() -> 
     ],
 )
 def test_seconds_that_give_no_ratio_are_invalid(entry: Json) -> None:
-    found = score(benchmarks={"m.f": ratio(2.0, 1.0), "m.g": entry})
-    assert (found.num_benchmarks, found.num_valid_benchmarks, found.task_speedup) == (2, 1, 2.0)
+    result = score(benchmarks={"m.f": ratio(2.0, 1.0), "m.g": entry})
+    assert (result.num_benchmarks, result.num_valid_benchmarks, result.task_speedup) == (2, 1, 2.0)
 
 
 def test_a_ratio_that_is_given_wins_over_seconds() -> None:
@@ -122,32 +122,32 @@ def test_r21_an_agent_that_crashed_has_the_benchmarks_that_the_oracle_knows() ->
     known = {"m.f": ratio(1.5, 1.5), "m.g": ratio(2.0, None)}
     oracle = sub_trial(1, "oracle", resolved=True, benchmarks=known)
     crashed = sub_trial(2, "terminus", failure_mode="agent_timeout")
-    _, found = formulacode_of(oracle, crashed)
-    assert (found.fallback, found.task_speedup, found.num_benchmarks) == (True, 1.0, 2)
-    assert found.num_valid_benchmarks == 1
-    assert found.advantages == pytest.approx((-0.5,) * 5)
+    _, result = formulacode_of(oracle, crashed)
+    assert (result.fallback, result.task_speedup, result.num_benchmarks) == (True, 1.0, 2)
+    assert result.num_valid_benchmarks == 1
+    assert result.advantages == pytest.approx((-0.5,) * 5)
 
 
 def test_r21_a_failed_agent_takes_the_oracle_value_that_its_own_log_lacks() -> None:
     oracle = sub_trial(1, "oracle", resolved=True, benchmarks={"m.f": ratio(1.5, 1.5)})
     own = {"m.f": ratio(9.0, None), "m.own": ratio(3.0, 4.0)}
     failed = sub_trial(2, "terminus", tests=counts(1, 0), benchmarks=own)
-    _, found = formulacode_of(oracle, failed)
-    assert (found.num_benchmarks, found.num_valid_benchmarks) == (2, 2)
-    assert found.advantages[0] == pytest.approx(1.0 - (1.5 * 4.0) ** 0.5)
+    _, result = formulacode_of(oracle, failed)
+    assert (result.num_benchmarks, result.num_valid_benchmarks) == (2, 2)
+    assert result.advantages[0] == pytest.approx(1.0 - (1.5 * 4.0) ** 0.5)
 
 
 def test_r21_where_nobody_knows_a_benchmark_the_speedup_is_1_and_advantages_are_unknown() -> None:
     passed = sub_trial(1, "oracle", tests=counts(0, 0))
     failed = sub_trial(2, "terminus", tests=counts(1, 0))
-    measured, found = formulacode_of(passed, failed)
+    measured, result = formulacode_of(passed, failed)
     assert (measured.task_speedup, measured.advantages) == (None, None)
-    assert (found.task_speedup, found.advantages, found.speedup_percentage) == (1.0, None, 0.0)
+    assert (result.task_speedup, result.advantages, result.speedup_percentage) == (1.0, None, 0.0)
 
 
 def test_r21_a_failed_agents_claims_do_not_count() -> None:
-    found = score(tests=counts(1, 0), claimed={"agent_advantage": 5.0, "total_benchmarks": 3})
-    assert (found.advantages, found.claimed, found.num_benchmarks) == (None, False, 0)
+    result = score(tests=counts(1, 0), claimed={"agent_advantage": 5.0, "total_benchmarks": 3})
+    assert (result.advantages, result.claimed, result.num_benchmarks) == (None, False, 0)
 
 
 def test_r21_measured_benchmarks_without_any_sign_of_failure_stand() -> None:
@@ -166,7 +166,7 @@ def test_r21_the_order_of_the_sub_trials_changes_no_benchmark(order: list[int]) 
         sub_trial(3, "terminus", resolved=True, benchmarks={"m.h": ratio(2.0, 7.0)}),
         sub_trial(4, "other", failure_mode="agent_timeout"),
     ]
-    wanted = formulacode_of(*events)
-    assert formulacode_of(*(events[place] for place in order)) == [wanted[place] for place in order]
-    assert wanted[3].num_valid_benchmarks == 3
-    assert wanted[3].advantages[0] == pytest.approx(1.0 - (2.0 * 5.0 * 7.0) ** (1 / 3))
+    expected = formulacode_of(*events)
+    assert formulacode_of(*(events[place] for place in order)) == [expected[place] for place in order]
+    assert expected[3].num_valid_benchmarks == 3
+    assert expected[3].advantages[0] == pytest.approx(1.0 - (2.0 * 5.0 * 7.0) ** (1 / 3))

@@ -37,10 +37,10 @@ def advantages(**fields: Any) -> Json:
 
 def test_levels_are_means_over_modules_classes_functions_and_all() -> None:
     """Module a: sqrt(2*8) - 1 = 3, its classes 2-1 = 1, 8-1 = 7; module b: 4-2 = 2; all: 4 - 2 ** (1/3)."""
-    found = advantages(
+    result = advantages(
         benchmarks={"a.C.f(1)": ratio(2.0, 1.0), "a.D.g": ratio(8.0, 1.0), "b.h": ratio(4.0, 2.0)}
     )
-    assert found == {
+    assert result == {
         "agent_advantage": pytest.approx(4.0 - 2.0 ** (1 / 3)),
         "agent_advantage_level1": pytest.approx((3.0 + 2.0) / 2),
         "agent_advantage_level2": pytest.approx((1.0 + 7.0 + 2.0) / 3),
@@ -57,15 +57,15 @@ def test_a_class_of_the_same_name_in_two_modules_is_two_groups() -> None:
 
 
 def test_a_benchmark_without_a_valid_oracle_is_dropped_altogether() -> None:
-    found = task_metrics({"m.f": ratio(2.0, 1.0), "m.g": ratio(50.0, 0.0)}, fallback=False)
-    assert found == TaskMetrics(2.0, (1.0, 1.0, 1.0, 1.0), 2, 1)
+    result = task_metrics({"m.f": ratio(2.0, 1.0), "m.g": ratio(50.0, 0.0)}, fallback=False)
+    assert result == TaskMetrics(2.0, (1.0, 1.0, 1.0, 1.0), 2, 1)
 
 
 def test_numbers_at_the_edge_of_floats_overflow_nothing() -> None:
     """Their sum is infinite, their mean is not."""
     huge = sys.float_info.max
-    found = task_metrics({f"m{i}.f": ratio(huge, 1.0) for i in range(3)}, fallback=False)
-    assert found.advantages == pytest.approx((huge,) * 4)
+    result = task_metrics({f"m{i}.f": ratio(huge, 1.0) for i in range(3)}, fallback=False)
+    assert result.advantages == pytest.approx((huge,) * 4)
     assert score(benchmarks={"m.f": ratio(huge, 1.0)}).speedup_percentage is None
 
 
@@ -105,13 +105,13 @@ def test_every_size_gives_the_bits_of_one_log_and_one_exp() -> None:
 
 def test_a_failed_agent_is_treated_as_if_it_had_changed_nothing() -> None:
     """Two benchmarks: 1 - 2 and 1 - 8; overall 1 - 4."""
-    found = payload(benchmarks={"m.f": ratio(9.0, 2.0), "n.f": ratio("bad", 8.0)}, snapshot=BROKEN)
-    assert found["fallback_to_baseline"] is True
-    assert found["task_speedup"] == 1.0
-    assert found["agent_advantage"] == pytest.approx(-3.0)
-    assert found["agent_advantage_level1"] == pytest.approx((-1.0 - 7.0) / 2)
-    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (2, 2)
-    assert found["per_benchmark_speedups"]["n.f"] == {
+    result = payload(benchmarks={"m.f": ratio(9.0, 2.0), "n.f": ratio("bad", 8.0)}, snapshot=BROKEN)
+    assert result["fallback_to_baseline"] is True
+    assert result["task_speedup"] == 1.0
+    assert result["agent_advantage"] == pytest.approx(-3.0)
+    assert result["agent_advantage_level1"] == pytest.approx((-1.0 - 7.0) / 2)
+    assert (result["num_benchmarks"], result["num_valid_benchmarks"]) == (2, 2)
+    assert result["per_benchmark_speedups"]["n.f"] == {
         "agent/nop": 1.0,
         "oracle/nop": 8.0,
         "advantage": -7.0,
@@ -120,7 +120,7 @@ def test_a_failed_agent_is_treated_as_if_it_had_changed_nothing() -> None:
 
 
 def test_r21_a_fallback_drops_entries_that_are_no_objects_and_invents_no_oracle_value() -> None:
-    found = payload(
+    result = payload(
         benchmarks={
             "m.kept": ratio(3.0, 2.0),
             "m.missing": {"agent/nop": 3.0},
@@ -134,7 +134,7 @@ def test_r21_a_fallback_drops_entries_that_are_no_objects_and_invents_no_oracle_
         },
         tests=counts(1, 0),
     )
-    shown = {name: entry["oracle/nop"] for name, entry in found["per_benchmark_speedups"].items()}
+    shown = {name: entry["oracle/nop"] for name, entry in result["per_benchmark_speedups"].items()}
     assert shown == {
         "m.kept": 2.0,
         "m.missing": None,
@@ -144,14 +144,14 @@ def test_r21_a_fallback_drops_entries_that_are_no_objects_and_invents_no_oracle_
         "m.seconds": 4.0,
         "m.bad_seconds": None,
     }
-    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (7, 2)
+    assert (result["num_benchmarks"], result["num_valid_benchmarks"]) == (7, 2)
 
 
 @pytest.mark.parametrize("benchmarks", [None, {}, {"m.f": None}, {"m.f": 3.0, "m.g": [1]}])
 def test_without_anything_to_fall_back_on_the_flag_stays_false(benchmarks: Json | None) -> None:
-    found = score(benchmarks=benchmarks, tests=counts(1, 0))
-    assert (found.pytest_failed, found.fallback) == (True, False)
-    assert (found.task_speedup, found.advantages, found.num_benchmarks) == (1.0, None, 0)
+    result = score(benchmarks=benchmarks, tests=counts(1, 0))
+    assert (result.pytest_failed, result.fallback) == (True, False)
+    assert (result.task_speedup, result.advantages, result.num_benchmarks) == (1.0, None, 0)
 
 
 def test_r4_nop_never_falls_back_alone_or_in_a_group() -> None:

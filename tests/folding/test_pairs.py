@@ -19,40 +19,40 @@ from tests.support.events import a_plan, a_retraction, a_start, a_trial
 
 
 def test_a_plan_that_names_its_tasks_lists_trials_that_have_not_begun() -> None:
-    found = side([the_plan("r"), trial("r", "a", "t03", True)], "r", "a")
-    assert sorted(one.task_id for one in found.outcomes) == TASKS
-    assert (found.known, found.passed, found.declared, found.over) == (1, 1, 20, False)
-    assert found.all_named
+    result = side([the_plan("r"), trial("r", "a", "t03", True)], "r", "a")
+    assert sorted(one.task_id for one in result.outcomes) == TASKS
+    assert (result.known, result.passed, result.declared, result.over) == (1, 1, 20, False)
+    assert result.all_named
 
 
 def test_a_plan_that_only_counts_its_tasks_names_none() -> None:
-    found = side([the_plan("r", tasks=20, order=None), trial("r", "a", "t03", True)], "r", "a")
-    assert (len(found.outcomes), found.declared, found.all_named) == (1, 20, False)
+    result = side([the_plan("r", tasks=20, order=None), trial("r", "a", "t03", True)], "r", "a")
+    assert (len(result.outcomes), result.declared, result.all_named) == (1, 20, False)
 
 
 def test_planned_tasks_without_a_name_are_unknown_also_after_the_end() -> None:
     seen = [trial("r", "a", task, True) for task in TASKS[:5]]
     end = {"type": "run_finished", "run_id": "r"}
     for plan in ({"tasks": 20, "order": None}, {"tasks": 20, "order": None, "attempts": None}):
-        found = side([the_plan("r", **plan), *seen, end], "r", "a")
-        assert (found.over, found.known, found.unnamed) == (True, 5, 15)
+        result = side([the_plan("r", **plan), *seen, end], "r", "a")
+        assert (result.over, result.known, result.unnamed) == (True, 5, 15)
     subtests = the_plan("r", tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4})
-    found = side([subtests, trial("r", "a", "x", True, tier="T0", subtest="1"), end], "r", "a")
-    assert (found.declared, found.unnamed) == (4, 3)
+    result = side([subtests, trial("r", "a", "x", True, tier="T0", subtest="1"), end], "r", "a")
+    assert (result.declared, result.unnamed) == (4, 3)
     assert side([the_plan("r"), *seen, end], "r", "a").unnamed == 0
 
 
 def test_a_counted_plan_names_the_missing_attempts_at_tasks_that_were_seen() -> None:
-    found = side([the_plan("r", tasks=4, attempts=3, order=None), trial("r", "a", "x", True)], "r", "a")
-    assert set(found.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
-    assert (found.declared, found.unnamed) == (12, 3)
+    result = side([the_plan("r", tasks=4, attempts=3, order=None), trial("r", "a", "x", True)], "r", "a")
+    assert set(result.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
+    assert (result.declared, result.unnamed) == (12, 3)
 
 
 def test_planned_tiers_multiply_the_tasks_and_subtests_without_names_hide_them() -> None:
     plan = a_plan(run_id="r", tasks=["x", "y"], attempts=1, tiers=["T0", "T1"])
     done = trial("r", "a", "x", True, tier="T0")
-    found = side([plan, done], "r", "a")
-    assert {(one.tier, one.task_id) for one in found.outcomes} == {
+    result = side([plan, done], "r", "a")
+    assert {(one.tier, one.task_id) for one in result.outcomes} == {
         (tier, task) for tier in ("T0", "T1") for task in "xy"
     }
     hidden = side([plan, trial("r", "a", "x", True, tier="T0", subtest="s")], "r", "a")
@@ -91,31 +91,31 @@ def test_a_side_is_over_once_nothing_more_is_awaited(events: list[dict], fixed: 
 
 
 def test_more_trials_than_planned_leave_no_plan() -> None:
-    found = side(
+    result = side(
         [a_plan(run_id="r", tasks=1, attempts=1), *(trial("r", "a", t, True) for t in "xy")], "r", "a"
     )
-    assert (found.exceeded, found.declared, found.reach()) == (True, None, None)
+    assert (result.exceeded, result.declared, result.reach()) == (True, None, None)
 
 
 def test_what_is_still_possible_is_exact() -> None:
     events = [the_plan("r"), trial("r", "a", "t00", True), trial("r", "a", "t01", False)]
-    found = side(events, "r", "a").reach()
-    assert found is not None
-    assert found == Ends(found.low, found.high)
-    assert (found.low * 20, found.high * 20) == (1, 19)
+    result = side(events, "r", "a").reach()
+    assert result is not None
+    assert result == Ends(result.low, result.high)
+    assert (result.low * 20, result.high * 20) == (1, 19)
 
 
 def test_the_queue_orders_all_trials_and_starts_order_those_that_began() -> None:
     queue = side([the_plan("r")], "r", "a")
-    wanted = frozenset(queue.outcomes)
-    ordered = queue.ordered(wanted, 20)
+    expected = frozenset(queue.outcomes)
+    ordered = queue.ordered(expected, 20)
     assert ordered is not None
     assert [one and one.task_id for one in ordered] == ORDER
     starts = [
         a_start(run_id="r", agent="a", model="m", task_id=task, position=at)
         for task, at in (("t05", 0), ("t01", 3))
     ]
-    started = side([the_plan("r", order=None), *starts], "r", "a").ordered(wanted, 20)
+    started = side([the_plan("r", order=None), *starts], "r", "a").ordered(expected, 20)
     assert started is not None
     assert [one and one.task_id for one in started] == ["t05", None, None, "t01"]
 
@@ -131,10 +131,10 @@ def test_a_trial_without_a_place_or_a_grown_plan_leaves_no_order() -> None:
 def test_values_of_a_metric_are_those_that_trials_have() -> None:
     plain = {"run_id": "r", "agent": "a", "model": "m"}
     events = [a_trial(**plain, task_id="x", metrics={"reward": 0.5}), a_trial(**plain, task_id="y")]
-    found = side(events, "r", "a")
-    assert found.values("metrics/reward") == {(None, None, "x"): [0.5]}
-    assert found.values("metrics/absent") == {}
-    assert found.mean_cost() is None
+    result = side(events, "r", "a")
+    assert result.values("metrics/reward") == {(None, None, "x"): [0.5]}
+    assert result.values("metrics/absent") == {}
+    assert result.mean_cost() is None
 
 
 # -----------------------------------------------------------------------------
@@ -184,13 +184,13 @@ def test_a_trial_that_may_run_again_is_unknown_until_the_run_has_finished() -> N
 
 def test_what_was_retracted_leaves_no_trace() -> None:
     kept = [PLAN, trial_of_tasks("a", "t1", passed=True), trial_of_tasks("b", "t1", passed=False)]
-    gone = [
+    missing = [
         trial_of_tasks("c", "t2", passed=True),
         a_retraction(task_id="t2", agent="c", model="m", revision=5),
     ]
-    found, plain = the_comparison([*kept, *gone]), the_comparison(kept)
-    assert found["digest"] == plain["digest"]
-    assert tasks_of([*kept, *gone]) == tasks_of(kept)
+    result, plain = the_comparison([*kept, *missing]), the_comparison(kept)
+    assert result["digest"] == plain["digest"]
+    assert tasks_of([*kept, *missing]) == tasks_of(kept)
 
 
 def test_trials_of_one_place_follow_a_hash_and_never_their_names() -> None:

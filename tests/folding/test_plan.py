@@ -97,8 +97,8 @@ def test_a_product_is_held_to_the_greatest_count() -> None:
 def test_while_the_plan_is_incomplete_nothing_has_a_denominator_and_all_of_it_is_provisional() -> None:
     plan = {"type": "run_started", "run_id": "run-1", "tasks": ["task-1"], "attempts": 1}
     reading = plan | {"agent_models": ["terminus:gpt-5"], "plan_complete": False}
-    found = summarised([reading, a_trial(tier="T0", subtest="s")])
-    run, agent, tier = (found[key] for key in ("run run-1", AGENT, "tier run-1|T0"))
+    result = summarised([reading, a_trial(tier="T0", subtest="s")])
+    run, agent, tier = (result[key] for key in ("run run-1", AGENT, "tier run-1|T0"))
     assert run["progress"] == {"done": 1, "planned": None, "plan_complete": False}
     assert (agent["runs_planned"], tier["runs_planned"]) == (None, None)
     assert all(summary["provisional"] for summary in (run, agent, tier))
@@ -129,9 +129,9 @@ def test_tiers_and_subtests_that_were_seen_and_not_declared_are_named(
     """inference 5: a board says "1 of 3" there, so that the run has not said would mislead."""
     plan = {"type": "run_started", "run_id": "run-1", "tasks": ["a", "b", "c"], "attempts": 1} | fields
     summaries = summarised([plan, a_trial(task_id="a", tier="T0", subtest="s")])
-    found = summaries["agent_model run-1|terminus:gpt-5"]["uncertainty"]
-    assert (found["final"], found["final_missing"]) == (None, missing)
-    assert (found["reachable"] is None) is (missing != "order_unknown_in_part")
+    result = summaries["agent_model run-1|terminus:gpt-5"]["uncertainty"]
+    assert (result["final"], result["final_missing"]) == (None, missing)
+    assert (result["reachable"] is None) is (missing != "order_unknown_in_part")
 
 
 # -----------------------------------------------------------------------------

@@ -27,12 +27,12 @@ from tests.support.examples import examples
 def applied(*events: Event) -> tuple[RunState, list[Effect]]:
     """A run after these events, and what each did."""
     run = RunState("run-1", PriceTable.default())
-    found = []
+    result = []
     for offset, event in enumerate(events):
         raw = json.dumps(event).encode()
-        found.append(run.apply(EVENT.validate_json(raw), raw, offset, 1_700_000_000_000))
+        result.append(run.apply(EVENT.validate_json(raw), raw, offset, 1_700_000_000_000))
     run.count()
-    return run, found
+    return run, result
 
 
 def test_a_result_counts_its_copy_is_a_duplicate_and_a_weaker_one_is_superseded() -> None:

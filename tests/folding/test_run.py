@@ -52,8 +52,8 @@ class Saved:
         self.pipeline = Pipeline(writer="w")
         self.pages: dict[str, bytes] = {}
 
-    def fold(self, found: Iterable[Record]) -> None:
-        self.pipeline.fold(found)
+    def fold(self, result: Iterable[Record]) -> None:
+        self.pipeline.fold(result)
         writes: list[PageWrite] = self.pipeline.run("run-1").take_pages()
         self.pages |= {write.key: write.value for write in writes if write.value is not None}
 
@@ -146,7 +146,7 @@ def test_a_scored_trial_is_the_same_from_what_was_at_hand_and_from_what_is_kept(
 def test_trials_with_sections_are_not_kept_until_their_scored_trial_is_taken() -> None:
     run = folded([a_trial(task_id="plain"), a_trial(benchmarks={"b": {"agent/nop": 2.0}})])[0].run("run-1")
     judged = run.state.changes.take_scored()
-    assert [found is not None for found in judged.values()] == [True, False]
+    assert [result is not None for result in judged.values()] == [True, False]
 
 
 # -----------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def test_its_result_ends_it_whichever_comes_first() -> None:
 
 
 def test_a_retracted_result_leaves_a_trial_in_flight_only_if_it_started_again() -> None:
-    gone = [a_start(), a_trial(), a_retraction(revision=0)]
-    assert in_flight(*gone) == {"run run-1": 0}
-    assert in_flight(*gone, a_start(revision=1)) == {AGENT: 1, "run run-1": 1}
+    missing = [a_start(), a_trial(), a_retraction(revision=0)]
+    assert in_flight(*missing) == {"run run-1": 0}
+    assert in_flight(*missing, a_start(revision=1)) == {AGENT: 1, "run run-1": 1}
 
 
 def test_the_end_of_the_run_ends_what_is_in_flight() -> None:
@@ -227,10 +227,10 @@ def test_the_trials_in_flight_are_listed_the_longest_running_first() -> None:
 
 
 def test_only_the_same_start_is_a_duplicate() -> None:
-    _, found = folded([a_start(position=3), a_start(position=3), a_start(position=4), a_start(position=2)])
-    assert (found.counted, found.duplicates) == (2, 2)
-    _, found = folded([a_retraction(revision=1), a_start(revision=1)])
-    assert (found.counted, found.ignored) == (1, 1)
+    _, result = folded([a_start(position=3), a_start(position=3), a_start(position=4), a_start(position=2)])
+    assert (result.counted, result.duplicates) == (2, 2)
+    _, result = folded([a_retraction(revision=1), a_start(revision=1)])
+    assert (result.counted, result.ignored) == (1, 1)
 
 
 @pytest.mark.parametrize("results", [0, 3])

@@ -86,13 +86,13 @@ def test_what_is_taken_back_leaves_the_aggregate_of_the_rest(events: list[Event]
     state, rest = FormulaCodeSums(), FormulaCodeSums()
     for trial in known:
         state.merge(trial)
-    gone = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
-    for index in gone:
+    missing = rng.sample(range(len(known)), rng.randrange(len(known) + 1))
+    for index in missing:
         state.unmerge(known[index])
-    for index in sorted(set(range(len(known))) - set(gone), reverse=True):
+    for index in sorted(set(range(len(known))) - set(missing), reverse=True):
         rest.merge(known[index])
     assert body(state) == body(rest)
-    for index in set(range(len(known))) - set(gone):
+    for index in set(range(len(known))) - set(missing):
         state.unmerge(known[index])
     assert body(state) == body(FormulaCodeSums())
 
@@ -110,27 +110,27 @@ def test_trials_counted_many_at_once_count_as_one_by_one(events: list[Event], in
 
 
 def formulacode(*events: Event) -> Json:
-    held: Json = summarised(events)[AGENT]["formulacode"]
-    return held
+    stored: Json = summarised(events)[AGENT]["formulacode"]
+    return stored
 
 
 def test_trials_that_were_not_measured_are_left_out_of_speedups_and_advantages() -> None:
-    held = formulacode(
+    stored = formulacode(
         the_agent(0),
         a_trial(task_id="null", tests=a_suite(0)),
         a_trial(task_id="empty", benchmarks={}),
         a_trial(task_id="no oracle", benchmarks={"m.f": {"agent/nop": 5.0}}),
     )
-    assert held["coverage"] == {"task_speedup": 3, "agent_advantage": 2}
-    assert held["mean_speedup"] == pytest.approx((3.0 + 1.0 + 5.0) / 3)
-    assert held["agent_advantage"] == pytest.approx((1.0 + 0.0) / 2)
+    assert stored["coverage"] == {"task_speedup": 3, "agent_advantage": 2}
+    assert stored["mean_speedup"] == pytest.approx((3.0 + 1.0 + 5.0) / 3)
+    assert stored["agent_advantage"] == pytest.approx((1.0 + 0.0) / 2)
 
 
 def test_a_trial_that_ended_without_any_payload_is_a_failure() -> None:
-    held = formulacode(the_agent(0), a_trial(task_id="crash", resolved=None, failure_mode="agent_timeout"))
-    assert held["mean_success_rate"] == 0.5
-    assert held["coverage"]["task_speedup"] == 2
-    assert held["mean_speedup"] == pytest.approx((3.0 + 1.0) / 2)
+    stored = formulacode(the_agent(0), a_trial(task_id="crash", resolved=None, failure_mode="agent_timeout"))
+    assert stored["mean_success_rate"] == 0.5
+    assert stored["coverage"]["task_speedup"] == 2
+    assert stored["mean_speedup"] == pytest.approx((3.0 + 1.0) / 2)
 
 
 def test_r25_the_cost_weighted_advantage_is_the_quotient_of_the_two_numbers_beside_it() -> None:
@@ -160,13 +160,13 @@ def test_r4_baselines_have_summaries_of_their_own_and_stay_out_of_the_runs_pass_
         a_trial(agent="nop", model="nop", agent_index=1, tests=a_suite(0), benchmarks=FASTER),
         the_oracle(0, benchmarks=FASTER),
     ]
-    held = summarised([*group, the_agent(0, resolved=False)])
-    nop, oracle = held["agent_model run-1|nop:nop"], held["agent_model run-1|oracle:oracle"]
+    stored = summarised([*group, the_agent(0, resolved=False)])
+    nop, oracle = stored["agent_model run-1|nop:nop"], stored["agent_model run-1|oracle:oracle"]
     assert nop["baseline"]
     assert oracle["baseline"]
     assert nop["formulacode"]["agent_advantages_gmean"] is None
     assert oracle["formulacode"]["agent_advantages_gmean"] is not None
-    assert held["run run-1"]["pass_at_k"]["1"]["value"] == 0.0
+    assert stored["run run-1"]["pass_at_k"]["1"]["value"] == 0.0
     assert summarised(group)["run run-1"]["pass_at_k"] == {}
 
 
@@ -176,13 +176,13 @@ def test_the_largest_numbers_stop_no_summary() -> None:
         "n.f": {"agent/nop": 1.7e308, "oracle/nop": 1.0},
     }
     claimed = {"total_benchmarks": 9 * 10**18, "num_valid_benchmarks": 1e300, "agent_advantage": 1.7e308}
-    held = formulacode(
+    stored = formulacode(
         *(a_trial(task_id=f"h{n}", benchmarks=huge, cost_usd=5e-324) for n in range(3)),
         *(a_trial(task_id=f"c{n}", claimed=claimed) for n in range(3)),
     )
-    assert held["mean_speedup"] == pytest.approx(1.7e308)
-    assert held["cost_weighted_advantage"] == "Infinity"
-    assert (held["num_benchmarks"], held["num_valid_benchmarks"]) == (6, 6)
+    assert stored["mean_speedup"] == pytest.approx(1.7e308)
+    assert stored["cost_weighted_advantage"] == "Infinity"
+    assert (stored["num_benchmarks"], stored["num_valid_benchmarks"]) == (6, 6)
 
 
 # Planned agents without a sub-trial (R21)
@@ -218,8 +218,8 @@ def test_an_agent_that_is_planned_no_more_is_published_no_more() -> None:
 
 def test_a_trial_that_is_retracted_lacks_nobody() -> None:
     events = [sub_trial("t1", "a", 1), sub_trial("t1", "b", 2), sub_trial("t2", "a", 1)]
-    gone = a_retraction(task_id="t2", agent="a", model="m", revision=1)
-    assert stale([a_plan(agent_models=A_AND_B), *events, END], [gone]) == set()
+    missing = a_retraction(task_id="t2", agent="a", model="m", revision=1)
+    assert stale([a_plan(agent_models=A_AND_B), *events, END], [missing]) == set()
 
 
 def test_a_deleted_plan_lacks_nobody() -> None:
@@ -233,24 +233,24 @@ def test_in_a_pooled_run_an_agent_is_missing_only_in_the_shards_that_have_it() -
     first = [sub_trial("t1", "a", 1, shard="one"), sub_trial("t1", "b", 2, shard="one")]
     second = [sub_trial("t1", "a", 1, shard="two"), sub_trial("t1", "c", 2, shard="two")]
     lacking = [sub_trial("t2", "a", 1, shard="one")]
-    held = summarised([plan, *first, *second, *lacking, END])
-    missing = {name: held[f"agent_model run-1|{name}:m"]["formulacode"]["missing"] for name in "abc"}
+    stored = summarised([plan, *first, *second, *lacking, END])
+    missing = {name: stored[f"agent_model run-1|{name}:m"]["formulacode"]["missing"] for name in "abc"}
     assert missing == {"a": 0, "b": 1, "c": 0}
 
 
 def test_a_planned_label_without_a_model_means_the_unknown_model() -> None:
     plan = a_plan(agent_models=["a", "b:"])
     events = [sub_trial("t1", "a", 1) | {"model": None}, sub_trial("t1", "b", 2) | {"model": None}]
-    held = summarised([plan, *events, END])
-    agents = {key for key in held if key.startswith("agent_model")}
+    stored = summarised([plan, *events, END])
+    agents = {key for key in stored if key.startswith("agent_model")}
     assert agents == {"agent_model run-1|a:unknown", "agent_model run-1|b:unknown"}
-    assert held["agent_model run-1|a:unknown"]["formulacode"]["missing"] == 0
+    assert stored["agent_model run-1|a:unknown"]["formulacode"]["missing"] == 0
 
 
 def test_an_agent_with_a_trial_of_its_own_beside_the_group_is_not_missing() -> None:
     own = sub_trial("t1", "b", 1) | {"agent_index": None}
-    held = summarised([a_plan(agent_models=A_AND_B), sub_trial("t1", "a", 1), own, END])
-    assert held["agent_model run-1|b:m"]["formulacode"]["missing"] == 0
+    stored = summarised([a_plan(agent_models=A_AND_B), sub_trial("t1", "a", 1), own, END])
+    assert stored["agent_model run-1|b:m"]["formulacode"]["missing"] == 0
 
 
 # -----------------------------------------------------------------------------
@@ -275,9 +275,9 @@ def lines(name: str) -> list[Case]:
 
 
 def functions(fn: str) -> list[Case]:
-    found = [case for case in lines("function_cases.jsonl") if case["fn"] == fn]
-    assert found
-    return found
+    result = [case for case in lines("function_cases.jsonl") if case["fn"] == fn]
+    assert result
+    return result
 
 
 def of_row(row: Case) -> TrialResult:
@@ -436,26 +436,26 @@ def test_r21_null_is_not_measured_and_an_empty_dict_is() -> None:
 
 
 def test_r21_no_valid_benchmark_is_a_speedup_of_one_and_no_advantage() -> None:
-    found = score(benchmarks={"m.f": ratio("x", 2.0)})
-    assert (found.task_speedup, found.advantages, found.num_benchmarks) == (1.0, (0.0,) * 5, 1)
+    result = score(benchmarks={"m.f": ratio("x", 2.0)})
+    assert (result.task_speedup, result.advantages, result.num_benchmarks) == (1.0, (0.0,) * 5, 1)
 
 
 def test_r22_without_any_oracle_value_only_the_speedup_is_known() -> None:
-    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, None), "m.h": {"agent/nop": "x"}})
-    assert found.task_speedup == pytest.approx(4.0)
-    assert (found.advantages, found.num_benchmarks, found.num_valid_benchmarks) == (None, 3, 0)
+    result = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, None), "m.h": {"agent/nop": "x"}})
+    assert result.task_speedup == pytest.approx(4.0)
+    assert (result.advantages, result.num_benchmarks, result.num_valid_benchmarks) == (None, 3, 0)
     only_seconds = {"agent_s": 1.0, "nop_s": 2.0}
     assert score(benchmarks={"m.f": only_seconds}).task_speedup == 2.0
 
 
 def test_r22_one_oracle_value_even_invalid_is_enough_to_compare() -> None:
-    found = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, 0.0)})
-    assert (found.task_speedup, found.advantages) == (1.0, (0.0,) * 5)
+    result = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, 0.0)})
+    assert (result.task_speedup, result.advantages) == (1.0, (0.0,) * 5)
 
 
 def test_r22_a_fallback_without_any_oracle_value_is_a_speedup_of_one_without_advantage() -> None:
-    found = score(benchmarks={"m.f": {"agent/nop": 2.0}}, snapshot=BROKEN)
-    assert (found.fallback, found.task_speedup, found.advantages) == (True, 1.0, None)
+    result = score(benchmarks={"m.f": {"agent/nop": 2.0}}, snapshot=BROKEN)
+    assert (result.fallback, result.task_speedup, result.advantages) == (True, 1.0, None)
 
 
 # Claims
@@ -465,28 +465,28 @@ CLAIMED = dict.fromkeys(ADVANTAGES, 0.25) | {"total_benchmarks": 9, "num_valid_b
 
 @pytest.mark.parametrize("benchmarks", [None, {}])
 def test_r3_claims_without_speedups_are_kept_and_marked(benchmarks: JsonOfFormulacodePayload | None) -> None:
-    found = payload(claimed=CLAIMED, benchmarks=benchmarks)
-    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, 0.25)
-    assert (found["claimed"], found["num_benchmarks"], found["num_valid_benchmarks"]) == (True, 9, 7)
+    result = payload(claimed=CLAIMED, benchmarks=benchmarks)
+    assert {name: result[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, 0.25)
+    assert (result["claimed"], result["num_benchmarks"], result["num_valid_benchmarks"]) == (True, 9, 7)
 
 
 def test_r3_claims_beside_speedups_are_recomputed() -> None:
-    found = payload(claimed=CLAIMED, benchmarks={"m.f": ratio(3.0, 1.0)})
-    assert {name: found[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, pytest.approx(2.0))
-    assert (found["claimed"], found["num_benchmarks"]) == (False, 1)
+    result = payload(claimed=CLAIMED, benchmarks={"m.f": ratio(3.0, 1.0)})
+    assert {name: result[name] for name in ADVANTAGES} == dict.fromkeys(ADVANTAGES, pytest.approx(2.0))
+    assert (result["claimed"], result["num_benchmarks"]) == (False, 1)
 
 
 def test_r1_a_level_that_a_log_does_not_claim_is_unknown() -> None:
-    found = payload(claimed={"agent_advantage": 0.5, "agent_advantage_level1": "0.5"})
-    assert [found[name] for name in ADVANTAGES] == [0.5, None, None, None, None]
-    assert found["claimed"] is True
+    result = payload(claimed={"agent_advantage": 0.5, "agent_advantage_level1": "0.5"})
+    assert [result[name] for name in ADVANTAGES] == [0.5, None, None, None, None]
+    assert result["claimed"] is True
     assert payload(claimed={"agent_advantage": None, "total_benchmarks": 2})["claimed"] is False
 
 
 @pytest.mark.parametrize("count", [-1, 10_001, 9 * 10**18, 1e300, "3", None, True])
 def test_an_impossible_claimed_count_is_no_claim(count: Any) -> None:
-    found = payload(claimed={"total_benchmarks": count, "num_valid_benchmarks": 3})
-    assert (found["num_benchmarks"], found["num_valid_benchmarks"]) == (0, 3)
+    result = payload(claimed={"total_benchmarks": count, "num_valid_benchmarks": 3})
+    assert (result["num_benchmarks"], result["num_valid_benchmarks"]) == (0, 3)
 
 
 def test_the_percentage_is_recomputed_where_benchmarks_are_given() -> None:
@@ -501,14 +501,14 @@ def test_the_percentage_is_recomputed_where_benchmarks_are_given() -> None:
 
 
 def test_a_payload_carries_what_the_specification_lists() -> None:
-    found = payload(
+    result = payload(
         benchmarks={"m.f": ratio(3.0, 1.0)},
         tests={"status": "ok", "passed": 5, "failed": 0, "error": 0, "skipped": 1, "total": 6},
         snapshot={"status": "passed", "passed": 2, "failed": 0, "total": 2, "pass_to_fail": 0.0},
         cost_usd=0.5,
         trajectory_length=12,
     )
-    assert found["pytest_summary"] == {
+    assert result["pytest_summary"] == {
         "status": "ok",
         "passed": 5,
         "failed": 0,
@@ -517,9 +517,9 @@ def test_a_payload_carries_what_the_specification_lists() -> None:
         "total": 6,
         "failed_total": 0,
     }
-    assert found["snapshot_summary"]["failed"] == 0
-    assert (found["success"], found["task_cost_usd"], found["trajectory_length"]) == (True, 0.5, 12)
-    assert found["benchmarks_left_out"] == 0
+    assert result["snapshot_summary"]["failed"] == 0
+    assert (result["success"], result["task_cost_usd"], result["trajectory_length"]) == (True, 0.5, 12)
+    assert result["benchmarks_left_out"] == 0
 
 
 def test_a_trial_without_any_of_its_sections_is_no_formulacode_trial() -> None:
@@ -535,10 +535,10 @@ def many(size: int, name: str = "package.module.Class.time_function({})") -> Jso
 
 def test_a_payload_that_is_too_large_keeps_the_hundred_slowest_and_fastest_and_says_so() -> None:
     size = 9_999
-    found = payload(benchmarks=many(size) | {"invalid": None})
-    kept = found["per_benchmark_speedups"]
-    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
-    assert (len(kept), found["benchmarks_left_out"], found["num_benchmarks"]) == (
+    result = payload(benchmarks=many(size) | {"invalid": None})
+    kept = result["per_benchmark_speedups"]
+    assert len(canonical_json(result)) <= MAX_PAYLOAD_BYTES
+    assert (len(kept), result["benchmarks_left_out"], result["num_benchmarks"]) == (
         200,
         size + 1 - 200,
         size + 1,
@@ -549,15 +549,15 @@ def test_a_payload_that_is_too_large_keeps_the_hundred_slowest_and_fastest_and_s
 
 
 def test_a_payload_that_fits_leaves_nothing_out() -> None:
-    found = payload(benchmarks=many(1000))
-    assert (len(found["per_benchmark_speedups"]), found["benchmarks_left_out"]) == (1000, 0)
+    result = payload(benchmarks=many(1000))
+    assert (len(result["per_benchmark_speedups"]), result["benchmarks_left_out"]) == (1000, 0)
 
 
 @pytest.mark.parametrize("length", [2_000, 4_000])
 def test_even_with_very_long_names_a_payload_keeps_its_limit(length: int) -> None:
-    found = payload(benchmarks=many(min(400, 900_000 // length), "x" * length + "{}"))
-    assert len(canonical_json(found)) <= MAX_PAYLOAD_BYTES
-    assert len(found["per_benchmark_speedups"]) + found["benchmarks_left_out"] == found["num_benchmarks"]
+    result = payload(benchmarks=many(min(400, 900_000 // length), "x" * length + "{}"))
+    assert len(canonical_json(result)) <= MAX_PAYLOAD_BYTES
+    assert len(result["per_benchmark_speedups"]) + result["benchmarks_left_out"] == result["num_benchmarks"]
 
 
 def test_key_order_inside_the_event_never_reaches_the_payload() -> None:

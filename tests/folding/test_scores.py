@@ -46,9 +46,9 @@ def test_an_oracle_that_comes_late_re_scores_the_agent_and_says_so() -> None:
     stream = published(the_agent(2))
     assert stream.summaries[AGENT]["formulacode"]["mean_success_rate"] == 0.0
     stream.fold(the_oracle(2))
-    (news,) = stream.rescorings()
-    assert (news["trial"]["agent"], news["because"]["agent"]) == ("terminus", "oracle")
-    before, after = news["before"]["formulacode"], news["after"]["formulacode"]
+    (changes,) = stream.rescorings()
+    assert (changes["trial"]["agent"], changes["because"]["agent"]) == ("terminus", "oracle")
+    before, after = changes["before"]["formulacode"], changes["after"]["formulacode"]
     assert (before["pytest_failed"], before["fallback"], before["task_speedup"]) == (True, True, 1.0)
     assert (after["pytest_failed"], after["fallback"]) == (False, False)
     assert after["task_speedup"] == pytest.approx(3.0)
@@ -61,29 +61,29 @@ def test_a_corrected_oracle_moves_the_agent_back_and_forth() -> None:
     stream = published(the_oracle(2), the_agent(2))
     assert stream.rescorings() == []
     stream.fold(the_oracle(1, revision=1))
-    assert [news["after"]["success"] for news in stream.rescorings()] == [False]
+    assert [changes["after"]["success"] for changes in stream.rescorings()] == [False]
     stream.fold(the_oracle(5, revision=2))
-    assert [news["after"]["success"] for news in stream.rescorings()] == [True]
+    assert [changes["after"]["success"] for changes in stream.rescorings()] == [True]
     stream.fold(the_oracle(5, revision=3, cost_usd=1.0))
     assert stream.rescorings() == []
 
 
 def test_a_retracted_oracle_leaves_the_agent_to_be_judged_absolutely() -> None:
     stream = published(the_oracle(2), the_agent(2), no_oracle(0))
-    (news,) = stream.rescorings()
-    assert (news["because"]["agent"], news["after"]["success"]) == ("oracle", False)
+    (changes,) = stream.rescorings()
+    assert (changes["because"]["agent"], changes["after"]["success"]) == ("oracle", False)
     assert set(stream.scored) == {"run-1||task-1|1|terminus|gpt-5||"}
 
 
 def test_only_sub_trials_whose_score_moves_are_news() -> None:
     bystander = a_trial(agent="openhands", agent_index=4, tests=a_suite(0), benchmarks=FASTER)
     stream = published(the_agent(2), bystander, the_oracle(2))
-    assert [news["trial"]["agent"] for news in stream.rescorings()] == ["terminus"]
+    assert [changes["trial"]["agent"] for changes in stream.rescorings()] == ["terminus"]
 
 
 def test_another_attempt_has_another_oracle() -> None:
     stream = published(the_agent(2), the_agent(2, attempt=2), the_oracle(2, attempt=2))
-    assert [news["trial"]["attempt"] for news in stream.rescorings()] == [2]
+    assert [changes["trial"]["attempt"] for changes in stream.rescorings()] == [2]
     assert stream.summaries[AGENT]["formulacode"]["mean_success_rate"] == 0.5
 
 
@@ -144,15 +144,15 @@ def test_all_orders_of_a_group_with_a_corrected_and_then_retracted_oracle_end_in
         the_oracle(1, revision=1, benchmarks=FASTER),
         no_oracle(1),
     ]
-    wanted = published(*events)
+    expected = published(*events)
     told = 0
     for order in itertools.permutations(events):
         stream = Published()
         for event in order:
             stream.fold(event)
             told += len(stream.rescorings())
-        assert canonical_json(stream.scored) == canonical_json(wanted.scored)
-        assert canonical_json(stream.summaries) == canonical_json(wanted.summaries)
+        assert canonical_json(stream.scored) == canonical_json(expected.scored)
+        assert canonical_json(stream.summaries) == canonical_json(expected.summaries)
     assert told > len(events)
 
 
@@ -185,24 +185,33 @@ def test_news_tells_every_move_of_a_sub_trial_by_another_ones_event_and_no_other
             if before[key] != stream.scored[key] and slot_of(stream.scored[key]) != place
         }
         told = {
-            key for news in stream.rescorings() for key in stream.scored if tells(news, stream.scored[key])
+            key
+            for changes in stream.rescorings()
+            for key in stream.scored
+            if tells(changes, stream.scored[key])
         }
         assert moved == told
-        for news in stream.rescorings():
-            assert slot_of(news["because"]) == place
-            assert news["before"] != news["after"]
+        for changes in stream.rescorings():
+            assert slot_of(changes["because"]) == place
+            assert changes["before"] != changes["after"]
 
 
-def slot_of(held: Json) -> tuple[Any, ...]:
-    return held.get("shard", ""), held["task_id"], held.get("attempt", 1), held["agent"], held["model"]
+def slot_of(stored: Json) -> tuple[Any, ...]:
+    return (
+        stored.get("shard", ""),
+        stored["task_id"],
+        stored.get("attempt", 1),
+        stored["agent"],
+        stored["model"],
+    )
 
 
-def tells(news: Json, trial: Json) -> bool:
-    """True if the news is about this trial and its `after` is what now stands."""
-    if slot_of(news["trial"]) != slot_of(trial):
+def tells(rescored: Json, trial: Json) -> bool:
+    """True if the rescored is about this trial and its `after` is what now stands."""
+    if slot_of(rescored["trial"]) != slot_of(trial):
         return False
-    score, payload = news["after"]["formulacode"], trial["formulacode"]
-    assert news["after"]["success"] is trial["success"]
+    score, payload = rescored["after"]["formulacode"], trial["formulacode"]
+    assert rescored["after"]["success"] is trial["success"]
     if score is None or payload is None:  # no section is left in the group
         assert score is payload
         return True
@@ -246,10 +255,10 @@ def results(outcomes: Iterable[bool | None], **fields: Any) -> list[Event]:
 
 def test_the_interval_is_that_of_the_outcomes_in_the_order_of_the_queue() -> None:
     outcomes = [True, True, False, True, True, False, True, True]
-    found = of_agent(QUEUE, *random.Random(1).sample(results(outcomes), len(outcomes)))
+    result = of_agent(QUEUE, *random.Random(1).sample(results(outcomes), len(outcomes)))
     low, high = final(outcomes, planned=20).rates()
-    assert (found["final"]["low"], found["final"]["high"]) == (low, high)
-    assert found["final"] | {"low": 0, "high": 0} == {
+    assert (result["final"]["low"], result["final"]["high"]) == (low, high)
+    assert result["final"] | {"low": 0, "high": 0} == {
         "low": 0,
         "high": 0,
         "level": 0.95,
@@ -259,17 +268,17 @@ def test_the_interval_is_that_of_the_outcomes_in_the_order_of_the_queue() -> Non
         "order_kind": "shuffled",
         "method": "finite-population",
     }
-    assert found["final_missing"] is None
+    assert result["final_missing"] is None
 
 
 def test_trials_that_are_not_in_yet_count_both_ways() -> None:
     """inference 5: the fifth trial of the queue is still running when the eighth is in."""
     events = results([True, True, False, True, True, False, True, True])
     del events[4]
-    found = of_agent(QUEUE, *events, a_start(task_id="t4"))
+    result = of_agent(QUEUE, *events, a_start(task_id="t4"))
     low, high = final([True, True, False, True, None, False, True, True], planned=20).rates()
-    assert (found["final"]["low"], found["final"]["high"]) == (low, high)
-    assert found["in_flight"] == 1
+    assert (result["final"]["low"], result["final"]["high"]) == (low, high)
+    assert result["in_flight"] == 1
 
 
 def test_a_crash_of_the_infrastructure_is_unknown_until_the_run_has_finished() -> None:
@@ -277,8 +286,8 @@ def test_a_crash_of_the_infrastructure_is_unknown_until_the_run_has_finished() -
     crash = a_trial(task_id="t0", resolved=False, harness="harbor", failure_mode="crash")
     plan = QUEUE | {"infrastructure_failures": ["crash"]}
     rest = [a_trial(task_id=task) for task in TASKS[1:]]
-    found = of_agent(plan, crash, *rest)
-    assert (found["final"]["unknown"], found["final"]["low"], found["final"]["high"]) == (1, 0.95, 1.0)
+    result = of_agent(plan, crash, *rest)
+    assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (1, 0.95, 1.0)
     ended = of_agent(plan, crash, *rest, {"type": "run_finished", "run_id": "run-1"})
     assert (ended["final"]["unknown"], ended["final"]["low"], ended["final"]["high"]) == (0, 0.95, 0.95)
 
@@ -286,9 +295,9 @@ def test_a_crash_of_the_infrastructure_is_unknown_until_the_run_has_finished() -
 def test_a_trial_without_a_verdict_stays_unknown_after_the_end() -> None:
     """inference 3: cancelled, unjudged."""
     events = [QUEUE, *results([None, *[True] * 19]), {"type": "run_finished", "run_id": "run-1"}]
-    found = of_agent(*events)
-    assert (found["final"]["unknown"], found["final"]["low"], found["final"]["high"]) == (1, 0.95, 1.0)
-    assert found["reachable"]["pass_rate"] == {"low": 0.95, "high": 1.0}
+    result = of_agent(*events)
+    assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (1, 0.95, 1.0)
+    assert result["reachable"]["pass_rate"] == {"low": 0.95, "high": 1.0}
 
 
 def test_failed_tests_wait_for_a_planned_oracle() -> None:
@@ -317,15 +326,15 @@ def test_failed_tests_wait_for_a_planned_oracle() -> None:
 )
 def test_there_is_no_interval_and_the_reason_is_named(plan: Event, missing: str) -> None:
     """inference 5, `final_missing`."""
-    found = of_agent(a_plan(agent_models=["terminus:gpt-5"], **plan), *results([True, False] * 3))
-    assert (found["final"], found["final_missing"]) == (None, missing)
+    result = of_agent(a_plan(agent_models=["terminus:gpt-5"], **plan), *results([True, False] * 3))
+    assert (result["final"], result["final_missing"]) == (None, missing)
 
 
 def test_an_order_that_follows_difficulty_or_outcomes_is_caught() -> None:
     """inference 5, checks."""
     difficulty = {task: number / 20 for number, task in enumerate(TASKS)}
-    found = of_agent(QUEUE | {"task_difficulty": difficulty}, *results([True] * 20))
-    assert found["final_missing"] == "order_follows_difficulty"
+    result = of_agent(QUEUE | {"task_difficulty": difficulty}, *results([True] * 20))
+    assert result["final_missing"] == "order_follows_difficulty"
     assert of_agent(QUEUE, *results([True] * 10 + [False] * 10))["final_missing"] == "order_follows_outcome"
     assert of_agent(QUEUE, a_start(task_id="t0"))["final_missing"] == "nothing_yet"
 
@@ -350,10 +359,10 @@ def test_positions_of_starts_make_an_order_in_which_other_agents_leave_no_gaps()
         a_start(task_id=f"t{number}", position=2 * number + 1, agent="b", model="m") for number in range(4)
     ]
     with_gaps = final([True, None, False, None, True, None, True], planned=20).rates()
-    found = of_agent(plan, *ours)["final"]
-    assert (found["low"], found["high"]) == with_gaps
-    found = of_agent(plan, *ours, *others)["final"]
-    assert (found["low"], found["high"]) == final(outcomes, planned=20).rates()
+    result = of_agent(plan, *ours)["final"]
+    assert (result["low"], result["high"]) == with_gaps
+    result = of_agent(plan, *ours, *others)["final"]
+    assert (result["low"], result["high"]) == final(outcomes, planned=20).rates()
 
 
 def test_results_without_corrections_only_narrow_the_interval() -> None:
@@ -363,9 +372,9 @@ def test_results_without_corrections_only_narrow_the_interval() -> None:
     arrived = rng.sample(results(outcomes), 20)
     low, high = 0.0, 1.0
     for seen in range(1, 21):
-        found = of_agent(QUEUE, *arrived[:seen])["final"]
-        assert low <= found["low"] <= found["high"] <= high
-        low, high = found["low"], found["high"]
+        result = of_agent(QUEUE, *arrived[:seen])["final"]
+        assert low <= result["low"] <= result["high"] <= high
+        low, high = result["low"], result["high"]
     assert low == high == outcomes.count(True) / 20
 
 
@@ -376,28 +385,28 @@ def test_a_plan_that_grows_keeps_its_interval_and_counts_the_rest_both_ways() ->
     events = [QUEUE, more, *results(outcomes), a_trial(task_id="new1")]
     expected = final(outcomes, planned=20, later=[True, None]).rates()
     for arrived in (events, events[::-1]):
-        found = of_agent(*arrived)["final"]
-        assert (found["low"], found["high"], found["planned"]) == (*expected, 22)
+        result = of_agent(*arrived)["final"]
+        assert (result["low"], result["high"], result["planned"]) == (*expected, 22)
 
 
 def test_trials_that_were_withdrawn_leave_the_plan() -> None:
     """inference 5: recompute on the rest."""
     fewer = a_plan(revision=1, tasks=TASKS[1:], agent_models=["terminus:gpt-5"])
     outcomes = [True, False, True, True, False]
-    found = of_agent(QUEUE, fewer, *results(outcomes)[1:])["final"]
-    assert (found["low"], found["high"]) == final(outcomes[1:], planned=19).rates()
+    result = of_agent(QUEUE, fewer, *results(outcomes)[1:])["final"]
+    assert (result["low"], result["high"]) == final(outcomes[1:], planned=19).rates()
 
 
 def test_hard_bounds_of_pass_rate_pass_at_k_and_grade() -> None:
     """inference 4: the missing attempts all fail, or all pass."""
     plan = a_plan(tasks=["t0", "t1"], attempts=2, agent_models=["terminus:gpt-5"])
-    found = of_agent(plan, a_trial(task_id="t0"), a_trial(task_id="t1", resolved=False))
-    assert found["reachable"] == {
+    result = of_agent(plan, a_trial(task_id="t0"), a_trial(task_id="t1", resolved=False))
+    assert result["reachable"] == {
         "pass_rate": {"low": 0.25, "high": 0.75},
         "pass_at_k": {"1": {"low": 0.25, "high": 0.75}, "2": {"low": 0.5, "high": 1.0}},
         "grade": {"low": "F", "high": "C"},
     }
-    assert found["decided"] == {"grade": False}
+    assert result["decided"] == {"grade": False}
     whole = (a_trial(task_id=task, attempt=attempt) for task in ("t0", "t1") for attempt in (1, 2))
     assert of_agent(plan, *whole)["decided"] == {"grade": True}
 
@@ -426,25 +435,25 @@ def test_ability_and_repeats_are_those_of_the_attempts_at_each_task() -> None:
         for task, (attempts, passed) in enumerate(passes)
         for attempt in range(attempts)
     ]
-    found = of_agent(*events)
+    result = of_agent(*events)
     clusters = Clusters.of_counts([(n, c, 1) for n, c in passes])
     low, high = rate_interval(clusters) or (None, None)
-    assert (found["ability"]["low"], found["ability"]["high"]) == (low, high)
-    assert found["ability"]["standard_error"] == clusters.standard_error()
-    assert (found["repeat"]["tasks_covered"], found["repeat"]["flips"]) == (4, 0.5)
+    assert (result["ability"]["low"], result["ability"]["high"]) == (low, high)
+    assert result["ability"]["standard_error"] == clusters.standard_error()
+    assert (result["repeat"]["tasks_covered"], result["repeat"]["flips"]) == (4, 0.5)
     repeat = math.sqrt(sum(c * (n - c) / (n - 1) for n, c in passes)) / 18
-    assert found["repeat"]["standard_error"] == pytest.approx(repeat, rel=1e-12)
-    assert found["repeat"]["pass_hat_k"]["1"] == pytest.approx(fmean(c / n for n, c in passes))
-    assert set(found["repeat"]["pass_hat_k"]) == {"1", "2", "4", "5"}
+    assert result["repeat"]["standard_error"] == pytest.approx(repeat, rel=1e-12)
+    assert result["repeat"]["pass_hat_k"]["1"] == pytest.approx(fmean(c / n for n, c in passes))
+    assert set(result["repeat"]["pass_hat_k"]) == {"1", "2", "4", "5"}
 
 
 def test_success_counts_and_not_the_harness_s_verdict() -> None:
     """R20: tests say that a trial passed whose harness ran out of time."""
     late = {"status": "ok", "passed": 3}
     events = [a_trial(task_id=f"t{n}", resolved=n == 0, tests=late if n == 1 else None) for n in range(4)]
-    found = of_agent(*events)
-    assert found["ability"]["standard_error"] == Clusters.of_counts([(1, 1, 2), (1, 0, 2)]).standard_error()
-    assert found["accuracy"] == 0.25
+    result = of_agent(*events)
+    assert result["ability"]["standard_error"] == Clusters.of_counts([(1, 1, 2), (1, 0, 2)]).standard_error()
+    assert result["accuracy"] == 0.25
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -464,10 +473,10 @@ def test_the_error_of_a_mean_is_clustered_by_task(attempts: int) -> None:
         mean = fmean(value for task in values for value in task)
         spread = sum((sum(task) - len(task) * mean) ** 2 for task in values)
         error = math.sqrt(7 / 6 * spread) / len(events)
-        held = statistics[metric]
-        assert held["standard_error"] == pytest.approx(error, rel=1e-12)
+        stored = statistics[metric]
+        assert stored["standard_error"] == pytest.approx(error, rel=1e-12)
         exact = Clusters.of_sums([(len(task), sum(map(Fraction, task))) for task in values])
-        assert (held["low"], held["high"]) == mean_interval(exact)
+        assert (stored["low"], stored["high"]) == mean_interval(exact)
     assert statistics["input_tokens"]["standard_error"] is None
     tier = summarised([event | {"tier": "T0"} for event in events])["tier run-1|T0|terminus:gpt-5"]
     assert tier["statistics"]["cost_usd"]["standard_error"] is None  # tiers are on no board
@@ -484,29 +493,29 @@ def test_an_error_needs_two_tasks_and_only_the_trials_that_have_the_value() -> N
 def test_a_withdrawn_result_takes_its_evidence_with_it() -> None:
     outcomes = [True, False, True, True]
     events = [QUEUE, *results(outcomes), a_retraction(task_id="t3", revision=0)]
-    found = of_agent(*events)
-    assert (found["final"]["low"], found["final"]["high"]) == final(outcomes[:3], planned=20).rates()
-    assert found["ability"]["tasks"] == 3
+    result = of_agent(*events)
+    assert (result["final"]["low"], result["final"]["high"]) == final(outcomes[:3], planned=20).rates()
+    assert result["ability"]["tasks"] == 3
 
 
 def test_a_plan_of_any_size_takes_no_time() -> None:
     """Its interval is the hard bounds."""
     plan = a_plan(tasks=10**6, attempts=10**4, order_kind="shuffled", concurrency=2**31)
-    found = of_agent(plan | {"agent_models": ["terminus:gpt-5"]}, a_trial(), a_start(position=2**31))
-    assert (found["final"]["low"], found["final"]["high"]) == (1e-10, 1.0)
+    result = of_agent(plan | {"agent_models": ["terminus:gpt-5"]}, a_trial(), a_start(position=2**31))
+    assert (result["final"]["low"], result["final"]["high"]) == (1e-10, 1.0)
 
 
 def test_a_plan_that_grows_beyond_all_measure_takes_no_time() -> None:
     first = a_plan(tasks=["t0"], attempts=1, agent_models=["terminus:gpt-5"], order=["t0"])
     huge = {"attempts": 10**4, "tiers": [f"T{n}" for n in range(100)]}
     grown = a_plan(revision=1, tasks=["t0", "t1"], subtests={f"T{n}": 1000 for n in range(100)}, **huge)
-    found = of_agent(first, grown, a_trial(task_id="t0", tier="T0", subtest="s"))
-    assert found["final"] is None or found["final"]["high"] > 0.99
+    result = of_agent(first, grown, a_trial(task_id="t0", tier="T0", subtest="s"))
+    assert result["final"] is None or result["final"]["high"] > 0.99
 
 
 def test_a_round_that_is_named_by_the_shard_has_no_place() -> None:
     """Harbor: all results are attempt 1, told apart by their shard."""
     plan = a_plan(tasks=["t0", "t1"], attempts=2, agent_models=["terminus:gpt-5"])
     order = {"order": ["t0", "t1", "t0", "t1"], "order_kind": "shuffled"}
-    found = of_agent(plan | order, *(a_trial(task_id="t0", shard=shard) for shard in ("a", "b")))
-    assert found["final_missing"] == "order_unknown_in_part"
+    result = of_agent(plan | order, *(a_trial(task_id="t0", shard=shard) for shard in ("a", "b")))
+    assert result["final_missing"] == "order_unknown_in_part"

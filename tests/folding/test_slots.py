@@ -46,8 +46,14 @@ def test_who_takes_no_scored_trials_and_no_pages_collects_none() -> None:
 
 
 def test_a_tombstone_has_the_key_of_its_summary_and_no_value() -> None:
-    gone = SummaryChange.tombstone("a|b", RUN, 1, 7)
-    assert (gone.kind, gone.key, gone.value, gone.summary, gone.digest) == ("run", "a%7Cb", None, None, "")
+    missing = SummaryChange.tombstone("a|b", RUN, 1, 7)
+    assert (missing.kind, missing.key, missing.value, missing.summary, missing.digest) == (
+        "run",
+        "a%7Cb",
+        None,
+        None,
+        "",
+    )
 
 
 # -----------------------------------------------------------------------------
@@ -65,9 +71,9 @@ def evidence(*events: Event, finished: bool = False) -> Evidence:
 
 
 def test_passes_and_failures_are_known_and_a_start_is_in_flight() -> None:
-    found = evidence(a_trial(), a_trial(task_id="b", resolved=False), a_start(task_id="c"))
-    assert (found.known, found.passed, found.in_flight) == (2, 1, 1)
-    assert sorted(map(str, found.outcomes())) == ["False", "None", "True"]
+    result = evidence(a_trial(), a_trial(task_id="b", resolved=False), a_start(task_id="c"))
+    assert (result.known, result.passed, result.in_flight) == (2, 1, 1)
+    assert sorted(map(str, result.outcomes())) == ["False", "None", "True"]
 
 
 def test_a_crash_of_the_infrastructure_is_final_only_when_the_run_has_finished() -> None:
@@ -80,9 +86,9 @@ def test_tasks_are_counted_by_attempts_and_passes() -> None:
     events = [
         a_trial(task_id=task, attempt=attempt, resolved=attempt == 1) for task in "ab" for attempt in (1, 2)
     ]
-    found = evidence(*events, a_trial(task_id="c"))
-    assert sorted(found.successes) == [(1, 1, 1), (2, 1, 2)]
-    left = found.attempted(3)
+    result = evidence(*events, a_trial(task_id="c"))
+    assert sorted(result.successes) == [(1, 1, 1), (2, 1, 2)]
+    left = result.attempted(3)
     assert left is not None
     assert sorted(task.missing for task in left) == [1, 2]
-    assert found.attempted(1) is None, "a task has more attempts than planned"
+    assert result.attempted(1) is None, "a task has more attempts than planned"

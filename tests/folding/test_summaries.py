@@ -99,11 +99,13 @@ def rewarded(*rewards: float, **fields: Any) -> list[Event]:
 
 
 def test_a_named_metric_has_the_statistics_of_the_built_in_ones() -> None:
-    found = summarised([*rewarded(*REWARDS), a_trial(task_id="t9"), a_trial(task_id="t8", metrics={})])[AGENT]
-    assert found["trials"] == 7
+    result = summarised([*rewarded(*REWARDS), a_trial(task_id="t9"), a_trial(task_id="t8", metrics={})])[
+        AGENT
+    ]
+    assert result["trials"] == 7
     error = Clusters.of_values(range(5), REWARDS)
     low, high = mean_interval(error) or (None, None)
-    assert found["metrics"] == {
+    assert result["metrics"] == {
         "reward": UNREAD
         | {
             "median": median(REWARDS),
@@ -124,31 +126,31 @@ def test_the_error_is_clustered_by_task() -> None:
     """inference 6: two attempts at each task; one trial of the three tasks has no value."""
     values = {("a", 1): 0.25, ("a", 2): 0.75, ("b", 1): 3.0, ("b", 2): 1.0, ("c", 1): 2.0}
     events = [a_trial(task_id=t, attempt=n, metrics={"x": value}) for (t, n), value in values.items()]
-    found = summarised([*events, a_trial(task_id="c", attempt=2)])[AGENT]["metrics"]["x"]
+    result = summarised([*events, a_trial(task_id="c", attempt=2)])[AGENT]["metrics"]["x"]
     clusters = Clusters.of_values([task for task, _ in values], list(values.values()))
-    assert found["standard_error"] == clusters.standard_error() is not None
-    assert (found["low"], found["high"]) == mean_interval(clusters)
+    assert result["standard_error"] == clusters.standard_error() is not None
+    assert (result["low"], result["high"]) == mean_interval(clusters)
 
 
 def test_tiers_have_statistics_without_errors() -> None:
-    found = summarised(rewarded(1.0, 2.0, tier="T0"))
-    assert found[TIER]["metrics"]["reward"]["mean"] == found[AGENT]["metrics"]["reward"]["mean"] == 1.5
-    assert found[TIER]["metrics"]["reward"]["standard_error"] is None
-    assert found[AGENT]["metrics"]["reward"]["standard_error"] == 0.5
+    result = summarised(rewarded(1.0, 2.0, tier="T0"))
+    assert result[TIER]["metrics"]["reward"]["mean"] == result[AGENT]["metrics"]["reward"]["mean"] == 1.5
+    assert result[TIER]["metrics"]["reward"]["standard_error"] is None
+    assert result[AGENT]["metrics"]["reward"]["standard_error"] == 0.5
 
 
 def test_the_plan_says_how_to_read_a_metric_and_what_orders_the_boards() -> None:
     plan = a_plan(
         metrics={"latency": {"direction": "lower", "unit": "seconds"}}, primary_metric="metrics/reward"
     )
-    found = summarised([plan, *rewarded(0.5)])
+    result = summarised([plan, *rewarded(0.5)])
     read = {"direction": "higher", "unit": None, "label": None}
-    assert found[RUN]["primary_metric"] == "metrics/reward"
-    assert found[RUN]["metrics"] == {
+    assert result[RUN]["primary_metric"] == "metrics/reward"
+    assert result[RUN]["metrics"] == {
         "latency": read | {"direction": "lower", "unit": "seconds"},
         "reward": read,
     }
-    latency, reward = found[AGENT]["metrics"]["latency"], found[AGENT]["metrics"]["reward"]
+    latency, reward = result[AGENT]["metrics"]["latency"], result[AGENT]["metrics"]["reward"]
     assert (latency["count"], latency["mean"], latency["direction"]) == (0, None, "lower")
     assert (reward["count"], reward["mean"], reward["planned"]) == (1, 0.5, True)
 
@@ -202,8 +204,8 @@ FINISHED = {"type": "run_finished", "run_id": RUN_OF_MISSING}
 def a_sub_trial(agent: int, task: str, **fields: Any) -> Event:
     """A sub-trial with a benchmark."""
     measured = {"b": {"agent/nop": 0.5, "oracle/nop": 0.25}}
-    found = {"agent": f"a{agent}", "model": "m", "task_id": task, "agent_index": agent + 1}
-    return a_trial(**found, benchmarks=measured) | fields
+    result = {"agent": f"a{agent}", "model": "m", "task_id": task, "agent_index": agent + 1}
+    return a_trial(**result, benchmarks=measured) | fields
 
 
 def a_plan_of_many() -> Event:
@@ -252,7 +254,7 @@ def plainly_missing(pipeline: Pipeline) -> dict[tuple[str, str], MissingTrials]:
         for owner in planned - there:
             scores.setdefault(owner, []).append(run.scores.of_missing(group))
             tasks.setdefault(owner, Counter())[group.task_id] += 1
-    sums = {owner: FormulaCodeSums.of(found, failures=len(found)) for owner, found in scores.items()}
+    sums = {owner: FormulaCodeSums.of(result, failures=len(result)) for owner, result in scores.items()}
     return {owner: MissingTrials(sums[owner], tasks[owner]) for owner in sums}
 
 
@@ -268,8 +270,8 @@ def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed
         where |= {"revision": rng.randrange(3), "agent_index": rng.choice((agent + 1, agent + 1, None))}
         events.append(a_sub_trial(agent, task, **where))
         if rng.random() < 0.1:
-            gone = {"agent": f"a{agent}", "model": "m", "task_id": task, "shard": where["shard"]}
-            events.append(a_retraction(**gone, tier=where["tier"], revision=rng.randrange(3)))
+            missing = {"agent": f"a{agent}", "model": "m", "task_id": task, "shard": where["shard"]}
+            events.append(a_retraction(**missing, tier=where["tier"], revision=rng.randrange(3)))
         if rng.random() < 0.1:
             some = rng.sample(planned, rng.randrange(1, 8))
             events.append(a_plan(agent_models=some, tasks=6, attempts=1, revision=rng.randrange(9)))
@@ -279,14 +281,14 @@ def test_missing_sub_trials_and_what_cuts_publish_are_those_of_a_plain_walk(seed
             published[change.kind, change.key] = change.digest
             if change.value is None:
                 del published[change.kind, change.key]
-        standing = pipeline.run(RUN_OF_MISSING).summaries()
-        assert published == {(change.kind, change.key): change.digest for change in standing}
+        current = pipeline.run(RUN_OF_MISSING).summaries()
+        assert published == {(change.kind, change.key): change.digest for change in current}
         if (
             pipeline.run(RUN_OF_MISSING).state.totals.with_formulacode
             and pipeline.run(RUN_OF_MISSING).state.plan.agent_models()
         ):
-            found, plain = missing_sub_trials(pipeline.run(RUN_OF_MISSING).state), plainly_missing(pipeline)
-            assert {owner: numbers(trials) for owner, trials in found.items()} == {
+            result, plain = missing_sub_trials(pipeline.run(RUN_OF_MISSING).state), plainly_missing(pipeline)
+            assert {owner: numbers(trials) for owner, trials in result.items()} == {
                 owner: numbers(trials) for owner, trials in plain.items()
             }
 
@@ -300,7 +302,11 @@ def test_a_grade_is_news_when_it_moves_and_only_then() -> None:
     moves = [grades.moved(an_agent_model_change(grade=grade)) for grade in (None, "B", "B", "A", None)]
     told = [json.loads(item.value) for item in moves if item]
     assert [move is not None for move in moves] == [False, True, False, True, True]
-    assert [(news["from_grade"], news["to_grade"]) for news in told] == [(None, "B"), ("B", "A"), ("A", None)]
+    assert [(changes["from_grade"], changes["to_grade"]) for changes in told] == [
+        (None, "B"),
+        ("B", "A"),
+        ("A", None),
+    ]
 
 
 def test_a_group_that_is_gone_is_no_news_and_begins_again_without_a_grade() -> None:
@@ -321,8 +327,8 @@ def test_the_same_move_has_the_same_id_and_another_move_another() -> None:
         item = Grades().moved(an_agent_model_change("a|b", grade=grade))
         assert item is not None
         assert item.key == "a%7Cb"
-        found: dict[str, object] = json.loads(item.value)
-        return found
+        result: dict[str, object] = json.loads(item.value)
+        return result
 
     assert moved("A") == moved("A")
     assert moved("A")["id"] != moved("B")["id"]
@@ -423,13 +429,13 @@ AGENT_OF_RUN_SUMMARY_LIMITS, RUN_OF_RUN_SUMMARY_LIMITS = "run-1|terminus:gpt-5",
 
 def summaries_of(pipeline: Pipeline, run_id: str = "run-1") -> dict[str, dict[str, Any]]:
     """Every summary by key; asserts that each is one and is small enough."""
-    found = {}
+    result = {}
     for change in pipeline.run(run_id).summaries():
         assert change.value is not None
         assert len(change.value) < MAX_SUMMARY_BYTES
         SUMMARY.validate_json(change.value)
-        found[change.key] = orjson.loads(change.value)
-    return found
+        result[change.key] = orjson.loads(change.value)
+    return result
 
 
 def distinct(number: int, characters: int = 128) -> str:
@@ -502,9 +508,9 @@ def test_of_equally_frequent_failure_modes_the_first_by_name_are_kept() -> None:
 
 def test_trials_that_are_taken_back_bring_back_the_failure_modes_that_were_counted_as_other() -> None:
     events = many_failure_modes()
-    gone = [a_retraction(task_id=event["task_id"]) for event in events[60:3_400]]
+    missing = [a_retraction(task_id=event["task_id"]) for event in events[60:3_400]]
     pipeline, _ = folded(events)
-    pipeline.fold(records(gone))
+    pipeline.fold(records(missing))
     alone, _ = folded([*events[:60], *events[3_400:]])
     left, expected = summaries_of(pipeline), summaries_of(alone)
     assert (
@@ -559,9 +565,9 @@ def test_agents_without_a_known_cost_come_after_those_with_one(costs: float | No
     known = [a_trial(agent="z", cost_usd=0.0)]
     unknown = [a_trial(agent=distinct(n), model=distinct(n), cost_usd=costs) for n in range(1_000)]
     pipeline, _ = folded([*known, *unknown])
-    found = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["cost_by_agent_model"]
-    assert OTHER in found
-    assert (found[OTHER] is None) == (costs is None)
+    result = summaries_of(pipeline)[RUN_OF_RUN_SUMMARY_LIMITS]["cost_by_agent_model"]
+    assert OTHER in result
+    assert (result[OTHER] is None) == (costs is None)
 
 
 def test_labels_of_many_plans_stay_within_the_summary() -> None:

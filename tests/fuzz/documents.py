@@ -31,10 +31,12 @@ REAL_EVENTS = 400
 @cache
 def events() -> list[bytes]:
     """Lines of NDJSON: every type of event, and those of simulated and real harnesses; few that are none."""
-    found = [line for path in sorted(RECORDED.glob(f"*/{EVENTS}")) for line in path.read_bytes().splitlines()]
-    found += simulate(seed=3, start=START)
-    good = [line for line in found + _real_events() if not isinstance(decode(line), Reason)]
-    return good + [line for line in found if isinstance(decode(line), Reason)]
+    result = [
+        line for path in sorted(RECORDED.glob(f"*/{EVENTS}")) for line in path.read_bytes().splitlines()
+    ]
+    result += simulate(seed=3, start=START)
+    good = [line for line in result + _real_events() if not isinstance(decode(line), Reason)]
+    return good + [line for line in result if isinstance(decode(line), Reason)]
 
 
 def _real_events() -> list[bytes]:
@@ -127,16 +129,18 @@ def _real_logs() -> list[bytes]:
     with gzip.open(path) as lines:
         inputs = [json.loads(line)["input"] for line in lines if b"FORMULACODE_" in line]
     texts = [
-        found["text"] for found in inputs if isinstance(found, dict) and isinstance(found.get("text"), str)
+        result["text"]
+        for result in inputs
+        if isinstance(result, dict) and isinstance(result.get("text"), str)
     ]
     return [text.encode("utf-8", "replace") for text in texts if len(text) <= LARGEST_BYTES]
 
 
 def _real_files(pattern: str, most: int) -> list[bytes]:
-    found = (
+    result = (
         path for path in sorted(shared_data().rglob(pattern)) if 0 < path.stat().st_size <= LARGEST_BYTES
     )
-    return [path.read_bytes() for path in islice(found, most)]
+    return [path.read_bytes() for path in islice(result, most)]
 
 
 def _json(value: object) -> bytes:

@@ -160,8 +160,8 @@ def _odd_json(rng: Random) -> str:
 def _doubled_key(value: Any, holder: dict[str, Any], key: str, rng: Random) -> bytes:
     """The key twice in its object, with another value."""
     marker = "@@the second one@@"
-    name, held = f"{marker}{key}", holder[key]
+    name, stored = f"{marker}{key}", holder[key]
     holder.clear()
-    holder.update({key: held, name: marker})
+    holder.update({key: stored, name: marker})
     text = json.dumps(value).replace(json.dumps(name), json.dumps(key)).replace(f'"{marker}"', _odd_json(rng))
     return text.encode("utf-8", "surrogatepass")

@@ -57,15 +57,15 @@ class Decode(Target):
         return mutated(rng.choice(self._documents), rng)
 
     def read(self, document: bytes) -> bool:
-        found = decode(document)
-        assert isinstance(found, Event | PlainTrial | Reason)
+        result = decode(document)
+        assert isinstance(result, Event | PlainTrial | Reason)
         plain = plain_event(document)
-        assert plain is None or not isinstance(found, Reason), "the short way took what is no event"
+        assert plain is None or not isinstance(result, Reason), "the short way took what is no event"
         folded = self._pipeline.fold([Record(document, self._folded, key=b"k")])
         assert folded.records == 1
         for rejected in folded.rejections:
             assert Rejection.model_validate_json(rejected.value).message.isprintable()
-        assert bool(folded.rejections) >= isinstance(found, Reason)
+        assert bool(folded.rejections) >= isinstance(result, Reason)
         self._folded += 1
         if self._folded % CUT_EVERY == 0:
             self._sum_up()
@@ -209,8 +209,8 @@ class FormulaCodeLog(Target):
         blocks = list(self._block.finditer(document))
         if not blocks or rng.random() < 0.3:
             return mutated(document, rng)
-        found = rng.choice(blocks)
-        return document[: found.start(2)] + mutated(found[2], rng) + document[found.end(2) :]
+        result = rng.choice(blocks)
+        return document[: result.start(2)] + mutated(result[2], rng) + document[result.end(2) :]
 
     def read(self, document: bytes) -> bool:
         parsed = parse_log(document.decode("utf-8", "replace"))
@@ -245,8 +245,8 @@ def _converted(run: Path, harness: str) -> bool:
     report = ConvertReport()
     events = list(convert([run], ConvertOptions(harness=harness), report))
     for event in events:
-        found = decode(canonical_json(event))
-        assert not isinstance(found, Reason), f"{found.code}: {found.message}"
+        result = decode(canonical_json(event))
+        assert not isinstance(result, Reason), f"{result.code}: {result.message}"
     for place, reason in report.unreadable:
         assert isinstance(place, Path)
         assert reason

@@ -49,8 +49,8 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
 def test_a_full_run_has_as_many_inputs_as_were_asked_for_and_every_connector_many_thousands() -> None:
     planned = [(name, inputs) for name, _, inputs in jobs(1_000_000, 1)]
     assert sum(inputs for _, inputs in planned) >= 1_000_000
-    for wanted in TARGETS:
-        assert sum(inputs for name, inputs in planned if name == wanted) >= 10_000
+    for expected in TARGETS:
+        assert sum(inputs for name, inputs in planned if name == expected) >= 10_000
 
 
 # -----------------------------------------------------------------------------
@@ -98,17 +98,17 @@ def test_fuzzed_events_do_no_harm(
 def test_without_the_limits_the_same_events_find_the_three_ends_of_a_worker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found: set[str] = set()
+    result: set[str] = set()
     with embedded(tmp_path, module=UNLIMITED) as at_work:
         episode = Episode(at_work, SEED)
         deadline = time.monotonic() + FIND_SECONDS
-        while found != FAULTS.keys() and time.monotonic() < deadline:
+        while result != FAULTS.keys() and time.monotonic() < deadline:
             episode.round()
             harm = episode.outcome.harm
-            found = {fault for fault, reason in FAULTS.items() if any(map(reason.search, harm))}
+            result = {fault for fault, reason in FAULTS.items() if any(map(reason.search, harm))}
     with capsys.disabled():
-        print(f"\nseed {SEED}, without limits, {episode.outcome.rounds} rounds: {', '.join(sorted(found))}")
-    assert found == FAULTS.keys(), told(embedded.__name__, SEED, episode.outcome)
+        print(f"\nseed {SEED}, without limits, {episode.outcome.rounds} rounds: {', '.join(sorted(result))}")
+    assert result == FAULTS.keys(), told(embedded.__name__, SEED, episode.outcome)
 
 
 @pytest.mark.slow

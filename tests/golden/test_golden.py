@@ -18,11 +18,11 @@ from tests.golden.histories import HISTORIES, history
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_golden_digest_is_computed_again() -> None:
-    wanted = DIGESTS.read_text().splitlines()
-    found = list(computed(json.loads(FIELDS.read_text())))
-    changed = sorted(set(wanted) ^ set(found))
-    assert not changed, f"{len(changed)} of {len(wanted)} digests differ, the first: {changed[:6]}"
-    assert len(found) == len(wanted)
+    expected = DIGESTS.read_text().splitlines()
+    result = list(computed(json.loads(FIELDS.read_text())))
+    changed = sorted(set(expected) ^ set(result))
+    assert not changed, f"{len(changed)} of {len(expected)} digests differ, the first: {changed[:6]}"
+    assert len(result) == len(expected)
 
 
 def test_the_golden_digests_cover_all_data_and_every_history() -> None:

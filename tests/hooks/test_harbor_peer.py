@@ -128,21 +128,21 @@ def rewarded(stats: dict[str, Any]) -> dict[tuple[str, str, float], list[str]]:
 
 def rewards_in(stats: dict[str, Any]) -> dict[str, Counter[float]]:
     """Metric to how often harbor counted each value, over all agents."""
-    found: dict[str, Counter[float]] = {}
+    result: dict[str, Counter[float]] = {}
     for of_eval in stats["evals"].values():
         for name, values in of_eval["reward_stats"].items():
             metric = "reward" if name in ("reward", "accuracy") else f"reward/{name}"
             for value, trials in values.items():
-                found.setdefault(metric, Counter())[float(value)] += len(trials)
-    return found
+                result.setdefault(metric, Counter())[float(value)] += len(trials)
+    return result
 
 
 def rewards_of(events: list[Event]) -> dict[str, Counter[float]]:
-    found: dict[str, Counter[float]] = {}
+    result: dict[str, Counter[float]] = {}
     for trial in newest(trials_of(events)).values():
         for metric, value in trial.get("metrics", {}).items():
-            found.setdefault(metric, Counter())[value] += 1
-    return found
+            result.setdefault(metric, Counter())[value] += 1
+    return result
 
 
 def test_a_job_ends_well_where_no_broker_answers_and_its_events_wait_on_the_disk(
@@ -200,8 +200,8 @@ def kept(home: Path) -> list[str]:
     return [json.loads(line)["type"] for line in lines if line.endswith("\n")]
 
 
-def in_order(found: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
-    return sorted((event for event in found if event["type"] in kinds), key=canonical_json)
+def in_order(result: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return sorted((event for event in result if event["type"] in kinds), key=canonical_json)
 
 
 def test_the_hook_publishes_the_events_that_convert_makes_of_the_log(
@@ -266,8 +266,8 @@ async def test_when_the_stack_ends_before_the_eval_its_events_wait_on_the_disk(
     await eventually(lambda: "trial_started" in kept(inspect_ai.home), "a start on the disk", COMMAND_SECONDS)
     remove_discovery()
     said, _ = running.communicate(timeout=COMMAND_SECONDS)
-    found = kept(inspect_ai.home)
-    assert (found.count("trial_result"), found.count("run_finished")) == (6, 1), said
+    result = kept(inspect_ai.home)
+    assert (result.count("trial_result"), result.count("run_finished")) == (6, 1), said
 
 
 def test_the_hook_is_off_without_the_variable_and_without_a_stack(inspect_ai: Inspect) -> None:

@@ -199,8 +199,8 @@ def allowed() -> dict[str, int]:
 
 def counted() -> dict[str, int]:
     """How many offences each file has; files without any are left out."""
-    found = (offences(sentences_of(path)) for path in [*pages(), *modules()])
-    return dict(Counter(offence.sentence.path for of_file in found for offence in of_file))
+    result = (offences(sentences_of(path)) for path in [*pages(), *modules()])
+    return dict(Counter(offence.sentence.path for of_file in result for offence in of_file))
 
 
 def main(arguments: list[str]) -> None:

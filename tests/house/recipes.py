@@ -38,20 +38,20 @@ class Step(NamedTuple):
 
 def section(title: str) -> str:
     """The recipe of that heading, as the page has it."""
-    _, found, rest = PAGE.read_text("utf-8").partition(f"\n## {title}\n")
-    assert found, f"CONTRIBUTING.md has no section `{title}`"
+    _, result, rest = PAGE.read_text("utf-8").partition(f"\n## {title}\n")
+    assert result, f"CONTRIBUTING.md has no section `{title}`"
     return rest.partition("\n## ")[0]
 
 
 def steps(title: str) -> list[Step]:
     """The steps of the recipe; every indented python block belongs to one."""
     text = section(title)
-    found = [
+    result = [
         Step(path, name or place, textwrap.dedent(code)) for path, name, place, code in STEP.findall(text)
     ]
-    assert len(found) == text.count("\n   ```python"), "a block without file and place"
-    assert found, f"no step in section `{title}`"
-    return found
+    assert len(result) == text.count("\n   ```python"), "a block without file and place"
+    assert result, f"no step in section `{title}`"
+    return result
 
 
 def copied(tree: Path, names: Iterable[str] = ("streamer",)) -> Path:
@@ -90,10 +90,10 @@ def _end_of(node: Any) -> tuple[int, int]:
     if isinstance(node, ast.ClassDef):
         return node.body[-1].col_offset, node.body[-1].end_lineno or 0
     value = node.body[-1].value if isinstance(node, ast.FunctionDef) else node.value
-    held: Any = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List | ast.Dict))
-    if isinstance(held, ast.Dict):
-        return (held.keys[-1] or held.values[-1]).col_offset, held.values[-1].end_lineno or 0
-    return held.elts[-1].col_offset, held.elts[-1].end_lineno
+    stored: Any = next(part for part in ast.walk(value) if isinstance(part, ast.Tuple | ast.List | ast.Dict))
+    if isinstance(stored, ast.Dict):
+        return (stored.keys[-1] or stored.values[-1]).col_offset, stored.values[-1].end_lineno or 0
+    return stored.elts[-1].col_offset, stored.elts[-1].end_lineno
 
 
 def names_of(node: ast.stmt) -> list[str]:

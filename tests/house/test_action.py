@@ -82,8 +82,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def runs() -> tuple[Path, Path]:
     """Two real result directories of Terminal-Bench: the better one, then the worse one."""
-    found = shared_data() / "terminal_bench" / "runs"
-    return found / "20250924_droid_gpt-5", found / "20250902_orchestrator_qwen-3-coder-480B"
+    result = shared_data() / "terminal_bench" / "runs"
+    return result / "20250924_droid_gpt-5", result / "20250902_orchestrator_qwen-3-coder-480B"
 
 
 def test_the_action_and_the_example_workflow_are_valid_by_their_schemas() -> None:

@@ -46,7 +46,7 @@ def test_every_link_inside_semantics_leads_to_a_number_or_a_section() -> None:
 def test_no_file_names_a_document_that_is_not_here() -> None:
     """Such as the notes from which design.md and semantics.md were written."""
     named = re.compile(r"\bDESIGN\.md|\(STYLE\)|(?<!org/)\bspec/")
-    found = [
+    result = [
         path for path in tracked_files() if path.suffix in CITING and named.search(path.read_text("utf-8"))
     ]
-    assert [str(path.relative_to(ROOT)) for path in found if path != Path(__file__)] == []
+    assert [str(path.relative_to(ROOT)) for path in result if path != Path(__file__)] == []

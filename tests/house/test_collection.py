@@ -11,8 +11,8 @@ from tests.house.repository import ROOT
 
 def constants() -> str:
     """Every constant of the module that tests change in processes of their own."""
-    found = vars(streamer.schemas.base)
-    return repr({name: _in_order(value) for name, value in sorted(found.items()) if name.isupper()})
+    result = vars(streamer.schemas.base)
+    return repr({name: _in_order(value) for name, value in sorted(result.items()) if name.isupper()})
 
 
 def _in_order(value: object) -> object:

@@ -137,12 +137,12 @@ def test_every_planted_import_breaks_its_contract_and_is_named(scratch: ScratchC
     report = scratch.lint_imports()
     assert f"{contract} BROKEN" in report
     parts = re.split(r" -{10,}", report)  # a contract's name is underlined, and what breaks it follows
-    found = next(after for before, after in itertools.pairwise(parts) if before.endswith(f" {contract}"))
+    result = next(after for before, after in itertools.pairwise(parts) if before.endswith(f" {contract}"))
     named = [
         rf"{re.escape(plant.module)} -> \S+ \((l\.\d+, )*l\.{line}\b"
         for plant, line in zip(plants, lines, strict=True)
     ]
-    assert [plant for plant, name in zip(plants, named, strict=True) if not re.search(name, found)] == []
+    assert [plant for plant, name in zip(plants, named, strict=True) if not re.search(name, result)] == []
 
 
 @pytest.mark.parametrize("plant", ALONE, ids=lambda plant: f"{plant.path}: {plant.line}")
@@ -177,8 +177,8 @@ def test_a_planted_line_breaks_its_rule(scratch: ScratchCopy, rule: str, lines: 
 def test_every_banned_name_is_stopped_in_the_core(scratch: ScratchCopy, name: str) -> None:
     root = name.partition(".")[0]
     scratch.plant("streamer/folding/planted.py", f"import {root}\n\nPLANTED = {name}")
-    found = scratch.ruff("streamer/folding/planted.py")
-    assert any(f"TID251 `{name}` is banned: {BANNED[name]['msg']}" in line for line in found)
+    result = scratch.ruff("streamer/folding/planted.py")
+    assert any(f"TID251 `{name}` is banned: {BANNED[name]['msg']}" in line for line in result)
 
 
 @pytest.mark.parametrize("module", CORE_CONTRACT["source_modules"])

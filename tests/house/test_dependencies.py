@@ -25,19 +25,19 @@ PINS = {
 
 def everything_needed() -> set[str]:
     """Names of all direct and transitive dependencies on this platform."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting = [
         (requirement.name, frozenset(requirement.extras)) for requirement in DIRECT if applies(requirement)
     ]
     while waiting:
         name, extras = waiting.pop()
-        if canonicalize_name(name) not in found or extras:
-            found.add(canonicalize_name(name))
+        if canonicalize_name(name) not in result or extras:
+            result.add(canonicalize_name(name))
             for requirement in map(Requirement, requires(name) or ()):
-                fresh = canonicalize_name(requirement.name) not in found
+                fresh = canonicalize_name(requirement.name) not in result
                 if fresh and applies(requirement, extras):
                     waiting.append((requirement.name, frozenset(requirement.extras)))
-    return found
+    return result
 
 
 def applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> bool:

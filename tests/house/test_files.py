@@ -35,7 +35,7 @@ def test_git_tracks_python_files() -> None:
 
 
 def test_no_tracked_file_names_a_path_of_one_machine_or_a_registry_host() -> None:
-    found = []
+    result = []
     for path in tracked_files():
         try:
             text = path.read_text(encoding="utf-8")
@@ -43,8 +43,8 @@ def test_no_tracked_file_names_a_path_of_one_machine_or_a_registry_host() -> Non
             continue  # compressed: no prose
         for number, line in enumerate(text.splitlines(), start=1):
             if match := FORBIDDEN.search(line):
-                found.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
-    assert found == []
+                result.append(f"{path.relative_to(ROOT)}:{number}: {match[0]}")
+    assert result == []
 
 
 def test_ci_and_its_helpers_can_be_executed() -> None:

@@ -20,10 +20,10 @@ def name(path: Path) -> str:
 def test_no_file_has_more_offences_than_the_list_allows() -> None:
     limits, more, fewer = allowed(), list[str](), list[str]()
     for path in FILES:
-        found, limit = list(offences(sentences_of(path))), limits.get(name(path), 0)
-        if len(found) > limit:
-            more += [f"{name(path)}: {len(found)} offences, {limit} allowed:", *map(str, found)]
-        if len(found) < limit:
+        result, limit = list(offences(sentences_of(path))), limits.get(name(path), 0)
+        if len(result) > limit:
+            more += [f"{name(path)}: {len(result)} offences, {limit} allowed:", *map(str, result)]
+        if len(result) < limit:
             fewer.append(name(path))
     assert more == [], "\n".join(more)
     assert fewer == [], "fewer offences than allowed: run python -m tests.house.language --write"
@@ -43,15 +43,15 @@ def test_the_sentences_of_a_page_are_short_on_average(path: Path) -> None:
 
 @pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.name)
 def test_a_turn_is_found_where_it_stands_and_only_there(turn: Turn) -> None:
-    found = [offence.rule for offence in offences(sentences_of_markdown(turn.example, "page.md"))]
-    assert f"the turn “{turn.name}”" in found
+    result = [offence.rule for offence in offences(sentences_of_markdown(turn.example, "page.md"))]
+    assert f"the turn “{turn.name}”" in result
     assert list(offences(sentences_of_markdown(turn.fine, "page.md"))) == []
 
 
 def test_a_message_says_file_line_sentence_rule_and_what_to_do() -> None:
     page = "# Title\n\nA short one.\n\nIt is short. All are sent, but for\nthe `last`.\n"
-    (found,) = offences(sentences_of_markdown(page, "docs/page.md"))
-    assert str(found) == (
+    (result,) = offences(sentences_of_markdown(page, "docs/page.md"))
+    assert str(result) == (
         "docs/page.md:5: the turn “but for”. Write: except.\n    All are sent, but for the `…`."
     )
 
@@ -65,8 +65,8 @@ def test_code_tables_headings_and_targets_of_links_are_no_words() -> None:
 def test_a_sentence_is_too_long_by_one_word() -> None:
     fits, long = " ".join(["word"] * MAX_WORDS), " ".join(["word"] * (MAX_WORDS + 1))
     assert list(offences(sentences_of_markdown(f"{fits}.", "page.md"))) == []
-    (found,) = offences(sentences_of_markdown(f"{long}.", "page.md"))
-    assert f"{MAX_WORDS + 1} words in one sentence" in str(found)
+    (result,) = offences(sentences_of_markdown(f"{long}.", "page.md"))
+    assert f"{MAX_WORDS + 1} words in one sentence" in str(result)
 
 
 def test_every_docstring_of_a_module_is_read_and_no_other_string() -> None:
@@ -93,8 +93,8 @@ class Shape:
         """
         return 0
 '''
-    found = [offence.sentence.text for offence in offences(sentences_of_python(source, "shape.py"))]
-    assert found == [
+    result = [offence.sentence.text for offence in offences(sentences_of_python(source, "shape.py"))]
+    assert result == [
         "The module, anew.",
         "A constant, anew.",
         "sides: how many, anew.",
@@ -104,8 +104,8 @@ class Shape:
 
 def test_the_first_line_of_a_docstring_opens_with_a_noun() -> None:
     source = '"""Of the tiers."""\n\n\ndef columns() -> None:\n    """The columns. They are sorted."""\n'
-    (found,) = offences(sentences_of_python(source, "tiers.py"))
-    assert found.rule == "a docstring that opens without a noun"
+    (result,) = offences(sentences_of_python(source, "tiers.py"))
+    assert result.rule == "a docstring that opens without a noun"
     assert list(offences(sentences_of_markdown("They are sorted.", "page.md"))) == []
 
 

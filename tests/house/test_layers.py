@@ -43,7 +43,7 @@ def test_a_test_cannot_stand_in_two_layers() -> None:
 
 def test_every_test_of_this_session_is_in_one_layer(request: pytest.FixtureRequest) -> None:
     layers = [[layer for layer in LAYERS if item.get_closest_marker(layer)] for item in request.session.items]
-    assert {len(found) for found in layers} == {1}
+    assert {len(result) for result in layers} == {1}
 
 
 def test_a_quick_test_cannot_start_a_server() -> None:

@@ -113,8 +113,8 @@ def _in_the_copy(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_copy_is_what_runs(tree: Path) -> None:
-    found = run_python(tree, "import streamer; print(streamer.__file__)")
-    assert all(Path(path).is_relative_to(tree) for path in found.decode().split())
+    result = run_python(tree, "import streamer; print(streamer.__file__)")
+    assert all(Path(path).is_relative_to(tree) for path in result.decode().split())
 
 
 @pytest.mark.parametrize("count", [2, 200])
@@ -143,8 +143,8 @@ def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
     here = environment(tree) | {"STREAMER_DISCOVERY": str(tmp_path / "running.json")}
     with up(tmp_path, **environment(tree)) as (_, log):
         [page] = re.findall(r"http://127\.0\.0\.1:\d+", log.read_text())
-        found = orjson.loads((tmp_path / "running.json").read_bytes())
-        board = Keys(found["namespace"]).board(RUN, BOARD)
+        result = orjson.loads((tmp_path / "running.json").read_bytes())
+        board = Keys(result["namespace"]).board(RUN, BOARD)
         for count in (2, 200):
             values = known_retries(count)
             mean = pytest.approx(sum(values) / len(values), rel=1e-15)
@@ -154,7 +154,7 @@ def test_the_running_stack_has_the_metric(tree: Path, tmp_path: Path) -> None:
             assert_summary_has_it(agent, count)
             trials = asked(here, "query", "trials", RUN)
             assert sorted(trial[METRIC] for trial in trials if trial[METRIC] is not None) == sorted(values)
-            with Redis.from_url(found["redis"]) as redis:
+            with Redis.from_url(result["redis"]) as redis:
                 assert redis.zscore(board, AGENT) == mean
             report = streamer("report", RUN, "--format", "csv", environment=here)
             assert_report_has_it(report.stdout, count)

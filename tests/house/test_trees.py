@@ -13,10 +13,10 @@ LINE = re.compile(r"^(?P<indent> *)(?P<name>[\w.]+/?)(?: +(?P<says>\S.*))?$")
 
 def drawn() -> list[tuple[str, str]]:
     """(path, description) of each line of the tree on the page."""
-    found = TREE.findall((ROOT / PAGE).read_text("utf-8"))
-    assert len(found) == 1, f"{PAGE} draws {len(found)} trees that begin with streamer/"
+    result = TREE.findall((ROOT / PAGE).read_text("utf-8"))
+    assert len(result) == 1, f"{PAGE} draws {len(result)} trees that begin with streamer/"
     lines, above = [], ""
-    for text in found[0].splitlines():
+    for text in result[0].splitlines():
         match = LINE.match(text)
         assert match, f"{PAGE}: {text!r} is not `name description`"
         above = match["name"] if not match["indent"] else above
@@ -26,14 +26,14 @@ def drawn() -> list[tuple[str, str]]:
 
 def there() -> set[str]:
     """Top folders that hold Python or the documents, and every package and module right under streamer/."""
-    found = {"docs/", "schemas/"}
+    result = {"docs/", "schemas/"}
     for path in tracked_files():
         parts = path.relative_to(ROOT).parts
         if path.suffix == ".py" and len(parts) > 1:
-            found.add(f"{parts[0]}/")
+            result.add(f"{parts[0]}/")
             if parts[0] == "streamer":
-                found.add("/".join(parts[:2]) + ("/" if len(parts) > 2 else ""))
-    return found - {"streamer/__init__.py"}
+                result.add("/".join(parts[:2]) + ("/" if len(parts) > 2 else ""))
+    return result - {"streamer/__init__.py"}
 
 
 def test_the_drawn_tree_has_every_package_and_root_module_once_and_nothing_else() -> None:

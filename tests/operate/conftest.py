@@ -23,12 +23,12 @@ def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def stack(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
-    with online(tmp_path_factory.mktemp("verify"), engine[1], engine[0], worker=True) as found:
-        yield found
+    with online(tmp_path_factory.mktemp("verify"), engine[1], engine[0], worker=True) as result:
+        yield result
 
 
 @pytest.fixture
 def idle(engine: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
     """A deployment whose worker is not running yet."""
-    with online(tmp_path_factory.mktemp("idle"), engine[1], engine[0], worker=False) as found:
-        yield found
+    with online(tmp_path_factory.mktemp("idle"), engine[1], engine[0], worker=False) as result:
+        yield result

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from streamer.operate.local.broker import DurableBroker
 from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
-from tests.operate.writers import TOPIC, Place, held
+from tests.operate.writers import TOPIC, Place, logged
 
 PARTITIONS = 3
 WORKER = "the worker's secret name"
@@ -41,4 +41,4 @@ async def send(broker: DurableBroker, *values: bytes | None, partition: int = 0,
 
 
 def values(broker: DurableBroker, count: int) -> dict[Place, bytes]:
-    return held(broker.bootstrap, PARTITIONS, count)
+    return logged(broker.bootstrap, PARTITIONS, count)

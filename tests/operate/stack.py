@@ -44,12 +44,12 @@ def runs(pid: int) -> bool:
 
 def descendants(pid: int) -> dict[int, str]:
     """Process ids below a process, with their command lines."""
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for child in _children(pid):
         with suppress(OSError):  # it has ended since
-            found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        found |= descendants(child)
-    return found
+            result[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        result |= descendants(child)
+    return result
 
 
 def _children(pid: int) -> list[int]:
@@ -68,7 +68,7 @@ class Stack:
         self.output = output
 
     @property
-    def found(self) -> dict[str, Any]:
+    def addresses(self) -> dict[str, Any]:
         """What the discovery file says."""
         return dict(json.loads(self.discovery.read_text()))
 
@@ -84,9 +84,9 @@ class Stack:
 
     def pid_of(self, part: str) -> int:
         """Process id of the one descendant whose command line holds this."""
-        found = [pid for pid, command in descendants(self.process.pid).items() if part in command]
-        assert len(found) == 1, (part, descendants(self.process.pid))
-        return found[0]
+        result = [pid for pid, command in descendants(self.process.pid).items() if part in command]
+        assert len(result) == 1, (part, descendants(self.process.pid))
+        return result[0]
 
     def other(self, part: str) -> bool:
         """True if exactly one descendant has this in its command line."""
@@ -143,7 +143,7 @@ def running(directory: Path, **options: Any) -> Iterator[Stack]:
     stack = launch(directory, **options)
     try:
         wait_for(
-            lambda: stack.discovery.exists() or stack.process.poll() is not None,
+            lambda: stack.addresses.exists() or stack.process.poll() is not None,
             f"the start of `up`; it printed {stack.printed!r}",
         )
         assert stack.process.poll() is None, stack.printed

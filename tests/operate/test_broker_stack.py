@@ -34,10 +34,10 @@ def test_events_come_back_with_offset_time_key_and_headers(tmp_path: Path, codec
     def records(broker: DurableBroker) -> list[Any]:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none"})
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, n, 0) for n in range(PARTITIONS)])
-        found = consumer.consume(30, timeout=30)
+        result = consumer.consume(30, timeout=30)
         consumer.close()
         return sorted(
-            (m.partition(), m.offset(), m.timestamp(), m.key(), m.value(), m.headers()) for m in found
+            (m.partition(), m.offset(), m.timestamp(), m.key(), m.value(), m.headers()) for m in result
         )
 
     with durable(tmp_path) as broker:

@@ -37,7 +37,7 @@ def test_what_was_acknowledged_survives_an_end_while_publishers_write(tmp_path: 
     for turn in range(TURNS):
         with running(tmp_path, partitions=PARTITIONS) as stack:
             assert missing(stack, acknowledged, PARTITIONS) == []
-            writers = Writers(stack.found["bootstrap"], name=f"turn{turn}-").start()
+            writers = Writers(stack.addresses["bootstrap"], name=f"turn{turn}-").start()
             writers.go_on_for(random.randint(1, 1_000))
             ENDS[end](stack)
             writers.end()
@@ -51,7 +51,7 @@ def test_publishers_that_outlive_several_ends_find_the_next_stack(tmp_path: Path
     writers = None
     for number in (signal.SIGKILL, signal.SIGINT, signal.SIGKILL):
         with running(tmp_path, partitions=PARTITIONS) as stack:
-            writers = writers or Writers(stack.found["bootstrap"]).start()
+            writers = writers or Writers(stack.addresses["bootstrap"]).start()
             writers.go_on_for(500)
             stack.end(number)
     assert writers is not None

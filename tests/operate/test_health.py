@@ -166,8 +166,8 @@ def test_topics_that_are_missing_are_named_and_no_topics_at_all_are_one_problem(
     deployment: Deployment,
 ) -> None:
     deployment.worker()
-    gone = deployment.topics.popitem()[0]
-    assert deployment.problems() == [f"topic {gone!r} is missing: a worker creates it when it starts"]
+    missing = deployment.topics.popitem()[0]
+    assert deployment.problems() == [f"topic {missing!r} is missing: a worker creates it when it starts"]
     deployment.topics.clear()
     assert len(deployment.problems()) == 1
     assert deployment.problems()[0].startswith("none of our topics exists")

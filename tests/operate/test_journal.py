@@ -267,8 +267,8 @@ def file_of(written: list[Frame]) -> bytes:
 
 
 def split(data: bytes) -> tuple[list[Frame], list[Damage]]:
-    found = list(read_frames(data))
-    return [x for x in found if isinstance(x, Frame)], [x for x in found if isinstance(x, Damage)]
+    result = list(read_frames(data))
+    return [x for x in result if isinstance(x, Frame)], [x for x in result if isinstance(x, Damage)]
 
 
 @given(st.lists(frames, max_size=20))

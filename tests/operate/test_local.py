@@ -61,8 +61,8 @@ def test_ports_that_cannot_be_read_are_chosen_again(tmp_path: Path, content: str
 
 
 def test_only_the_user_may_look_into_it(tmp_path: Path) -> None:
-    found = DataDir(tmp_path / "data")
-    assert {os.stat(path).st_mode & 0o777 for path in (found.path, found.journal, found.logs)} == {0o700}
+    result = DataDir(tmp_path / "data")
+    assert {os.stat(path).st_mode & 0o777 for path in (result.path, result.journal, result.logs)} == {0o700}
 
 
 def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path) -> None:

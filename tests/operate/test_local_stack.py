@@ -20,7 +20,7 @@ from streamer.operate.local.broker import DurableBroker
 from streamer.operate.local.processes import Child, Connection, ServerFailed
 from tests.operate.full_disk import small_disk
 from tests.operate.journaled import durable, send, values
-from tests.operate.writers import TOPIC, Place, held
+from tests.operate.writers import TOPIC, Place, logged
 
 # -----------------------------------------------------------------------------
 # The event topic, kept: nothing is seen before it is synced, and all of it is loaded again.
@@ -130,8 +130,8 @@ def test_a_journal_of_more_partitions_is_loaded_into_fewer(tmp_path: Path) -> No
         for partition in range(3):
             asyncio.run(send(broker, b"in %d" % partition, partition=partition))
     with durable(tmp_path, partitions=2) as broker:
-        found = held(broker.bootstrap, 2, 3)
-    assert found == {(0, 0): b"in 0", (1, 0): b"in 1", (0, 1): b"in 2"}
+        result = logged(broker.bootstrap, 2, 3)
+    assert result == {(0, 0): b"in 0", (1, 0): b"in 1", (0, 1): b"in 2"}
 
 
 def test_a_journal_of_the_version_before_is_loaded_and_continued(tmp_path: Path) -> None:

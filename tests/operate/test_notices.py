@@ -64,8 +64,8 @@ def test_named_metrics_change_no_notice() -> None:
         plan = a_plan(
             run_id="r", tasks=1, attempts=1, metrics={"reward": {}}, primary_metric="metrics/reward"
         )
-        found = summarised([plan, a_trial(run_id="r", **fields)])
-        return Watching().take(*found.values())
+        result = summarised([plan, a_trial(run_id="r", **fields)])
+        return Watching().take(*result.values())
 
     assert told(metrics={"reward": 0.5, "style": 2.0}) == told()
     assert "started" in told()
@@ -271,15 +271,15 @@ def summaries(*events: Event) -> list[dict[str, Any]]:
 
 def race(*events: Event) -> tuple[Race, dict[str, Any]]:
     *agents, run = summaries(*events)
-    found = Race()
+    result = Race()
     for one_agent in agents:
-        found.hear(one_agent)
-    return found, run
+        result.hear(one_agent)
+    return result, run
 
 
 def leader(*events: Event) -> Leader | None:
-    found, run = race(*events)
-    return found.leader(run)
+    result, run = race(*events)
+    return result.leader(run)
 
 
 def test_an_agent_leads_for_good_if_its_lower_bound_is_above_every_other_upper_bound() -> None:
@@ -303,15 +303,15 @@ def test_an_agent_that_is_planned_and_has_not_begun_may_still_win() -> None:
 
 def test_without_bounds_of_every_agent_nothing_is_settled() -> None:
     assert leader(*trials("a", 6, 0), *trials("b", 0, 6)) is None
-    found, run = race(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
+    result, run = race(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
     [_, b, _] = summaries(PLAN, *trials("a", 6, 0), *trials("b", 0, 6))
-    found.hear(b | {"uncertainty": b["uncertainty"] | {"reachable": None}})
-    assert found.leader(run) is None
-    found.hear(b | {"uncertainty": None})
-    assert found.leader(run) is None
-    assert list(found.settled(0.5)) == [Settled("a:gpt-5", "reached", 0.6)]
-    found.forget("b:gpt-5")
-    assert found.leader(run) is None, "one agent alone"
+    result.hear(b | {"uncertainty": b["uncertainty"] | {"reachable": None}})
+    assert result.leader(run) is None
+    result.hear(b | {"uncertainty": None})
+    assert result.leader(run) is None
+    assert list(result.settled(0.5)) == [Settled("a:gpt-5", "reached", 0.6)]
+    result.forget("b:gpt-5")
+    assert result.leader(run) is None, "one agent alone"
 
 
 def test_when_every_result_is_in_the_board_says_it() -> None:
@@ -319,12 +319,12 @@ def test_when_every_result_is_in_the_board_says_it() -> None:
 
 
 def test_a_target_is_reached_by_the_lower_bound_and_lost_by_the_upper_one() -> None:
-    found, _ = race(PLAN, *trials("a", 6, 0), *trials("b", 2, 5), *trials("c", 5, 2), *trials("nop", 0, 9))
-    assert list(found.settled(0.6)) == [
+    result, _ = race(PLAN, *trials("a", 6, 0), *trials("b", 2, 5), *trials("c", 5, 2), *trials("nop", 0, 9))
+    assert list(result.settled(0.6)) == [
         Settled("a:gpt-5", "reached", 0.6),
         Settled("b:gpt-5", "out of reach", 0.5),
     ]
-    assert list(found.settled(0.5)) == [
+    assert list(result.settled(0.5)) == [
         Settled("a:gpt-5", "reached", 0.6),
         Settled("c:gpt-5", "reached", 0.5),
     ]
@@ -333,12 +333,12 @@ def test_a_target_is_reached_by_the_lower_bound_and_lost_by_the_upper_one() -> N
 def decided(decider: Decider, *events: Event) -> list[Notification]:
     """The notices that follow when these summaries arrive, the run's first, each delivered at once."""
     *agents, run = summaries(*events)
-    found: list[Notification] = []
+    result: list[Notification] = []
     for summary in (run, *agents):
-        found += decider.take(summary, NOW)
-    for notice in found:
+        result += decider.take(summary, NOW)
+    for notice in result:
         decider.delivered(notice)
-    return [notice for notice in found if notice.key.startswith(("ahead", "target"))]
+    return [notice for notice in result if notice.key.startswith(("ahead", "target"))]
 
 
 def a_decider(*, new: bool = True, target: float | None = 0.6) -> Decider:
@@ -367,8 +367,8 @@ def test_each_notice_comes_once_with_what_it_depends_on() -> None:
 
 
 def test_without_a_target_only_the_leader_is_told() -> None:
-    found = decided(a_decider(target=None), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
-    assert [notice.key for notice in found] == ["ahead:a:gpt-5"]
+    result = decided(a_decider(target=None), PLAN, *trials("a", 6, 0), *trials("b", 1, 5))
+    assert [notice.key for notice in result] == ["ahead:a:gpt-5"]
 
 
 def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:

@@ -128,8 +128,8 @@ def test_nobody_at_a_port_is_no_answer() -> None:
 
 def test_a_port_that_is_claimed_is_not_free_and_cannot_be_claimed_again() -> None:
     port = free_port()
-    with claimed_port(port) as held:
-        held.listen()
+    with claimed_port(port) as stored:
+        stored.listen()
         assert not port_is_free(port)
         with pytest.raises(EmbeddedError, match=rf"Port {port} of 127\.0\.0\.1.*choose another port"):
             claimed_port(port)
@@ -294,7 +294,7 @@ def test_all_that_tail_published_survives_and_in_the_end_each_result_counts_once
             following.end_of_harnesses()
             following.wait_until_converted()
             assert ended(second, signal.SIGTERM) == 0
-            environment = {"STREAMER_DISCOVERY": str(stack.discovery)}
+            environment = {"STREAMER_DISCOVERY": str(stack.addresses)}
             verified = streamer("verify", "--all", "--topics", environment=environment)
             assert verified.returncode == 0, verified.stderr
             orderly(signal.SIGTERM)(stack)

@@ -35,7 +35,7 @@ from streamer.settings import Settings
 from tests.operate.full_disk import small_disk
 from tests.operate.journaled import PARTITIONS, WORKER, durable, send, values
 from tests.operate.stack import IDLE_WORKER, Stack, launch, running, runs
-from tests.operate.writers import TOPIC, Writers, held
+from tests.operate.writers import TOPIC, Writers, logged
 from tests.storage.test_log import REFUSED, batch
 from tests.support.worker_process import wait_for
 
@@ -214,7 +214,7 @@ PARTITIONS_OF_UP = 4
 
 async def publish(stack: Stack, count: int, first: int = 0) -> None:
     """Send so many numbered records, one after the other acknowledged in batches."""
-    async with AIOKafkaProducer(bootstrap_servers=stack.found["bootstrap"]) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=stack.addresses["bootstrap"]) as producer:
         sent = [
             await producer.send("trial-events", b"%d" % n, b"run-%d" % n) for n in range(first, first + count)
         ]
@@ -223,26 +223,26 @@ async def publish(stack: Stack, count: int, first: int = 0) -> None:
 
 def numbers(stack: Stack, count: int) -> list[int]:
     """Numbers in the event topic, sorted, once there are so many."""
-    return sorted(map(int, held(stack.found["bootstrap"], PARTITIONS_OF_UP, count).values()))
+    return sorted(map(int, logged(stack.addresses["bootstrap"], PARTITIONS_OF_UP, count).values()))
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Signals, ephemeral: bool) -> None:
     with running(tmp_path, ephemeral=ephemeral, namespace="team", partitions=PARTITIONS_OF_UP) as stack:
-        found = stack.found
+        result = stack.addresses
         port, redis_port = (
-            int(found[name].rpartition(":")[2].split("/")[0]) for name in ("bootstrap", "redis")
+            int(result[name].rpartition(":")[2].split("/")[0]) for name in ("bootstrap", "redis")
         )
         assert kafka_answers(port)
         assert redis_answers(redis_port)
-        assert (found["namespace"], found["partitions"]) == ("team", PARTITIONS_OF_UP)
-        assert found["data_dir"] == (None if ephemeral else str(tmp_path / "data"))
+        assert (result["namespace"], result["partitions"]) == ("team", PARTITIONS_OF_UP)
+        assert result["data_dir"] == (None if ephemeral else str(tmp_path / "data"))
         assert stack.end(number) == 0
-        assert not stack.discovery.exists()
+        assert not stack.addresses.exists()
         assert not kafka_answers(port)
         assert not redis_answers(redis_port)
-        for part in (found["bootstrap"], found["redis"]):
+        for part in (result["bootstrap"], result["redis"]):
             assert part in stack.printed
     assert (tmp_path / "data").exists() is not ephemeral
 
@@ -284,7 +284,7 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
         assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
-        assert not stack.discovery.exists()
+        assert not stack.addresses.exists()
     with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
         assert numbers(stack, 100) == list(range(100))
 
@@ -305,15 +305,15 @@ def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp
         small_disk(tmp_path / "data", 4 * 1024 * 1024) as disk,
         running(tmp_path, partitions=PARTITIONS_OF_UP, namespace="full") as stack,
     ):
-        found = stack.found
+        result = stack.addresses
         settings = Settings(
-            **{name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
+            **{name: result[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
         )
         told = "cannot be written (No space left on device): no event is acknowledged."
         with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
             while ballast.write(bytes(4096)):
                 ballast.flush()
-        writers = Writers(found["bootstrap"], topic="full.trial-events").start(0)
+        writers = Writers(result["bootstrap"], topic="full.trial-events").start(0)
         wait_for(
             lambda: any(told in problem for problem in read_health(settings).problems), "the problem", 120
         )
@@ -346,7 +346,7 @@ def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None
             wait_for(lambda pid=pid: not runs(pid), "the end of the killed process")  # type: ignore[misc]
             wait_for(lambda part=part: stack.other(part), f"another {part}")  # type: ignore[misc]
         assert "The worker ended (-9); it is started again" in stack.printed
-        with redis.Redis.from_url(stack.found["redis"]) as client:
+        with redis.Redis.from_url(stack.addresses["redis"]) as client:
             wait_for(
                 lambda: redis_answers(client.connection_pool.connection_kwargs["port"]),
                 "Redis on its old port",
@@ -361,8 +361,8 @@ def test_the_worker_gets_where_everything_is_and_a_higher_epoch_at_each_start(tm
             tmp_path, worker=[*IDLE_WORKER, str(written)], namespace="n", log_level="DEBUG"
         ) as stack:
             given = json.loads(written.read_text())
-            assert given["STREAMER_BOOTSTRAP"] == stack.found["bootstrap"]
-            assert given["STREAMER_REDIS"] == stack.found["redis"]
+            assert given["STREAMER_BOOTSTRAP"] == stack.addresses["bootstrap"]
+            assert given["STREAMER_REDIS"] == stack.addresses["redis"]
             assert given["STREAMER_EPOCH"] == str(epoch)
             assert given["STREAMER_EMBEDDED"] == "True"
             assert (given["STREAMER_NAMESPACE"], given["STREAMER_PARTITIONS"]) == ("n", "8")
@@ -389,7 +389,7 @@ def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: s
     wait_for(lambda: stack.other(part), f"the start of {part}")
     assert stack.end(signal.SIGINT) == 0
     assert "Everything ended" in stack.printed
-    assert not stack.discovery.exists()
+    assert not stack.addresses.exists()
 
 
 def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:
         second = launch(other)
         assert second.process.wait(30) == 1
         assert f"in use by process {first.process.pid}" in second.printed
-        assert kafka_answers(int(first.found["bootstrap"].rpartition(":")[2]))
+        assert kafka_answers(int(first.addresses["bootstrap"].rpartition(":")[2]))
         first.end(signal.SIGTERM)
 
 
@@ -424,8 +424,11 @@ def test_a_platform_without_a_broker_is_told_what_to_do_instead(
 
 def test_servers_come_back_on_the_ports_of_the_last_start(tmp_path: Path) -> None:
     with running(tmp_path) as first:
-        found = first.found
+        result = first.addresses
         assert first.end(signal.SIGTERM) == 0
     with running(tmp_path) as second:
-        assert (second.found["bootstrap"], second.found["redis"]) == (found["bootstrap"], found["redis"])
+        assert (second.addresses["bootstrap"], second.addresses["redis"]) == (
+            result["bootstrap"],
+            result["redis"],
+        )
         assert second.end(signal.SIGTERM) == 0

@@ -30,14 +30,14 @@ REAL_WORKER: list[str] = []
 
 def deployment_on(stack: Stack, published: list[bytes]) -> Deployment:
     """What runs now, and all that was ever published to it."""
-    found = stack.found
+    result = stack.addresses
     return Deployment(
-        stack.discovery.parent,
-        found["bootstrap"],
-        found["redis"],
-        found["namespace"],
+        stack.addresses.parent,
+        result["bootstrap"],
+        result["redis"],
+        result["namespace"],
         embedded=True,
-        partitions=found["partitions"],
+        partitions=result["partitions"],
         published=published,
     )
 
@@ -93,8 +93,8 @@ class Publishing:
 
     def go_on_for(self, events: int) -> None:
         """Wait until so many more events are acknowledged."""
-        wanted = self._publisher.counts.sent + events
-        wait_for(lambda: self._publisher.counts.sent >= wanted, "further acknowledgements")
+        expected = self._publisher.counts.sent + events
+        wait_for(lambda: self._publisher.counts.sent >= expected, "further acknowledgements")
 
     def end(self) -> None:
         """Stop publishing, and wait until all is acknowledged."""
@@ -117,7 +117,7 @@ def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_e
         harness.end()
         deployment_on(stack, harness.published).wait_until_equal()
         verify = [sys.executable, "-c", PROGRAM, "verify", "--all"]
-        environment = os.environ | {"STREAMER_DISCOVERY": str(stack.discovery)}
+        environment = os.environ | {"STREAMER_DISCOVERY": str(stack.addresses)}
         done = subprocess.run(verify, env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done
         interrupt_up(stack)

@@ -57,8 +57,8 @@ def test_up_tells_of_every_run_and_hands_the_url_on_where_nobody_sees_it(tmp_pat
             )
             command_lines = [line for line in descendants(os.getpid()).values() if "notify --all" in line]
             assert not [line for line in command_lines if SECRET in line]
-            found = json.loads((tmp_path / "running.json").read_text())
-            wait_for(lambda: followed(Settings(redis=found["redis"])), "it follows the runs")
+            result = json.loads((tmp_path / "running.json").read_text())
+            wait_for(lambda: followed(Settings(redis=result["redis"])), "it follows the runs")
             event = json.dumps(a_trial(run_id="nightly")).encode()
             assert streamer("publish", "-", stdin=event, environment=environment).returncode == 0
             wait_for(lambda: len(receiver.titles) == 2, "both notices", 120)

@@ -52,8 +52,8 @@ def test_every_run_has_the_digests_of_a_fold(embedded_broker: str, namespace: st
     log = fold_log(settings, prices=PriceTable.default(), run_id=None, scored=True)
     assert log.runs.keys() == log.scored.keys() == {"one", "two"}
     for run_id, changes in log.runs.items():
-        wanted = folded(EVENTS)[0].run(run_id).summaries()
-        assert {c.digest for c in changes.values()} == {c.digest for c in wanted}
+        expected = folded(EVENTS)[0].run(run_id).summaries()
+        assert {c.digest for c in changes.values()} == {c.digest for c in expected}
     assert {len(scored) for scored in log.scored.values()} == {2}
     assert {key[:3] for key in log.scored["one"]} == {b"one"}
 
@@ -88,11 +88,11 @@ def deployment(
     """On each engine."""
     bootstrap = bootstrap_of(request, request.param)
     redis_server.flush()
-    found = Deployment(
+    result = Deployment(
         tmp_path, bootstrap, redis_server.url, namespace, embedded=request.param == "embedded", session=6.0
     )
-    yield found
-    found.kill_workers()
+    yield result
+    result.kill_workers()
 
 
 def call(deployment: Deployment, *arguments: object) -> tuple[int, list[dict[str, Any]], str]:
@@ -195,19 +195,19 @@ def test_wrong_pages_summaries_and_runs_are_named_and_replaced(deployment: Deplo
     assert worker.stop() == 0
     corrupt_topics(deployment)
     code, verdicts, _ = call(deployment, "rebuild")
-    found = {verdict["run_id"]: verdict for verdict in verdicts}
+    result = {verdict["run_id"]: verdict for verdict in verdicts}
     assert code == 1
     assert {run for run, outcome in outcomes(verdicts).items() if outcome != "equal"} == {
         "run 1",
         "run 2",
         "ghost",
     }
-    assert {(d["topic"], d["key"]) for d in found["run 2"]["differences"]} == {
+    assert {(d["topic"], d["key"]) for d in result["run 2"]["differences"]} == {
         (None, "run"),
         ("run-summaries", "run 2"),
         ("tier-summaries", "run 2|T9"),
     }
-    assert not found["ghost"]["in_log"]
+    assert not result["ghost"]["in_log"]
 
     code, _, said = call(deployment, "rebuild", "--switch")
     assert (code, "epoch 6 begins" in said) == (0, True), said
@@ -264,9 +264,9 @@ def test_added_partitions_give_one_instruction_and_it_is_the_right_one(
 def on_kafka_deployment(
     kafka_bootstrap: str, tmp_path: Path, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:
-    found = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False, session=6.0)
-    yield found
-    found.kill_workers()
+    result = Deployment(tmp_path, kafka_bootstrap, redis_server.url, namespace, embedded=False, session=6.0)
+    yield result
+    result.kill_workers()
 
 
 # -----------------------------------------------------------------------------
@@ -302,11 +302,11 @@ def test_each_difference_is_named(stack: Online) -> None:
         store.delete(tier)
         store.set(keys.run("changed"), "garbage")
     verdict = verdict_of(stack.settings, "changed")
-    found = {difference.key: difference for difference in verdict.differences}
+    result = {difference.key: difference for difference in verdict.differences}
     assert verdict.outcome == "differs"
-    assert sorted(found) == ["agent_model:nop:gpt-5", "run", "tier:T0", "tier:T9"]
-    assert found["agent_model:nop:gpt-5"].fields == ("digest", "trials")
-    assert (found["run"].found, found["tier:T0"].found, found["tier:T9"].log) == ("unreadable", None, None)
+    assert sorted(result) == ["agent_model:nop:gpt-5", "run", "tier:T0", "tier:T9"]
+    assert result["agent_model:nop:gpt-5"].fields == ("digest", "trials")
+    assert (result["run"].found, result["tier:T0"].found, result["tier:T9"].log) == ("unreadable", None, None)
 
 
 def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
@@ -317,9 +317,9 @@ def test_trials_in_flight_that_differ_are_named(stack: Online) -> None:
     assert verdict_of(stack.settings, "flying").outcome == "equal", "though it is published a second later"
     with client(stack) as store:
         store.hset(Keys(stack.settings.namespace).in_flight("flying"), "|stale|1|a|m||", "{}")
-    [found] = verdict_of(stack.settings, "flying").differences
-    assert (found.key, found.fields) == ("in_flight", ("|stale|1|a|m||",))
-    assert None not in (found.log, found.found)
+    [result] = verdict_of(stack.settings, "flying").differences
+    assert (result.key, result.fields) == ("in_flight", ("|stale|1|a|m||",))
+    assert None not in (result.log, result.found)
 
 
 def test_a_comparison_and_tasks_that_differ_are_named(stack: Online) -> None:
@@ -333,10 +333,10 @@ def test_a_comparison_and_tasks_that_differ_are_named(stack: Online) -> None:
         tampered = json.loads(str(store.get(keys.comparisons("compared")))) | {"agents_total": 9}
         store.set(keys.comparisons("compared"), json.dumps(tampered))
         store.hset(keys.tasks("compared"), "t1", '{"a:m":[1,1,0]}')
-    found = {
+    result = {
         difference.key: difference.fields for difference in verdict_of(stack.settings, "compared").differences
     }
-    assert found == {"comparisons": ("agents_total", "digest"), "tasks": ("t1",)}
+    assert result == {"comparisons": ("agents_total", "digest"), "tasks": ("t1",)}
 
 
 def test_a_deleted_run_is_equal_when_nothing_of_it_is_left(stack: Online) -> None:

@@ -38,10 +38,10 @@ class Watching:
 
     def take(self, *summaries: dict[str, Any], at: datetime = NOW) -> list[str]:
         """Keys of the notices that these give reason to, each delivered at once."""
-        found: list[Notification] = []
+        result: list[Notification] = []
         for summary in summaries:
-            found += self.decider.take(summary, at)
-        return self._delivered(found)
+            result += self.decider.take(summary, at)
+        return self._delivered(result)
 
     def tick(self, at: datetime) -> list[str]:
         return self._delivered(self.decider.tick(at))

@@ -43,8 +43,8 @@ class Writers:
 
     def go_on_for(self, events: int) -> None:
         """Wait until so many more events are acknowledged."""
-        wanted = len(self.acknowledged) + events
-        wait_for(lambda: len(self.acknowledged) >= wanted, f"{events} more acknowledgements", 120)
+        expected = len(self.acknowledged) + events
+        wait_for(lambda: len(self.acknowledged) >= expected, f"{events} more acknowledgements", 120)
 
     def end(self) -> None:
         """Stop writing; what is not acknowledged yet is given up."""
@@ -86,18 +86,18 @@ class Writers:
 
 
 async def _read(bootstrap: str, partitions: int, count: int) -> dict[Place, bytes]:
-    found: dict[Place, bytes] = {}
+    result: dict[Place, bytes] = {}
     consumer: Any = AIOKafkaConsumer(bootstrap_servers=bootstrap, fetch_max_wait_ms=10)
     async with consumer, asyncio.timeout(60):
         consumer.assign([TopicPartition(TOPIC, number) for number in range(partitions)])
         await consumer.seek_to_beginning()
-        while len(found) < count:
+        while len(result) < count:
             for records in (await consumer.getmany(timeout_ms=100)).values():
-                found |= {(record.partition, record.offset): record.value for record in records}
-    return found
+                result |= {(record.partition, record.offset): record.value for record in records}
+    return result
 
 
-def held(bootstrap: str, partitions: int, count: int) -> dict[Place, bytes]:
+def logged(bootstrap: str, partitions: int, count: int) -> dict[Place, bytes]:
     """The events of a topic by place, once there are so many."""
     return asyncio.run(_read(bootstrap, partitions, count))
 
@@ -105,8 +105,8 @@ def held(bootstrap: str, partitions: int, count: int) -> dict[Place, bytes]:
 def missing(stack: Any, acknowledged: dict[bytes, Place], partitions: int) -> list[bytes]:
     """Acknowledged events that the stack does not hold where they were acknowledged."""
     (line,) = [line for line in stack.printed.splitlines() if "Loaded" in line]
-    found = held(stack.found["bootstrap"], partitions, int(line.split()[1].replace(",", "")))
-    return [value for value, place in acknowledged.items() if found.get(place) != value]
+    result = logged(stack.addresses["bootstrap"], partitions, int(line.split()[1].replace(",", "")))
+    return [value for value, place in acknowledged.items() if result.get(place) != value]
 
 
 async def offset_after_sending(bootstrap: str, topic: str, *, create: bool) -> int:

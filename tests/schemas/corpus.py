@@ -69,8 +69,8 @@ def tiers() -> list[Event]:
         plan(run_id, tasks=2, attempts=1, tiers=["T0", "T1"], judged=True),
         *(
             trial(run_id, f"task-{number}", tier=tier, subtest="01", resolved=score > 0.5, score=score)
-            for tier, found in scores.items()
-            for number, score in enumerate(found)
+            for tier, result in scores.items()
+            for number, score in enumerate(result)
         ),
     ]
 

@@ -80,11 +80,11 @@ def summaries(recorded: list[bytes]) -> list[bytes]:
     """Every summary and every scored trial that the lines come to."""
     pipeline = Pipeline()
     pipeline.fold(Record(line, number) for number, line in enumerate(recorded))
-    found = []
+    result = []
     for run_id in sorted(run_id for run_id in pipeline.runs() if pipeline.run(run_id).state.exists):
         cut = pipeline.run(run_id).take_changes()
-        found += [change.value for change in (*cut.summaries, *cut.scored) if change.value is not None]
-    return sorted(found)
+        result += [change.value for change in (*cut.summaries, *cut.scored) if change.value is not None]
+    return sorted(result)
 
 
 def _fields_alone() -> Iterator[Event]:

@@ -136,8 +136,8 @@ NO_NUMBER = {"cost_source"}
 
 def models() -> Iterator[type[BaseModel]]:
     """Every model of the package, nested ones included."""
-    for found in pkgutil.iter_modules(streamer.schemas.__path__):
-        module = importlib.import_module(f"streamer.schemas.{found.name}")
+    for result in pkgutil.iter_modules(streamer.schemas.__path__):
+        module = importlib.import_module(f"streamer.schemas.{result.name}")
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, BaseModel) and item.__module__ == module.__name__:
                 yield item

@@ -143,9 +143,9 @@ def references(node: Any) -> list[str]:
 
 def test_every_reference_of_the_asyncapi_document_leads_somewhere_inside_it() -> None:
     document = asyncapi()
-    found = references(document)
-    assert found
-    for reference in found:
+    result = references(document)
+    assert result
+    for reference in result:
         node: Any = document
         for step in reference.removeprefix("#/").split("/"):
             node = node[step]

@@ -50,13 +50,13 @@ def committed(name: str, file: str) -> list[dict[str, Any]]:
 
 
 def summary(name: str, kind: str, **fields: str) -> dict[str, Any]:
-    found = [
+    result = [
         one
         for one in committed(name, "summaries.ndjson")
         if one["type"] == f"{kind}_summary" and fields.items() <= one.items()
     ]
-    assert len(found) == 1
-    return found[0]
+    assert len(result) == 1
+    return result[0]
 
 
 def test_the_committed_corpus_is_current() -> None:
@@ -122,8 +122,8 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def expected_of(recording: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((recording / DIGESTS).read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((recording / DIGESTS).read_text(encoding="utf-8"))
+    return result
 
 
 def digests_of(folding: Folding) -> list[tuple[str, str]]:
@@ -146,11 +146,11 @@ def test_every_recorded_event_is_read_and_means_what_it_meant(recording: Path) -
     assert [meaning(line) for line in recorded] == expected_of(recording)["events"]
 
 
-def is_kept(recorded: Any, found: Any) -> bool:
+def is_kept(recorded: Any, result: Any) -> bool:
     """Whether every recorded value is there; an object may have gained fields."""
-    if isinstance(recorded, dict) and isinstance(found, dict):
-        return all(name in found and is_kept(value, found[name]) for name, value in recorded.items())
-    return type(recorded) is type(found) and bool(recorded == found)
+    if isinstance(recorded, dict) and isinstance(result, dict):
+        return all(name in result and is_kept(value, result[name]) for name, value in recorded.items())
+    return type(recorded) is type(result) and bool(recorded == result)
 
 
 @every_recording
@@ -159,14 +159,14 @@ def test_recorded_events_are_folded_to_the_same_summaries(recording: Path) -> No
     recorded = lines_of(recording / EVENTS)
     expected = gzip.decompress((recording / SUMMARIES).read_bytes()).removesuffix(b"\n").split(b"\n")
     known = {name_of(summary)[0] for summary in expected}
-    found = [summary for summary in summaries(recorded) if name_of(summary)[0] in known]
+    result = [summary for summary in summaries(recorded) if name_of(summary)[0] in known]
     backwards = fold(recorded[::-1])
-    assert len(found) == len(expected)
+    assert len(result) == len(expected)
     assert fold(recorded).rejected == 0
     assert digests_of(fold(recorded)) == digests_of(backwards)
     if expected_of(recording)["semantics_version"] < SEMANTICS_VERSION:
         return
-    by_name = {name_of(summary): summary for summary in found}
+    by_name = {name_of(summary): summary for summary in result}
     assert len(by_name) == len(expected), "names are not enough to tell them apart"
     for before in expected:
         after = by_name[name_of(before)]
@@ -444,8 +444,8 @@ def test_a_key_that_comes_twice_is_read_as_the_schema_reads_it(name: str, value:
 
 def test_keys_in_any_order_have_one_fingerprint() -> None:
     values = [{"b": 1.0, "a": 2.0, "B": 3.0}, {"B": 3.0, "a": 2.0, "b": 1.0}]
-    found = [plain_trial(json.dumps(USUAL | {"metrics": metrics}).encode()) for metrics in values]
-    assert fingerprint(found[0]) == fingerprint(found[1])
+    result = [plain_trial(json.dumps(USUAL | {"metrics": metrics}).encode()) for metrics in values]
+    assert fingerprint(result[0]) == fingerprint(result[1])
 
 
 START = {name: USUAL[name] for name in (*SLOT, "schema_version", "revision", "started_at")} | {

@@ -50,11 +50,11 @@ def secured(
 ) -> Iterator[Secured]:
     """Apache Kafka with the users of docs/security.md, its topics made by the user `worker`, and Redis."""
     kafka = SecureKafka(tmp_path_factory.mktemp("secure-kafka"), certificates, PASSWORDS)
-    found = Secured(kafka, secure_redis, certificates, secret_files)
+    result = Secured(kafka, secure_redis, certificates, secret_files)
     try:
         kafka.start()
-        asyncio.run(allow(Settings(**found.plain(ADMIN)), kafka_permissions()))
-        asyncio.run(ensure_topics(found.settings("worker")))
-        yield found
+        asyncio.run(allow(Settings(**result.plain(ADMIN)), kafka_permissions()))
+        asyncio.run(ensure_topics(result.settings("worker")))
+        yield result
     finally:
         kafka.stop()

@@ -71,10 +71,10 @@ def test_a_benchmark_runs_with_accounts_everywhere_and_no_secret_is_said(
     with a_worker(tmp_path, secured.given("worker")) as worker:
         said.append(said_by(secured, "publisher", "publish", "--raw", "-", stdin=lines(run), code=1))
         with StateReader(secured.settings("reader")) as reader:
-            worker.wait_until(lambda: run in [found.run_id for found in reader.runs()], "the run is there")
+            worker.wait_until(lambda: run in [result.run_id for result in reader.runs()], "the run is there")
             worker.wait_until(lambda: reader.run(run).trials == TRIALS, "every trial counts")
         operator = secured.settings("operator")
-        [rejected] = [found for found in read_rejections(operator) if found.run_id == run]
+        [rejected] = [result for result in read_rejections(operator) if result.run_id == run]
         said += [
             said_by(secured, "reader", "query", "run", run),
             said_by(secured, "reader", "query", "leaderboard", "--run", run),
@@ -321,7 +321,7 @@ def test_reader_lists_trials_and_says_what_is_missing_and_viewer_shows_what_harn
         sent = streamer("publish", stdin=event + b"\n", environment=environment(secured.given("publisher")))
         assert sent.returncode == 0, sent.stderr
         with StateReader(secured.settings("reader")) as reader:
-            worker.wait_until(lambda: RUN in [found.run_id for found in reader.runs()], "the run is there")
+            worker.wait_until(lambda: RUN in [result.run_id for result in reader.runs()], "the run is there")
     for user, reason in (("reader", None), ("viewer", MESSAGE)):
         with Serving(secured.settings(user)) as serving:
             run = f"/api/runs/{RUN.replace(' ', '%20')}"

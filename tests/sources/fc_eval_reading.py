@@ -13,15 +13,15 @@ SUB_TRIAL = re.compile(r"\.agent-(\d+)-")
 
 def trial_directories(run: Path) -> list[Path]:
     """Directories with an agent's own result: the sub-trials, or the trials where there are none."""
-    found = [file.parent for file in run.glob("*/*/results.json")]
-    subs = [path for path in found if SUB_TRIAL.search(path.name)]
-    return subs or found
+    result = [file.parent for file in run.glob("*/*/results.json")]
+    subs = [path for path in result if SUB_TRIAL.search(path.name)]
+    return subs or result
 
 
 def by_trial(events: list[Event]) -> dict[tuple[Any, ...], Event]:
-    found = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
-    assert len(found) == len(trials_of(events))
-    return found
+    result = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
+    assert len(result) == len(trials_of(events))
+    return result
 
 
 def label_of(event: Event) -> str:

@@ -16,9 +16,9 @@ ALWAYS = ("task_id", "attempt", "agent", "model", "resolved", "cost_usd", "traje
 
 
 def by_agent(events: list[Event]) -> dict[tuple[Any, ...], Event]:
-    found = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
-    assert len(found) == len(trials_of(events))
-    return found
+    result = {(e["task_id"], e["attempt"], e.get("agent_index")): e for e in trials_of(events)}
+    assert len(result) == len(trials_of(events))
+    return result
 
 
 def both(runs: Path, name: str, folder: Path, *others: str) -> tuple[list[Event], list[Event]]:

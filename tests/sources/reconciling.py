@@ -22,5 +22,5 @@ def reconciled(ledger: Ledger, results: Iterable[tuple[str, EventFields]]) -> li
         new = directory_result(event, path)
         groups.setdefault(new.key, []).append(new)
     events = [event for group in groups.values() for event in ledger.resolve(group)]  # type: ignore[arg-type]
-    gone = [key for key, _ in ledger.filled() if key not in groups]
-    return [*ledger.retracted(), *events, *(ledger.retract(key) for key in gone)]
+    missing = [key for key, _ in ledger.filled() if key not in groups]
+    return [*ledger.retracted(), *events, *(ledger.retract(key) for key in missing)]

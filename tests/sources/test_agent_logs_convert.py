@@ -46,9 +46,9 @@ def run(tmp_path: Path) -> Path:
     results = [
         a_result(task, total_input_tokens=0, total_output_tokens=0, total_cost=0.0) for task in ("t1", "t2")
     ]
-    found = a_run(tmp_path / "run1", results, run_file=results, lock=LOCK)
-    write_json(found / "t1" / results[0]["trial_name"] / "agent-logs" / "t.json", STEPS)
-    return found
+    result = a_run(tmp_path / "run1", results, run_file=results, lock=LOCK)
+    write_json(result / "t1" / results[0]["trial_name"] / "agent-logs" / "t.json", STEPS)
+    return result
 
 
 def numbers(event: dict[str, Any]) -> tuple[Any, ...]:

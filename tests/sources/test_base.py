@@ -204,7 +204,7 @@ def starts(run: Path, names: list[str], roster: Roster) -> list[dict[str, object
     trials = [run / "t" / name for name in names]
     for trial in trials:
         (trial / "sessions").mkdir(parents=True)
-    return [found.event for found in roster.starts_of(trials, {"run1"})]
+    return [result.event for result in roster.starts_of(trials, {"run1"})]
 
 
 def test_a_trial_of_one_agent_starts_with_its_directories(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def begun(job: Path, agent: dict[str, Any], name: str = NAME) -> Path:
 
 
 def starts_of_harbor_starts(job: Path, trial: Path) -> list[dict[str, Any]]:
-    return [dict(found.event) for found in start_in(job, trial, ConvertOptions())]
+    return [dict(result.event) for result in start_in(job, trial, ConvertOptions())]
 
 
 def test_a_start_has_the_slot_that_its_result_will_fill(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ def test_a_value_is_the_number_that_inspect_counts(value: object, number: float)
 
 @pytest.mark.parametrize("value", [None, float("nan")])
 def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
-    found = read_scores({"s": {"value": value}, "t": {"value": {"k": value}}})
-    assert (found.metrics, found.left_out) == ({}, [])
+    result = read_scores({"s": {"value": value}, "t": {"value": {"k": value}}})
+    assert (result.metrics, result.left_out) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -369,8 +369,8 @@ def test_what_was_not_scored_is_missing_and_not_said(value: object) -> None:
     ],
 )
 def test_what_is_no_number_is_left_out_and_said(value: object, kind: str) -> None:
-    found = read_scores({"s": {"value": value}})
-    assert (found.metrics, found.left_out) == ({}, [f"the score 's' is {kind}"])
+    result = read_scores({"s": {"value": value}})
+    assert (result.metrics, result.left_out) == ({}, [f"the score 's' is {kind}"])
 
 
 def test_a_score_that_is_no_object_is_missing() -> None:
@@ -378,15 +378,15 @@ def test_a_score_that_is_no_object_is_missing() -> None:
 
 
 def test_names_that_become_one_keep_the_first() -> None:
-    found = read_scores({"a b": {"value": 1}, "a_b": {"value": 2}})
-    assert found.metrics == {"a_b": 1}
-    assert found.left_out == ["the score 'a_b' has the name 'a_b' of another one"]
+    result = read_scores({"a b": {"value": 1}, "a_b": {"value": 2}})
+    assert result.metrics == {"a_b": 1}
+    assert result.left_out == ["the score 'a_b' has the name 'a_b' of another one"]
 
 
 def test_of_too_many_scores_the_first_are_kept() -> None:
-    found = read_scores({"s": {"value": {str(number): number for number in range(66)}}})
-    assert len(found.metrics) == 64
-    assert found.left_out == ["the score 's/64' is one more than 64", "the score 's/65' is one more than 64"]
+    result = read_scores({"s": {"value": {str(number): number for number in range(66)}}})
+    assert len(result.metrics) == 64
+    assert result.left_out == ["the score 's/64' is one more than 64", "the score 's/65' is one more than 64"]
 
 
 def test_a_score_without_a_name_is_said() -> None:

@@ -36,7 +36,7 @@ def install(
     """
     wheel = site.parent / f"{package}-1.0-py3-none-any.whl"
     info = f"{package}-1.0.dist-info"
-    lines = "".join(f"{name} = {package}:{found}\n" for name, found in entries.items())
+    lines = "".join(f"{name} = {package}:{result}\n" for name, result in entries.items())
     files = {
         f"{package}.py": module,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
@@ -94,7 +94,7 @@ def test_an_installed_connector_may_tell_of_trials_that_have_begun(site: Path, t
     lines = CONNECTOR.rstrip().splitlines()
     lines += [
         '        for task in ("a", "c"):',
-        '            yield Found(path / task, {"type": "trial_started", "task_id": task, "revision": 1})',
+        '            yield Parsed(path / task, {"type": "trial_started", "task_id": task, "revision": 1})',
     ]
     result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}, "\n".join(lines)), tiny_run)
     assert result.returncode == 0, result.stderr

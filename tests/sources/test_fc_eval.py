@@ -25,8 +25,8 @@ def a_result(cost: float = 1.0, failed: int = 0, snapshot: Any = FINE, **fields:
 
 
 def entries(**results: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = merged(results)["parser_extra_metrics"][ENTRIES]
-    return found
+    result: dict[str, Any] = merged(results)["parser_extra_metrics"][ENTRIES]
+    return result
 
 
 def test_the_last_agents_values_stand_for_the_trial_and_totals_are_of_all() -> None:
@@ -48,7 +48,7 @@ def test_a_snapshot_that_is_missing_or_broke_fails_the_agent(snapshot: dict[str,
 
 
 def test_who_failed_counts_as_one_that_changed_nothing_but_nop_never_falls_back() -> None:
-    found = entries(agent=a_result(failed=1), nop=a_result(failed=1))
-    fallen = found["agent"]["per_benchmark_speedups"]["m.f"]
+    result = entries(agent=a_result(failed=1), nop=a_result(failed=1))
+    fallen = result["agent"]["per_benchmark_speedups"]["m.f"]
     assert (fallen["agent/nop"], fallen["oracle/nop"], fallen["fallback_to_baseline"]) == (1.0, 3.0, True)
-    assert found["nop"]["per_benchmark_speedups"] == SPEEDUPS
+    assert result["nop"]["per_benchmark_speedups"] == SPEEDUPS

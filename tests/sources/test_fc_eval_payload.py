@@ -238,9 +238,9 @@ def a_result(label: str = GPT5, **fields: Any) -> dict[str, Any]:
 
 def sections(text: str, label: str = GPT5, *others: str) -> dict[str, Any]:
     """Sections of a log, accepted by the event schema as they are."""
-    found = sections_for(parse_log(text), Subject(label, others=others))
-    EVENT.validate_json(orjson.dumps({"type": "trial_result", "run_id": "r", "task_id": "t", **found}))
-    return found
+    result = sections_for(parse_log(text), Subject(label, others=others))
+    EVENT.validate_json(orjson.dumps({"type": "trial_result", "run_id": "r", "task_id": "t", **result}))
+    return result
 
 
 def test_a_complete_log_gives_every_section() -> None:

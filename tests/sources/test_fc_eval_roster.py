@@ -27,10 +27,10 @@ from tests.support.worker_process import wait_for
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
 def test_agents_and_plan_are_those_of_the_configuration(runs: Path, tmp_path: Path, name: str) -> None:
     """The core counts the planned agents of which no file says anything (R21)."""
-    wanted, found = (plan_of(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    expected, result = (plan_of(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
     for field in ("agent_models", "tasks", "attempts", "baselines", "started_at", "benchmark"):
-        assert found[field] == wanted[field]
-    assert len(found["agent_models"]) == len(agents_of(runs / name))
+        assert result[field] == expected[field]
+    assert len(result["agent_models"]) == len(agents_of(runs / name))
 
 
 @pytest.mark.parametrize("name", ONE_AGENT)
@@ -67,9 +67,9 @@ def test_a_run_level_file_elsewhere_changes_nothing_of_what_the_trial_files_say(
 ) -> None:
     """A copy of the run-level file, written later, says less: its results are left out."""
     run = Path(shutil.copytree(runs / "fc-nop-oracle-gpt5", tmp_path / "fc-nop-oracle-gpt5"))
-    wanted = trials_of(converted(run)[0])
+    expected = trials_of(converted(run)[0])
     shutil.copyfile(run / "results.json", tmp_path / "fc-nop-oracle-gpt5_results.json")
-    assert trials_of(converted(tmp_path)[0]) == wanted
+    assert trials_of(converted(tmp_path)[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_in_merged_logs_a_key_that_two_agents_would_take_is_neithers(
     write_json(run / "fc.lock", {"run_spec": {"agent_mode": "multi", "agents": agents}})
     write_json(run / "results.json", {"results": [result], "n_resolved": 0})
     events = trials_of(converted(run)[0])
-    held = {event["agent_index"]: event["benchmarks"] for event in events if "benchmarks" in event}
-    assert held == expected
+    stored = {event["agent_index"]: event["benchmarks"] for event in events if "benchmarks" in event}
+    assert stored == expected
 
 
 # -----------------------------------------------------------------------------

@@ -47,10 +47,10 @@ def test_a_run_rekeyed_to_the_containers_spelling_gives_the_same_events_and_summ
     panes = [path.read_bytes() for path in copy.rglob("post-test.txt")]
     assert any(f'"{key}"'.encode() in pane for key in keys.values() for pane in panes)
     assert not any(f'"{key}"'.encode() in pane for key in keys for pane in panes)
-    wanted, found = converted(runs / name)[0], converted(copy)[0]
-    assert measured(wanted) > 0
-    assert found == wanted
-    assert summarised(found) == summarised(wanted)
+    expected, result = converted(runs / name)[0], converted(copy)[0]
+    assert measured(expected) > 0
+    assert result == expected
+    assert summarised(result) == summarised(expected)
 
 
 @pytest.mark.parametrize("name", ["fc-no-oracle-same-framework", "fc-nop-oracle-gpt5", "fc-rough"])
@@ -65,12 +65,12 @@ def test_a_run_level_file_rekeyed_to_the_containers_spelling_gives_the_same_even
     runs: Path, tmp_path: Path, name: str
 ) -> None:
     """Where no agent's entry was written over: the harness would not write over it with these keys."""
-    wanted = run_level_only(runs / name, tmp_path / "a", "fc.lock")
-    found = run_level_only(
+    expected = run_level_only(runs / name, tmp_path / "a", "fc.lock")
+    result = run_level_only(
         rekeyed(runs / name, tmp_path / "b", container_keys(runs / name)), tmp_path / "c", "fc.lock"
     )
-    assert measured(converted(wanted)[0]) > 0
-    assert converted(found)[0] == converted(wanted)[0]
+    assert measured(converted(expected)[0]) > 0
+    assert converted(result)[0] == converted(expected)[0]
 
 
 def test_a_simulated_run_has_the_containers_keys_and_rekeyed_to_the_configurations_gives_the_same(
@@ -83,10 +83,10 @@ def test_a_simulated_run_has_the_containers_keys_and_rekeyed_to_the_configuratio
     assert '"agent-3-terminus-2:openai-gpt-5"' in pane
     copy = rekeyed(run, tmp_path / "copy", {new: key for key, new in to_container.items()})
     assert '"agent-3-' not in next(copy.rglob("*.agent-3-*/panes/post-test.txt")).read_text()
-    wanted, found = converted(run)[0], converted(copy)[0]
-    assert measured(wanted) == sum("tests" in event for event in trials_of(wanted)) >= 30
-    assert found == wanted
-    assert summarised(found) == summarised(wanted)
+    expected, result = converted(run)[0], converted(copy)[0]
+    assert measured(expected) == sum("tests" in event for event in trials_of(expected)) >= 30
+    assert result == expected
+    assert summarised(result) == summarised(expected)
 
 
 def a_run_of_two_models(folder: Path, own: dict[ConfiguredAgent, Any], tasks: int = 1) -> Path:
@@ -143,8 +143,8 @@ def test_convert_says_once_per_run_which_keys_were_there(tmp_path: Path) -> None
 
 
 def test_convert_says_nothing_where_every_agent_is_found_or_nothing_was_measured(tmp_path: Path) -> None:
-    found = {container_key(1, GPT): SPEEDUPS, container_key(2, QWEN): {}}
-    run = a_run_of_two_models(tmp_path, {GPT: found, QWEN: {"nop:nop": {}}})
+    result = {container_key(1, GPT): SPEEDUPS, container_key(2, QWEN): {}}
+    run = a_run_of_two_models(tmp_path, {GPT: result, QWEN: {"nop:nop": {}}})
     assert not converted(run)[1].remarks
 
 
@@ -169,7 +169,7 @@ def test_tail_says_once_per_run_which_keys_were_there(
 def test_a_baseline_whose_model_is_capitalised_is_the_baseline(runs: Path, tmp_path: Path) -> None:
     """R7: in the lock, in results and in logs; a model of its own stays what it says."""
     run = rekeyed(runs / "fc-nop-oracle-gpt5", tmp_path, {"oracle:oracle": "oracle:Oracle"})
-    wanted = converted(run)[0]
+    required = converted(run)[0]
     lock = (run / "fc.lock").read_text()
     for model, expected in (("Oracle", "oracle"), ("openai/gpt-5", "openai/gpt-5")):
         (run / "fc.lock").write_text(lock.replace('"model_name": "oracle"', f'"model_name": "{model}"'))
@@ -178,4 +178,4 @@ def test_a_baseline_whose_model_is_capitalised_is_the_baseline(runs: Path, tmp_p
         assert {e["model"] for e in trials_of(events) if e["agent"] == "oracle"} == {expected}
         assert f"oracle:{expected}" in events[0]["agent_models"]
         if model == "Oracle":
-            assert trials_of(events) == trials_of(wanted)
+            assert trials_of(events) == trials_of(required)

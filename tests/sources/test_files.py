@@ -149,11 +149,11 @@ def test_what_is_found_is_a_key_of_the_log_whatever_the_order(
     keys: list[str], key: str, position: int, others: set[str], last_agent: str | None
 ) -> None:
     subject = Subject(key, position, others)
-    found = own_key(keys, subject, last_agent)
-    assert found is None or found in keys
-    assert own_key(reversed(keys), subject, last_agent) == found
+    result = own_key(keys, subject, last_agent)
+    assert result is None or result in keys
+    assert own_key(reversed(keys), subject, last_agent) == result
     if key in keys:
-        assert found == key
+        assert result == key
 
 
 # -----------------------------------------------------------------------------
@@ -280,9 +280,9 @@ def some_logs(input_tokens: int | None, output_tokens: int | None, length: int |
 
 def test_tokens_of_the_logs_replace_the_agents_own_if_either_is_above_0() -> None:
     event = a_trial(input_tokens=5, output_tokens=5)
-    found = enriched(event, some_logs(0, 8))
-    assert (found.event["input_tokens"], found.event["output_tokens"]) == (0, 8)
-    assert found.sources == dict.fromkeys(("input_tokens", "output_tokens"), "agent-logs/t.json")
+    result = enriched(event, some_logs(0, 8))
+    assert (result.event["input_tokens"], result.event["output_tokens"]) == (0, 8)
+    assert result.sources == dict.fromkeys(("input_tokens", "output_tokens"), "agent-logs/t.json")
 
 
 @pytest.mark.parametrize("logged", [(0, 0), (-7, -1), (None, None)])
@@ -290,9 +290,9 @@ def test_tokens_of_the_logs_that_are_not_above_0_replace_nothing(
     logged: tuple[int | None, int | None],
 ) -> None:
     event = a_trial(input_tokens=5, output_tokens=6)
-    found = enriched(event, some_logs(*logged))
-    assert found.event == event
-    assert found.sources == dict.fromkeys(("input_tokens", "output_tokens"), "results.json")
+    result = enriched(event, some_logs(*logged))
+    assert result.event == event
+    assert result.sources == dict.fromkeys(("input_tokens", "output_tokens"), "results.json")
     assert "input_tokens" not in enriched(a_trial(), some_logs(*logged)).event
 
 
@@ -313,8 +313,8 @@ def test_what_the_logs_changed_is_remembered_as_the_harness_had_it() -> None:
 
 
 def test_a_reported_cost_stays() -> None:
-    found = enriched(a_trial(cost_usd=0.5), some_logs(10, 2), own="trial/results.json")
-    assert (found.event["cost_usd"], found.sources["cost_usd"]) == (0.5, "trial/results.json")
+    result = enriched(a_trial(cost_usd=0.5), some_logs(10, 2), own="trial/results.json")
+    assert (result.event["cost_usd"], result.sources["cost_usd"]) == (0.5, "trial/results.json")
 
 
 @pytest.mark.parametrize(("own", "logged", "taken"), [(None, 7, 7), (0, 7, 7), (5, 7, 5), (0, None, 0)])
@@ -351,8 +351,8 @@ def runs_of_agent_logs_fc_eval(tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def trial_directories(run: Path) -> list[Path]:
     """Directories of the agents themselves: the sub-trials, or the trials where there are none."""
-    found = sorted(file.parent for file in run.glob("*/*/results.json"))
-    return [path for path in found if SUB_TRIAL.search(path.name)] or found
+    result = sorted(file.parent for file in run.glob("*/*/results.json"))
+    return [path for path in result if SUB_TRIAL.search(path.name)] or result
 
 
 def by_id(events: Iterable[Event]) -> dict[str, Event]:
@@ -451,16 +451,16 @@ def test_a_recording_that_a_local_run_left_with_the_trial_as_a_whole_is_the_sub_
     assert moved > 0
     events, report = converted(run)
     assert without_artifacts(by_id(events)) == without_artifacts(expected)
-    sources = {file for found in report.explanations for _, file in found.values.values()}
+    sources = {file for result in report.explanations for _, file in result.values.values()}
     assert any(source.startswith("../") and "/sessions/agent-" in source for source in sources)
 
 
 def test_each_number_of_a_real_trial_names_its_file(runs_of_agent_logs_fc_eval: Path) -> None:
     _, report = converted(runs_of_agent_logs_fc_eval / "fc-single-terminus")
     assert len(report.explanations) == report.trials
-    sources = {file for found in report.explanations for _, file in found.values.values() if file}
+    sources = {file for result in report.explanations for _, file in result.values.values() if file}
     assert sources == {"results.json", "agent-logs/trajectory.json"}
-    assert not [found.hints for found in report.explanations if found.hints]
+    assert not [result.hints for result in report.explanations if result.hints]
 
 
 # -----------------------------------------------------------------------------
@@ -491,9 +491,9 @@ def test_names_that_no_event_may_hold_are_left_out_and_at_most_32_are_named(tmp_
     written_of_artifacts(tmp_path / "t" / "a\nb", tmp_path / "t" / "c\\d", tmp_path / "t" / ("e" * 200))
     assert artifacts_of(tmp_path, tmp_path / "t", (".",)) is None
     written_of_artifacts(*(tmp_path / "t" / f"{number:02}.log" for number in range(40)))
-    found = artifacts_of(tmp_path, tmp_path / "t", (".",))
-    assert found is not None
-    assert [artifact["name"] for artifact in found] == [f"{number:02}.log" for number in range(32)]
+    result = artifacts_of(tmp_path, tmp_path / "t", (".",))
+    assert result is not None
+    assert [artifact["name"] for artifact in result] == [f"{number:02}.log" for number in range(32)]
 
 
 def test_a_trial_without_a_directory_or_elsewhere_has_none(tmp_path: Path) -> None:

@@ -85,13 +85,13 @@ def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
             for value, trials in values.items()
             for trial in trials
         ]
-        found = [
+        result = [
             (event["shard"], value, name)
             for event in trials_of(converted(recorded / job)[0])
             for name, value in event.get("metrics", {}).items()
         ]
-        assert len(counted) == len(found) > 0
-        assert sorted(c[:2] for c in counted) == sorted(f[:2] for f in found)
+        assert len(counted) == len(result) > 0
+        assert sorted(c[:2] for c in counted) == sorted(f[:2] for f in result)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ CLAUDE = "anthropic/claude-sonnet-4-20250514"
 
 def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Path) -> None:
     evals = json.loads((recorded / "coins" / "result.json").read_text())["stats"]["evals"]
-    found = summaries(converted(recorded / "coins")[0])
+    result = summaries(converted(recorded / "coins")[0])
     for label, key in {"scripted:gpt-5": "scripted__gpt-5__coins", "nop:unknown": "nop__coins"}.items():
         expected = evals[key]["pass_at_k"]
         assert set(expected) == {"2", "4", "5"}
-        assert {k: found[label]["pass_at_k"][k]["value"] for k in expected} == pytest.approx(expected)
-        assert found[label]["accuracy"] == pytest.approx(evals[key]["metrics"][0]["mean"])
+        assert {k: result[label]["pass_at_k"][k]["value"] for k in expected} == pytest.approx(expected)
+        assert result[label]["accuracy"] == pytest.approx(evals[key]["metrics"][0]["mean"])
 
 
 def test_tokens_and_cost_add_up_to_harbors_own_sums(recorded: Path) -> None:
@@ -215,7 +215,7 @@ def test_an_agent_that_tells_nothing_has_no_numbers(recorded: Path) -> None:
 
 def test_several_rewards_without_a_main_one_are_explained(recorded: Path) -> None:
     _, report = converted(recorded / "kinds")
-    hints = {found.path.parent.name[:4]: found.hints for found in report.explanations}
+    hints = {result.path.parent.name[:4]: result.hints for result in report.explanations}
     assert hints["many"] == ("no verdict: of the rewards 'correctness', 'style' none is called 'reward'",)
     assert hints["easy"] == ()
 

@@ -58,10 +58,10 @@ class Whole:
 
 @pytest.fixture
 def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Whole]:
-    held = Whole()
-    monkeypatch.setattr(follow, "read_whole", held.read)
-    yield held
-    held.let_go()
+    stored = Whole()
+    monkeypatch.setattr(follow, "read_whole", stored.read)
+    yield stored
+    stored.let_go()
 
 
 def a_big_run(path: Path) -> Path:

@@ -135,12 +135,12 @@ def test_a_file_is_unstable_until_it_parses_or_stays_still(tmp_path: Path) -> No
 
 
 def test_a_file_that_was_broken_long_ago_is_not_waited_for(tmp_path: Path) -> None:
-    path, gone = tmp_path / "results.json", tmp_path / "gone"
+    path, missing = tmp_path / "results.json", tmp_path / "gone"
     path.write_text("{")
     later = os.stat(path).st_ctime + 60.0
     settling = FileStability(5.0, clock=lambda: 0.0, wall=lambda: later)
-    assert settling.judge([path, gone], begun=0.0) == {path: Stability.FRESH, gone: Stability.MISSING}
-    assert unstable_paths({path: Stability.FRESH, gone: Stability.MISSING}) == {gone}
+    assert settling.judge([path, missing], begun=0.0) == {path: Stability.FRESH, missing: Stability.MISSING}
+    assert unstable_paths({path: Stability.FRESH, missing: Stability.MISSING}) == {missing}
 
 
 # -----------------------------------------------------------------------------
@@ -189,19 +189,19 @@ def an_index(root: Path) -> RunIndex:
 def test_a_path_belongs_to_the_innermost_run_around_it(root: Path) -> None:
     run = a_run(root / "run1", [a_result("a")])
     index = an_index(root)
-    found = index.at(run)
-    assert found is not None
-    assert index.around(run / "a" / "anything") is found
+    result = index.at(run)
+    assert result is not None
+    assert index.around(run / "a" / "anything") is result
     assert index.around(root) is None
-    assert not index.is_new(found)
+    assert not index.is_new(result)
 
 
 def test_a_new_run_is_found_by_a_place_in_it_and_is_new_until_the_whole_has_it(root: Path) -> None:
     a_run(root / "run1", [a_result("a")])
     index = an_index(root)
     run = a_run(root / "run2", [a_result("a", run="run2", id="another")])
-    [found] = index.look_for([run / "a"])
-    assert (found.path, index.is_new(found)) == (run, True)
+    [result] = index.look_for([run / "a"])
+    assert (result.path, index.is_new(result)) == (run, True)
     assert index.look_for([run / "a"]) == []
     index.replace(read_whole(root, OPTIONS).runs, float("inf"))
     assert not any(index.is_new(run) for run in index)
@@ -218,9 +218,9 @@ def test_a_second_run_of_a_name_is_left_to_the_whole(root: Path) -> None:
 def test_a_reading_that_began_before_a_run_came_does_not_forget_it(root: Path) -> None:
     index = an_index(root)
     run = a_run(root / "run1", [a_result("a")])
-    [found] = index.look_for([run])
+    [result] = index.look_for([run])
     index.replace([], 0.0)
-    assert index.at(run) is found
+    assert index.at(run) is result
     index.replace([], float("inf"))
     assert index.at(run) is None
 

@@ -45,12 +45,12 @@ def an_experiment(path: Path, places: dict[str, Event], **config: Any) -> Path:
 
 def test_the_dryrun_says_what_its_rows_say() -> None:
     events, report = converted(dryrun())
-    found = {(event["tier"], event["subtest"], event["attempt"]): event for event in trials_of(events)}
+    result = {(event["tier"], event["subtest"], event["attempt"]): event for event in trials_of(events)}
     rows = read_rows(shared_data() / "scylla" / "dryrun.jsonl")
-    assert len(found) == len(rows) == 4
+    assert len(result) == len(rows) == 4
     assert not report.unreadable + report.left_out
     for row in rows:
-        event = found[row["tier"], row["subtest"], row["run_number"]]
+        event = result[row["tier"], row["subtest"], row["run_number"]]
         expected = scylla_row_to_event(row, EXPERIMENT)
         renamed = {
             "task_id": "test-001",

@@ -362,9 +362,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def differing(wanted: Event, found: Event) -> set[str]:
+def differing(expected: Event, result: Event) -> set[str]:
     """Paths of the numbers in which two summaries differ."""
-    first, second = dict(leaves(wanted)), dict(leaves(found))
+    first, second = dict(leaves(expected)), dict(leaves(result))
     return {path for path in first.keys() | second.keys() if first.get(path) != second.get(path)}
 
 
@@ -375,11 +375,11 @@ def agents_summaries(events: list[Event]) -> dict[str, Event]:
 @pytest.mark.parametrize("name", ONE_AGENT)
 def test_a_run_of_one_agent_is_the_same_to_the_bit(runs: Path, tmp_path: Path, name: str) -> None:
     """But for panes, which have what a log names besides: single-agent trials are kept as they were."""
-    wanted, found = both(runs, name, tmp_path, *CONFIGURATION)
-    assert by_agent(wanted).keys() == by_agent(found).keys()
-    summaries = agents_summaries(wanted)
+    expected, result = both(runs, name, tmp_path, *CONFIGURATION)
+    assert by_agent(expected).keys() == by_agent(result).keys()
+    summaries = agents_summaries(expected)
     assert summaries
-    assert agents_summaries(found) == summaries
+    assert agents_summaries(result) == summaries
 
 
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
@@ -387,20 +387,20 @@ def test_a_run_of_one_agent_is_the_same_to_the_bit(runs: Path, tmp_path: Path, n
 def test_every_agent_of_every_trial_is_there_but_for_those_written_over(
     runs: Path, tmp_path: Path, name: str, others: tuple[str, ...]
 ) -> None:
-    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *others))
-    assert found.keys() <= wanted.keys()
-    assert len(wanted.keys() - found.keys()) == WRITTEN_OVER.get(name, 0)
+    expected, result = (by_agent(events) for events in both(runs, name, tmp_path, *others))
+    assert result.keys() <= expected.keys()
+    assert len(expected.keys() - result.keys()) == WRITTEN_OVER.get(name, 0)
 
 
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
 def test_the_fields_of_each_event_are_those_of_the_agents_own_file_or_absent(
     runs: Path, tmp_path: Path, name: str
 ) -> None:
-    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    expected, result = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
     agents = agents_of(runs / name)
     revision = (tmp_path / name / "results.json").stat().st_mtime_ns
-    for place, event in found.items():
-        own = wanted[place]
+    for place, event in result.items():
+        own = expected[place]
         assert [event.get(field) for field in ALWAYS] == [own.get(field) for field in ALWAYS]
         is_last = place[2] == len(agents)
         assert [event.get(field) for field in LAST_AGENT_ALONE] == (
@@ -419,9 +419,9 @@ def test_the_fields_of_each_event_are_those_of_the_agents_own_file_or_absent(
 def test_tests_and_snapshots_are_those_of_the_agents_own_log_as_far_as_the_file_has_them(
     runs: Path, tmp_path: Path, name: str
 ) -> None:
-    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
-    for place, event in found.items():
-        own = wanted[place]
+    expected, result = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    for place, event in result.items():
+        own = expected[place]
         tests, snapshot = event.get("tests"), event.get("snapshot")
         if tests is None or snapshot is None:
             assert tests is snapshot is event.get("benchmarks") is None
@@ -439,19 +439,19 @@ def test_tests_and_snapshots_are_those_of_the_agents_own_log_as_far_as_the_file_
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
 def test_no_speedup_is_another_than_the_agents_own_log_has(runs: Path, tmp_path: Path, name: str) -> None:
     """And few are missing of agents whose speedups count."""
-    wanted, found = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
+    expected, result = (by_agent(events) for events in both(runs, name, tmp_path, *CONFIGURATION))
     complete, incomplete = 0, 0
-    for place, event in found.items():
-        own = wanted[place].get("benchmarks")
+    for place, event in result.items():
+        own = expected[place].get("benchmarks")
         if own is None:
             continue
-        held = event.get("benchmarks", {})
-        assert "fallback_to_baseline" not in json.dumps(held)
-        for benchmark, entry in held.items():
+        stored = event.get("benchmarks", {})
+        assert "fallback_to_baseline" not in json.dumps(stored)
+        for benchmark, entry in stored.items():
             if isinstance(entry, dict):
                 ratios = {key: entry[key] for key in ("agent/nop", "oracle/nop") if is_number(entry, key)}
                 assert ratios == {key: own[benchmark].get(key) for key in ratios}
-        has_all = all(ratio_of(held.get(benchmark)) == ratio_of(entry) for benchmark, entry in own.items())
+        has_all = all(ratio_of(stored.get(benchmark)) == ratio_of(entry) for benchmark, entry in own.items())
         is_counted = event.get("resolved") is True
         complete += is_counted and has_all
         incomplete += is_counted and not has_all
@@ -470,13 +470,13 @@ def ratio_of(entry: Any) -> Any:
 def test_summaries_differ_only_in_numbers_that_the_file_does_not_have(
     runs: Path, tmp_path: Path, name: str
 ) -> None:
-    wanted, found = map(agents_summaries, both(runs, name, tmp_path, *CONFIGURATION))
-    assert wanted.keys() == found.keys()
-    for key, summary in wanted.items():
-        if summary["trials"] != found[key]["trials"]:
-            assert summary["trials"] - found[key]["trials"] == WRITTEN_OVER[name]
+    expected, result = map(agents_summaries, both(runs, name, tmp_path, *CONFIGURATION))
+    assert expected.keys() == result.keys()
+    for key, summary in expected.items():
+        if summary["trials"] != result[key]["trials"]:
+            assert summary["trials"] - result[key]["trials"] == WRITTEN_OVER[name]
             continue
-        for path in differing(summary, found[key]):
+        for path in differing(summary, result[key]):
             assert is_named(path, MAY_DIFFER) or is_named(path, MAY_DIFFER_WHERE_SOMETHING_IS_LOST), path
 
 
@@ -488,15 +488,15 @@ def test_a_simulated_run_has_the_same_numbers_by_its_run_level_file(tmp_path: Pa
     """No crash, no 0 %: nothing is lost in it but what no run-level file of several agents has."""
     run = tmp_path / "run"
     simulate_run("fc-eval", run, 12, seed=11, start=datetime(2026, 1, 2, tzinfo=UTC))
-    wanted = agents_summaries(converted(run)[0])
+    expected = agents_summaries(converted(run)[0])
     events, report = converted(run_level_only(run, tmp_path / "copy", *CONFIGURATION))
-    found = agents_summaries(events)
+    result = agents_summaries(events)
     assert not report.unreadable + report.left_out
     assert not report.remarks
-    assert 0 < found["agent_model run|terminus-2:openai%2Fgpt-5"]["accuracy"] < 1
-    for key, summary in wanted.items():
-        assert summary["formulacode"]["agent_advantage"] == found[key]["formulacode"]["agent_advantage"]
-        assert {path for path in differing(summary, found[key]) if not is_named(path, MAY_DIFFER)} == set()
+    assert 0 < result["agent_model run|terminus-2:openai%2Fgpt-5"]["accuracy"] < 1
+    for key, summary in expected.items():
+        assert summary["formulacode"]["agent_advantage"] == result[key]["formulacode"]["agent_advantage"]
+        assert {path for path in differing(summary, result[key]) if not is_named(path, MAY_DIFFER)} == set()
 
 
 def merged_events(tmp_path: Path, entry: Event, **metrics: Any) -> list[Event]:
@@ -520,8 +520,10 @@ def test_a_null_in_place_of_the_snapshots_count_was_nan_and_passes_as_in_a_trial
     snapshot = {"pass_to_fail": None, "passed": 3, "status": "passed"}
     entry = {"pytest_summary": {"passed": 1, "status": "passed"}, "snapshot_summary": snapshot}
     events = merged_events(tmp_path, entry)
-    held = {event["agent"]: (event["resolved"], event["snapshot"]) for event in events}
-    assert held == dict.fromkeys(("nop", "t"), (True, {"status": "passed", "pass_to_fail": 0.0, "passed": 3}))
+    stored = {event["agent"]: (event["resolved"], event["snapshot"]) for event in events}
+    assert stored == dict.fromkeys(
+        ("nop", "t"), (True, {"status": "passed", "pass_to_fail": 0.0, "passed": 3})
+    )
 
 
 def test_advantages_that_the_harnesss_fallback_wrote_over_a_claim_are_not_claimed(tmp_path: Path) -> None:

@@ -181,8 +181,8 @@ def test_what_was_followed_is_remembered_with_its_pool_wherever_one_looks_from(
         with LedgerFile(ledger_path(settings, Path("runs"), pool), Path("runs"), pool) as ledger:
             ledger.load()
     monkeypatch.chdir("/")
-    wanted = {Followed(tmp_path / "runs", None), Followed(tmp_path / "runs", "pool")}
-    assert set(followed(settings)) == wanted
+    expected = {Followed(tmp_path / "runs", None), Followed(tmp_path / "runs", "pool")}
+    assert set(followed(settings)) == expected
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,11 @@ def test_real_directories_say_what_their_rows_say() -> None:
     for name in ("tb_rc2_g5_4", "20250902_orchestrator_qwen-3-coder-480B"):
         path = next(p for p in (folder / name, folder / "20250924_droid_gpt-5" / name) if p.is_dir())
         events, report = converted(path)
-        found = {event["trial_name"]: event for event in trials_of(events)}
+        result = {event["trial_name"]: event for event in trials_of(events)}
         assert not report.unreadable + report.left_out
-        assert len(found) == len(by_run[name])
+        assert len(result) == len(by_run[name])
         for row in by_run[name]:
-            event = found[row["trial_name"]]
+            event = result[row["trial_name"]]
             assert event.pop("revision") > 0
             assert event.pop("message", None) == failed_by(row)
             assert event == terminal_bench_row_to_event(row)

@@ -82,10 +82,10 @@ def test_error_and_interval_of_a_mean_are_those_of_inspect_ai(case: dict[str, An
 
 def test_where_all_passed_each_task_is_worth_one_trial() -> None:
     """inspect_ai takes all 50, and begins at .907."""
-    found = rate_interval(Clusters.of_counts([(5, 5, 10)]))
+    result = rate_interval(Clusters.of_counts([(5, 5, 10)]))
     square = Fraction(student_t(Fraction(1, 20), 9)) ** 2
-    assert found == (float(10 / (10 + square)), 1.0)
-    assert f"{found[0]:.3f}" == "0.661"
+    assert result == (float(10 / (10 + square)), 1.0)
+    assert f"{result[0]:.3f}" == "0.661"
 
 
 def test_where_none_passed_it_is_the_mirror_image() -> None:
@@ -100,10 +100,10 @@ def test_where_none_passed_it_is_the_mirror_image() -> None:
 def test_with_fewer_than_two_tasks_there_is_no_error_and_no_interval(
     counts: list[tuple[int, int, int]],
 ) -> None:
-    found = Clusters.of_counts(counts)
-    assert found.standard_error() is None
-    assert rate_interval(found) is None
-    assert mean_interval(found) is None
+    result = Clusters.of_counts(counts)
+    assert result.standard_error() is None
+    assert rate_interval(result) is None
+    assert mean_interval(result) is None
 
 
 def test_the_mean_of_nothing_is_unknown() -> None:
@@ -122,15 +122,15 @@ def test_the_error_is_its_formula_rounded_once(tasks: list[list[bool]]) -> None:
     n, groups = sum(map(len, tasks)), len(tasks)
     p = Fraction(sum(map(sum, tasks)), n)
     spread = sum(((sum(task) - len(task) * p) ** 2 for task in tasks), Fraction())
-    found = Clusters.of_counts(counted(tasks)).standard_error()
+    result = Clusters.of_counts(counted(tasks)).standard_error()
     if groups < 2:
-        assert found is None
+        assert result is None
         return
     exact = Fraction(groups, groups - 1) * spread / n**2
-    assert found is not None
-    below, above = (Fraction(math.nextafter(found, end)) for end in (-math.inf, math.inf))
-    middle = Fraction(found)
-    assert found == 0 == exact or ((below + middle) / 2) ** 2 <= exact <= ((middle + above) / 2) ** 2
+    assert result is not None
+    below, above = (Fraction(math.nextafter(result, end)) for end in (-math.inf, math.inf))
+    middle = Fraction(result)
+    assert result == 0 == exact or ((below + middle) / 2) ** 2 <= exact <= ((middle + above) / 2) ** 2
 
 
 @examples(100)
@@ -148,10 +148,10 @@ def test_counts_and_sums_of_ones_and_zeros_are_the_same(tasks: list[list[bool]])
     assert Clusters.of_sums(sums) == Clusters.of_counts(counted(tasks))
 
 
-def exactly(held: Clusters) -> tuple[Fraction | int, ...]:
+def exactly(stored: Clusters) -> tuple[Fraction | int, ...]:
     """What clusters hold, whatever their unit."""
-    sums = Fraction(held.total, held.unit), Fraction(held.products, held.unit)
-    return held.tasks, held.trials, held.sizes, *sums, Fraction(held.squares, held.unit**2)
+    sums = Fraction(stored.total, stored.unit), Fraction(stored.products, stored.unit)
+    return stored.tasks, stored.trials, stored.sizes, *sums, Fraction(stored.squares, stored.unit**2)
 
 
 VALUES = st.lists(st.tuples(st.integers(0, 4), st.floats(-1e300, 1e300)), max_size=12)
@@ -163,20 +163,20 @@ def test_values_are_summed_by_task_exactly_in_any_order(values: list[tuple[int, 
     tasks: dict[int, list[Fraction]] = {}
     for task, value in values:
         tasks.setdefault(task, []).append(Fraction(value))
-    found = Clusters.of_values([task for task, _ in values], [value for _, value in values])
-    sums = [(len(held), sum(held, Fraction())) for held in tasks.values()]
-    assert exactly(found) == exactly(Clusters.of_sums(sums))
-    assert exactly(found)[-1] == sum((total**2 for _, total in sums), Fraction())
+    result = Clusters.of_values([task for task, _ in values], [value for _, value in values])
+    sums = [(len(stored), sum(stored, Fraction())) for stored in tasks.values()]
+    assert exactly(result) == exactly(Clusters.of_sums(sums))
+    assert exactly(result)[-1] == sum((total**2 for _, total in sums), Fraction())
 
 
 @examples(200)
 @given(tasks=OUTCOMES)
 def test_an_interval_holds_its_rate_and_stays_between_0_and_1(tasks: list[list[bool]]) -> None:
     counts = Clusters.of_counts(counted(tasks))
-    found, mean = rate_interval(counts), counts.mean()
-    if found:
+    result, mean = rate_interval(counts), counts.mean()
+    if result:
         assert mean is not None
-        assert 0.0 <= found.low <= mean <= found.high <= 1.0
+        assert 0.0 <= result.low <= mean <= result.high <= 1.0
 
 
 def by_hand(tasks: list[list[bool]]) -> Repeats | None:
@@ -197,11 +197,11 @@ def by_hand(tasks: list[list[bool]]) -> Repeats | None:
 @examples(200)
 @given(tasks=OUTCOMES)
 def test_repeats_are_counted_pair_by_pair(tasks: list[list[bool]]) -> None:
-    found, expected = repeats(counted(tasks)), by_hand(tasks)
+    result, expected = repeats(counted(tasks)), by_hand(tasks)
     if expected is None:
-        assert found is None
+        assert result is None
     else:
-        assert found == pytest.approx(expected, rel=1e-12)
+        assert result == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_pass_hat_k_is_what_tau_bench_published(
 ) -> None:
     """sierra-research/tau-bench#57. Passes by task: of the published trials (airline); the only numbers
     that agree with all four values (retail)."""
-    found = [pass_hat_k(k, counts) for k in (1, 2, 3, 4)]
-    assert [round(value, 3) for value, _ in found if value is not None] == published
-    assert {covered for _, covered in found} == {sum(tasks for _, _, tasks in counts)}
+    result = [pass_hat_k(k, counts) for k in (1, 2, 3, 4)]
+    assert [round(value, 3) for value, _ in result if value is not None] == published
+    assert {covered for _, covered in result} == {sum(tasks for _, _, tasks in counts)}
 
 
 # -----------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def ends_of(
 ) -> tuple[float, float]:
     """The least and the most that a number can be, with each missing value at an end."""
     every = [number([*known, *filled]) for filled in product([0.0, 1.0], repeat=missing)]
-    found = [value for value in every if value is not None]
-    return min(found), max(found)
+    result = [value for value in every if value is not None]
+    return min(result), max(result)
 
 
 def of(values: Sequence[float]) -> Distribution:
@@ -274,24 +274,24 @@ PER_TASK = st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=3)
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_the_ends_of_pass_at_k_are_those_of_all_ways_to_end(k: int, tasks: list[tuple[int, ...]]) -> None:
     missing = [task for task, (_, _, left) in enumerate(tasks) for _ in range(left)]
-    found: list[Any] = []
+    result: list[Any] = []
     for ways in product([False, True], repeat=len(missing)):
         attempts = PassAtK()
         for task, (failed, passed, _) in enumerate(tasks):
             attempts.merge(PassAtK.of([(task, False)] * failed + [(task, True)] * passed))
         attempts.merge(PassAtK.of(zip(missing, ways, strict=True)))
-        found.append(attempts.summary(planned_attempts=4).get(str(k), {}).get("value"))
+        result.append(attempts.summary(planned_attempts=4).get(str(k), {}).get("value"))
     planned = [Attempted(failed + passed, passed, left) for failed, passed, left in tasks]
     reach = reachable_pass_at_k(k, planned)
     if reach is None:
-        assert set(found) == {None}
+        assert set(result) == {None}
     else:
-        assert (reach.low, reach.high) == (min(found), max(found))
+        assert (reach.low, reach.high) == (min(result), max(result))
 
 
 def test_tasks_that_are_alike_are_counted_together() -> None:
-    apart = [Attempted(1, 1, 1), Attempted(1, 1, 1), Attempted(0, 0, 2)]
-    assert reachable_pass_at_k(2, apart) == reachable_pass_at_k(
+    quarantined = [Attempted(1, 1, 1), Attempted(1, 1, 1), Attempted(0, 0, 2)]
+    assert reachable_pass_at_k(2, quarantined) == reachable_pass_at_k(
         2, [Attempted(1, 1, 1, tasks=2), Attempted(0, 0, 2)]
     )
 
@@ -381,19 +381,19 @@ def test_merging_pools_the_attempts_of_a_task() -> None:
 
 
 def test_a_task_without_attempts_left_is_gone() -> None:
-    held = tried(a="+", b="-")
-    held.remove("a", True)
-    assert (held.tasks, held.summary()["1"]["value"]) == (1, 0.0)
+    stored = tried(a="+", b="-")
+    stored.remove("a", True)
+    assert (stored.tasks, stored.summary()["1"]["value"]) == (1, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unequal_attempts_are_averaged_exactly(seed: int) -> None:
     choice = random.Random(seed)
     attempts = [(f"t{choice.randrange(9)}", choice.random() < 0.3) for _ in range(150)]
-    held = PassAtK()
+    stored = PassAtK()
     for task, passed in attempts:
-        held.add(task, passed)
-    assert held.summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
+        stored.add(task, passed)
+    assert stored.summary(40, 12) == oracles.pass_at_k(attempts, 40, 12)
 
 
 def test_thirds_are_rounded_once() -> None:
@@ -408,14 +408,14 @@ def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> No
     attempts = [(f"t{choice.randrange(tasks)}", choice.random() < 0.3) for _ in range(700)]
     bounds = [0, 5, 5, 300, 420, 700]
     parts = [PassAtK.of(attempts[first:end]) for first, end in pairwise(bounds)]
-    together, one_by_one, apart = PassAtK(), PassAtK(), PassAtK()
+    together, one_by_one, quarantined = PassAtK(), PassAtK(), PassAtK()
     together.merge(*parts, tried(more="+"))
     for part in parts:
-        apart.merge(part)
+        quarantined.merge(part)
     for task, result in [*attempts, ("more", True)]:
         one_by_one.add(task, result)
-    apart.add("more", True)
-    assert together.summary(9) == apart.summary(9) == one_by_one.summary(9)
+    quarantined.add("more", True)
+    assert together.summary(9) == quarantined.summary(9) == one_by_one.summary(9)
     for part in parts:
         together.unmerge(part)
     assert together.summary() == tried(more="+").summary()

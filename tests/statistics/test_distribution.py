@@ -60,42 +60,42 @@ def test_one_infinite_cost_makes_the_mean_infinite_and_leaves_the_median() -> No
 
 
 def test_an_infinite_value_that_leaves_leaves_no_trace() -> None:
-    held = distribution(0.2, inf, 0.4, -inf)
-    assert (held.summary()["mean"], held.variance()) == ("NaN", None)
-    held.remove(inf)
-    assert (held.mean(), held.total()) == (-inf, -inf)
-    held.remove(-inf)
-    assert held.summary() == distribution(0.2, 0.4).summary()
+    stored = distribution(0.2, inf, 0.4, -inf)
+    assert (stored.summary()["mean"], stored.variance()) == ("NaN", None)
+    stored.remove(inf)
+    assert (stored.mean(), stored.total()) == (-inf, -inf)
+    stored.remove(-inf)
+    assert stored.summary() == distribution(0.2, 0.4).summary()
 
 
 def test_not_a_number_is_counted_apart_and_enters_nothing() -> None:
-    held = distribution(0.2, nan, 0.4)
-    assert (held.nans, held.count) == (1, 2)
-    assert held.summary() == distribution(0.2, 0.4).summary()
-    held.remove(nan)
-    assert held.nans == 0
+    stored = distribution(0.2, nan, 0.4)
+    assert (stored.nans, stored.count) == (1, 2)
+    assert stored.summary() == distribution(0.2, 0.4).summary()
+    stored.remove(nan)
+    assert stored.nans == 0
     with pytest.raises(StatsError, match="does not hold nan"):
-        held.remove(nan)
+        stored.remove(nan)
 
 
 def test_merging_adds_what_was_counted_apart() -> None:
-    held = distribution(nan, inf)
-    held.merge(distribution(nan, -inf, 1.0), distribution(inf))
-    assert (held.nans, held.count, held.summary()["mean"]) == (2, 4, "NaN")
+    stored = distribution(nan, inf)
+    stored.merge(distribution(nan, -inf, 1.0), distribution(inf))
+    assert (stored.nans, stored.count, stored.summary()["mean"]) == (2, 4, "NaN")
 
 
 def test_a_value_that_only_rounds_to_one_held_cannot_be_removed() -> None:
-    held = distribution(0.1234561, 0.5)
+    stored = distribution(0.1234561, 0.5)
     with pytest.raises(StatsError, match="does not hold"):
-        held.remove(0.1234562)
-    assert held.summary() == distribution(0.5, 0.1234561).summary()
+        stored.remove(0.1234562)
+    assert stored.summary() == distribution(0.5, 0.1234561).summary()
 
 
 def test_the_sample_deviation_is_asked_for() -> None:
     # 1, 3: squared deviations 1 + 1 = 2; over 2: 1; over 1: 2
-    held = distribution(1.0, 3.0)
-    assert (held.summary()["std_dev"], held.summary(ddof=1)["std_dev"]) == (1.0, 2**0.5)
-    assert (held.variance(), held.variance(ddof=1)) == (1.0, 2.0)
+    stored = distribution(1.0, 3.0)
+    assert (stored.summary()["std_dev"], stored.summary(ddof=1)["std_dev"]) == (1.0, 2**0.5)
+    assert (stored.variance(), stored.variance(ddof=1)) == (1.0, 2.0)
 
 
 def test_the_two_zeros_are_one_value() -> None:
@@ -153,18 +153,18 @@ def test_a_long_walk_of_parts_that_come_and_go_equals_the_oracle(
     """Single values and parts of up to 40, so that they are put in one by one and merged in together."""
     monkeypatch.setattr("streamer.statistics.distribution._BLOCK", block)
     choice = random.Random(spread)
-    held, parts = Distribution(), list[list[float]]()
+    stored, parts = Distribution(), list[list[float]]()
     for growing in (0.8, 0.3, 0.7, 0.1):
         for _ in range(150):
             if choice.random() < growing or not parts:
                 size = choice.choice([1, 1, 5, 40])
                 parts.append([choice.randrange(spread) / 8 + choice.choice([0.0, 1e-7]) for _ in range(size)])
-                held.merge(Distribution.of(parts[-1]))
+                stored.merge(Distribution.of(parts[-1]))
             else:
-                held.unmerge(Distribution.of(parts.pop(choice.randrange(len(parts)))))
+                stored.unmerge(Distribution.of(parts.pop(choice.randrange(len(parts)))))
             if choice.random() < 0.3:
-                assert held.summary() == oracles.distribution([value for part in parts for value in part])
-        assert held.ascending() == sorted(value for part in parts for value in part)
+                assert stored.summary() == oracles.distribution([value for part in parts for value in part])
+        assert stored.ascending() == sorted(value for part in parts for value in part)
 
 
 numbers = st.one_of(st.sampled_from([0.0, -0.0, 1.0, inf, -inf]), st.floats())
@@ -192,19 +192,19 @@ def test_a_part_counts_in_every_distribution_that_it_is_merged_into_and_can_be_t
 
 def test_a_value_takes_eight_bytes() -> None:
     choice = random.Random(1)
-    held = Distribution.of(choice.random() for _ in range(20_000))
+    stored = Distribution.of(choice.random() for _ in range(20_000))
     for _ in range(500):
-        held.add(choice.random())
-    assert sum(block.__sizeof__() for block in held._blocks) < 10 * held.count
+        stored.add(choice.random())
+    assert sum(block.__sizeof__() for block in stored._blocks) < 10 * stored.count
 
 
 def test_part_of_a_part_that_is_held_is_not_taken_out() -> None:
     few, many = Distribution.of([1.0, 3.0]), Distribution.of([float(n) for n in range(100)])
-    for held, gone in ((few, [1.0, 1.0, 1.0, 3.0]), (many, [float(n) for n in range(40)] + [5.0] * 3)):
-        before = held.ascending()
+    for stored, missing in ((few, [1.0, 1.0, 1.0, 3.0]), (many, [float(n) for n in range(40)] + [5.0] * 3)):
+        before = stored.ascending()
         with pytest.raises(StatsError, match="does not hold"):
-            held.unmerge(Distribution.of(gone))
-        assert (held.ascending(), held.count) == (before, len(before))
+            stored.unmerge(Distribution.of(missing))
+        assert (stored.ascending(), stored.count) == (before, len(before))
 
 
 # -----------------------------------------------------------------------------
@@ -225,10 +225,10 @@ def plain(value: Any) -> float:
 
 
 def agree(case: dict[str, Any]) -> None:
-    held = Distribution()
+    stored = Distribution()
     for value in case["values"]:
-        held.add(plain(value))
-    ours = {**held.summary(), "variance": json_number(held.variance())}
+        stored.add(plain(value))
+    ours = {**stored.summary(), "variance": json_number(stored.variance())}
     theirs = {name: plain(value) for name, value in case["expected"].items()}
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():

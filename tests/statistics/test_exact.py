@@ -149,18 +149,18 @@ def test_no_degrees_of_freedom_are_refused() -> None:
 
 
 def test_threads_get_the_same_bits() -> None:
-    alpha, found = Fraction(1, 7), []
+    alpha, result = Fraction(1, 7), []
     expected = [student_t.__wrapped__(alpha, degrees) for degrees in range(1, 20)]
 
     def ask() -> None:
-        found.append([student_t.__wrapped__(alpha, degrees) for degrees in range(1, 20)])
+        result.append([student_t.__wrapped__(alpha, degrees) for degrees in range(1, 20)])
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 4
+    assert result == [expected] * 4
 
 
 # -----------------------------------------------------------------------------
@@ -226,15 +226,15 @@ def test_the_smallest_floats_keep_their_deviation() -> None:
 def test_a_sum_over_a_count_is_the_exact_ratio_rounded_once(values: list[float], parts: int) -> None:
     ratio = sum(map(Fraction, values), Fraction(0)) / parts
     expected = quotient(ratio.numerator, ratio.denominator)
-    held = Distribution()
-    held.extend(values)
-    assert ExactSum.of(values).total_over(parts) == held.total_over(parts) == expected
+    stored = Distribution()
+    stored.extend(values)
+    assert ExactSum.of(values).total_over(parts) == stored.total_over(parts) == expected
 
 
 def test_a_sum_over_a_count_is_infinite_with_an_infinite_value() -> None:
-    held = Distribution()
-    held.extend([1.0, inf])
-    assert held.total_over(3) == inf
+    stored = Distribution()
+    stored.extend([1.0, inf])
+    assert stored.total_over(3) == inf
 
 
 def test_no_result_is_a_negative_zero() -> None:
@@ -244,28 +244,28 @@ def test_no_result_is_a_negative_zero() -> None:
 
 @pytest.mark.parametrize("value", [inf, -inf, nan])
 def test_what_is_not_finite_is_refused(value: float) -> None:
-    held = sum_of(1.0)
+    stored = sum_of(1.0)
     with pytest.raises(StatsError, match="takes finite floats"):
-        held.add(value)
+        stored.add(value)
     with pytest.raises(StatsError, match="takes finite floats"):
-        held.remove(value)
-    assert (held.count, held.total()) == (1, 1.0)
+        stored.remove(value)
+    assert (stored.count, stored.total()) == (1, 1.0)
 
 
 @pytest.mark.parametrize("stranger", [5.0, 6.0, 1.0])
 def test_a_removal_that_leaves_an_impossible_remainder_is_refused(stranger: float) -> None:
     # without 1 the rest would be two values with sum 8 and squares 26, but 2 * 26 < 8^2
-    held = sum_of(3.0, 3.0, 3.0)
+    stored = sum_of(3.0, 3.0, 3.0)
     with pytest.raises(StatsError, match="does not hold"):
-        held.remove(stranger)
-    assert held.summary() == sum_of(3.0, 3.0, 3.0).summary()
+        stored.remove(stranger)
+    assert stored.summary() == sum_of(3.0, 3.0, 3.0).summary()
 
 
 def test_a_hostile_value_that_left_costs_nothing_once_all_left() -> None:
-    held = sum_of(5e-324, 1.0)
-    held.remove(5e-324)
-    held.remove(1.0)
-    assert (held._shift, held._scale, held._sum, held._squares) == (0, 1.0, 0, 0)
+    stored = sum_of(5e-324, 1.0)
+    stored.remove(5e-324)
+    stored.remove(1.0)
+    assert (stored._shift, stored._scale, stored._sum, stored._squares) == (0, 1.0, 0, 0)
 
 
 def test_values_finer_than_any_scale_of_floats_are_exact_after_each_other() -> None:
@@ -313,17 +313,17 @@ def test_many_integers_at_once_are_the_same_as_one_by_one(count: int) -> None:
 
 @pytest.mark.parametrize("stranger", [inf, -inf, nan])
 def test_many_with_one_that_is_not_finite_are_refused(stranger: float) -> None:
-    held = sum_of(0.25)
+    stored = sum_of(0.25)
     with pytest.raises(StatsError, match="takes finite floats"):
-        held.extend([0.5] * 100 + [stranger])
-    assert held.summary() == sum_of(0.25).summary()
+        stored.extend([0.5] * 100 + [stranger])
+    assert stored.summary() == sum_of(0.25).summary()
 
 
 def test_many_of_the_largest_whole_numbers_are_exact() -> None:
     values = [float(2**53 - 1), -float(2**53 - 1) * 2**-40] * 5_000
-    held = ExactSum()
-    held.extend(values)
-    assert held.summary() == oracles.sums(values)
+    stored = ExactSum()
+    stored.extend(values)
+    assert stored.summary() == oracles.sums(values)
 
 
 # -----------------------------------------------------------------------------
@@ -388,12 +388,12 @@ def expected(case: Case, items: list[Any]) -> bytes:
 
 
 def statistics_of_the_package() -> set[type[Any]]:
-    found: set[type[Any]] = set()
+    result: set[type[Any]] = set()
     for module in pkgutil.iter_modules(streamer.statistics.__path__, "streamer.statistics."):
         for _, member in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if member.__module__ == module.name and any(hasattr(member, verb) for verb in VERBS):
-                found.add(member)
-    return found
+                result.add(member)
+    return result
 
 
 def test_every_statistic_of_the_package_is_under_these_laws() -> None:
@@ -523,13 +523,13 @@ def test_what_was_merged_can_be_taken_back_at_once(case: Case) -> None:
 
 @every_statistic
 def test_taking_back_what_was_never_merged_is_an_error_and_changes_nothing(case: Case) -> None:
-    held = case.of([case.known])
-    before = says(held)
+    stored = case.of([case.known])
+    before = says(stored)
     for times in (1, 40):
         for strangers in ([case.stranger] * times, [case.known, *[case.stranger] * times], [case.known] * 2):
             with pytest.raises(StatsError, match="does not hold"):
-                held.unmerge(case.of(strangers))
-            assert says(held) == before
+                stored.unmerge(case.of(strangers))
+            assert says(stored) == before
 
 
 @every_statistic

@@ -110,11 +110,11 @@ def exact_share_that_fails(size: int, passed: int) -> float:
     """Of all places that so many passes can have, the share at which the rank-sum test fails."""
     sums: Counter[tuple[int, int]] = Counter({(0, 0): 1})
     for place in _centred(list(range(size))):
-        for (held, score), ways in list(sums.items()):
-            if held < passed:
-                sums[held + 1, score + place] += ways
+        for (stored, score), ways in list(sums.items()):
+            if stored < passed:
+                sums[stored + 1, score + place] += ways
     limit = normal(OUTCOME_LEVEL) ** 2 * passed * (size - passed) * (size + 1) / 3
-    failing = sum(ways for (held, score), ways in sums.items() if held == passed and score**2 > limit)
+    failing = sum(ways for (stored, score), ways in sums.items() if stored == passed and score**2 > limit)
     return failing / comb(size, passed)
 
 
@@ -203,8 +203,8 @@ def test_a_trial_without_a_place_makes_the_order_unknown_in_part() -> None:
 def test_a_declared_shuffle_with_a_concurrency_needs_no_places() -> None:
     outcomes: list[Outcome] = [True] * 20 + [False] * 25 + [None] * 2
     trials = [Trial(f"s{at}", f"t{at}", outcome) for at, outcome in enumerate(outcomes)]
-    found = conclude("run", TrialPlan(89, OrderKind.SHUFFLED, concurrency=8), trials, later=[True, None])
-    assert found.passes == final_without_order(20, 25, 89, 8, stopped=2).grown([True, None])
+    result = conclude("run", TrialPlan(89, OrderKind.SHUFFLED, concurrency=8), trials, later=[True, None])
+    assert result.passes == final_without_order(20, 25, 89, 8, stopped=2).grown([True, None])
 
 
 def test_attempts_that_lie_together_have_no_interval() -> None:
@@ -234,8 +234,8 @@ def test_an_interval_without_a_number_is_empty() -> None:
 
 
 def test_later_trials_are_counted_both_ways() -> None:
-    found = conclude("run", SHUFFLED, listed([True, False]), later=[None, True])
-    assert found.passes == final([True, False], 89, [None, True])
+    result = conclude("run", SHUFFLED, listed([True, False]), later=[None, True])
+    assert result.passes == final([True, False], 89, [None, True])
 
 
 @examples(100)
@@ -271,8 +271,8 @@ def test_the_guarantee_survives_starts_that_are_never_heard_of() -> None:
         choice = random.Random(number)
         outcomes = choice.sample([True] * 38 + [False] * 51, 89)
         heard = [trial for trial in listed([*outcomes[:60]]) if trial.outcome or choice.random() < 0.5]
-        found = conclude("run", SHUFFLED, heard)
-        missed += found.passes is None or not found.passes.low <= 38 <= found.passes.high
+        result = conclude("run", SHUFFLED, heard)
+        missed += result.passes is None or not result.passes.low <= 38 <= result.passes.high
     assert missed <= 0.05 * 300
 
 
@@ -383,7 +383,7 @@ def before_and_after(draw: st.DrawFn) -> tuple[int, list[Outcome], list[Outcome]
     """A plan, outcomes at some look, and at a later look with more of them known."""
     after = draw(st.lists(OUTCOMES, max_size=40))
     hidden = draw(st.lists(st.booleans(), min_size=len(after), max_size=len(after)))
-    before = [None if gone else outcome for outcome, gone in zip(after, hidden, strict=True)]
+    before = [None if missing else outcome for outcome, missing in zip(after, hidden, strict=True)]
     return len(after) + draw(st.integers(0 if after else 1, 100)), before, after
 
 
@@ -400,16 +400,16 @@ def test_results_only_narrow_the_interval(looks: tuple[int, list[Outcome], list[
 @given(outcomes=st.lists(OUTCOMES, max_size=30), more=st.integers(0, 30))
 def test_the_interval_lies_within_the_hard_bounds(outcomes: list[Outcome], more: int) -> None:
     planned = len(outcomes) + more + 1
-    found = final(outcomes, planned)
-    assert found.low >= outcomes.count(True)
-    assert found.high <= planned - outcomes.count(False)
+    result = final(outcomes, planned)
+    assert result.low >= outcomes.count(True)
+    assert result.high <= planned - outcomes.count(False)
 
 
 @examples(200)
 @given(outcomes=st.lists(st.booleans(), min_size=1, max_size=60))
 def test_with_all_results_in_only_the_final_number_is_left(outcomes: list[bool]) -> None:
-    found = final(outcomes, len(outcomes))
-    assert found.empty or (found.low, found.high) == (sum(outcomes), sum(outcomes))
+    result = final(outcomes, len(outcomes))
+    assert result.empty or (result.low, result.high) == (sum(outcomes), sum(outcomes))
 
 
 @examples(200)
@@ -443,8 +443,8 @@ def test_a_plan_that_is_smaller_than_its_outcomes_is_refused() -> None:
 
 
 def test_without_an_order_the_running_trials_and_the_stopped_ones_are_unknown() -> None:
-    found = final_without_order(passed=20, failed=25, planned=89, concurrency=8, stopped=2)
-    assert found == Passes(lowest(89, 55, 20), highest(89, 55, 30), 89)
+    result = final_without_order(passed=20, failed=25, planned=89, concurrency=8, stopped=2)
+    assert result == Passes(lowest(89, 55, 20), highest(89, 55, 30), 89)
 
 
 def test_without_an_order_no_more_is_unknown_than_is_left() -> None:
@@ -460,9 +460,9 @@ def test_without_an_order_no_more_is_unknown_than_is_left() -> None:
 )
 def test_without_an_order_the_hard_bounds_hold_too(outcomes: list[bool], running: int, waiting: int) -> None:
     planned = len(outcomes) + running + waiting
-    found = final_without_order(outcomes.count(True), outcomes.count(False), planned, max(1, running))
-    assert found.empty or outcomes.count(True) <= found.low <= found.high
-    assert found.high <= planned - outcomes.count(False)
+    result = final_without_order(outcomes.count(True), outcomes.count(False), planned, max(1, running))
+    assert result.empty or outcomes.count(True) <= result.low <= result.high
+    assert result.high <= planned - outcomes.count(False)
 
 
 # -----------------------------------------------------------------------------

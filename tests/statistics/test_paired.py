@@ -29,37 +29,37 @@ def attempts(draw: st.DrawFn) -> Attempts:
 )
 def test_at_the_end_the_published_p_values_come_out(fewer: int, more: int, p: float) -> None:
     """McNemar's exact test; SWE-bench/experiments#466."""
-    found = paired([WIN] * fewer + [LOSS] * more + [TIE] * 9)
-    assert found.p_value is not None
-    assert round(found.p_value, 3) == p
-    assert (found.ahead, found.behind, found.equal, found.open) == (fewer, more, 9, 0)
+    result = paired([WIN] * fewer + [LOSS] * more + [TIE] * 9)
+    assert result.p_value is not None
+    assert round(result.p_value, 3) == p
+    assert (result.ahead, result.behind, result.equal, result.open) == (fewer, more, 9, 0)
 
 
 def test_the_interval_is_the_t_interval_of_the_differences_by_task() -> None:
     """Differences 1, 0, 0, -1, 1: mean 0.2, deviation sqrt(0.7), error sqrt(0.7/5); t(4) = 2.776445."""
-    found = paired([WIN, TIE, TIE, LOSS, WIN])
+    result = paired([WIN, TIE, TIE, LOSS, WIN])
     half = 2.776445105 * (0.7 / 5) ** 0.5
-    assert found.difference == 0.2
-    assert found.interval is not None
-    assert found.interval == pytest.approx((max(-1, 0.2 - half), min(1, 0.2 + half)))
+    assert result.difference == 0.2
+    assert result.interval is not None
+    assert result.interval == pytest.approx((max(-1, 0.2 - half), min(1, 0.2 + half)))
 
 
 def test_with_several_attempts_signs_and_means_may_disagree() -> None:
     """Two tasks are won by one of three attempts each, one task is lost by all three."""
     narrow = PairedTask(Attempts(3, 1), Attempts(3, 0))
-    found = paired([narrow, narrow, PairedTask(Attempts(3, 0), Attempts(3, 3))])
-    assert (found.ahead, found.behind) == (2, 1)
-    assert found.difference == pytest.approx(-1 / 9)
-    assert not found.agrees
+    result = paired([narrow, narrow, PairedTask(Attempts(3, 0), Attempts(3, 3))])
+    assert (result.ahead, result.behind) == (2, 1)
+    assert result.difference == pytest.approx(-1 / 9)
+    assert not result.agrees
     assert paired([narrow, narrow]).agrees
 
 
 def test_unequal_attempts_have_a_difference_and_are_no_evidence() -> None:
     uneven = PairedTask(Attempts(5, 5), Attempts(1, 0))
-    found = paired([uneven] * 20)
-    assert (found.difference, found.interval, found.ended) == (1.0, (1.0, 1.0), True)
-    assert (found.p_value, found.better, found.worse, found.certain) == (None, 1.0, 1.0, False)
-    assert (found.tasks, found.uneven) == (20, 20)
+    result = paired([uneven] * 20)
+    assert (result.difference, result.interval, result.ended) == (1.0, (1.0, 1.0), True)
+    assert (result.p_value, result.better, result.worse, result.certain) == (None, 1.0, 1.0, False)
+    assert (result.tasks, result.uneven) == (20, 20)
     mixed = paired([WIN] * 6 + [uneven] * 20 + [PairedTask(Attempts(1, 1), Attempts(0, 0, 2))])
     alone = paired([WIN] * 6)
     assert (mixed.ahead, mixed.behind, mixed.equal, mixed.open, mixed.uneven) == (6, 0, 0, 0, 21)
@@ -76,27 +76,27 @@ def test_equal_agents_with_unequal_attempts_are_never_told_apart_too_often() -> 
 
     looks = 200
     for theirs in ([5] * 89, [1, 5] * 44 + [1]):
-        found = [paired([PairedTask(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
-        assert sum(one.certain for one in found) <= looks * 0.05
-        assert sum(max(one.worse, one.better) >= 40 for one in found) <= looks * 0.05
+        result = [paired([PairedTask(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
+        assert sum(one.certain for one in result) <= looks * 0.05
+        assert sum(max(one.worse, one.better) >= 40 for one in result) <= looks * 0.05
 
 
 def test_open_tasks_speak_against_either_claim() -> None:
-    found = paired([LOSS] * 7 + [PairedTask(RUNNING, RUNNING)] * 2 + [PairedTask(RUNNING, PASSED)])
-    assert found.worse == e_value(2, 7)
-    assert found.better == e_value(10, 0)
-    assert (found.ended, found.p_value, found.interval) == (False, None, None)
+    result = paired([LOSS] * 7 + [PairedTask(RUNNING, RUNNING)] * 2 + [PairedTask(RUNNING, PASSED)])
+    assert result.worse == e_value(2, 7)
+    assert result.better == e_value(10, 0)
+    assert (result.ended, result.p_value, result.interval) == (False, None, None)
 
 
 def test_nothing_in_common_says_nothing() -> None:
-    found = paired([])
-    assert (found.tasks, found.difference, found.reachable, found.ended) == (0, None, None, False)
-    assert (found.worse, found.better, found.p_value) == (1.0, 1.0, None)
+    result = paired([])
+    assert (result.tasks, result.difference, result.reachable, result.ended) == (0, None, None, False)
+    assert (result.worse, result.better, result.p_value) == (1.0, 1.0, None)
 
 
 def test_an_incomplete_list_of_tasks_never_ends() -> None:
-    found = paired([WIN, LOSS], complete=False)
-    assert (found.ended, found.reachable, found.p_value) == (False, None, None)
+    result = paired([WIN, LOSS], complete=False)
+    assert (result.ended, result.reachable, result.p_value) == (False, None, None)
 
 
 @examples(200)
@@ -133,8 +133,8 @@ def test_the_other_side_sees_the_mirror_image(pairs: list[PairedTask]) -> None:
     assert _negated(ours) == pytest.approx(theirs.difference)
 
 
-def _negated(found: Paired) -> float | None:
-    return None if found.difference is None else -found.difference
+def _negated(result: Paired) -> float | None:
+    return None if result.difference is None else -result.difference
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(product((PASSED, FAILED, RUNNING), repeat=2)))

@@ -87,7 +87,7 @@ def test_a_fair_coin_ever_reaches_twenty_in_at_most_five_percent() -> None:
         for losses, share in alive.items():
             for more in (losses, losses + 1):
                 following[more] = following.get(more, Fraction()) + share / 2
-        for losses in [held for held in following if e_value(tosses - held, held) >= 1 / ALPHA]:
+        for losses in [stored for stored in following if e_value(tosses - stored, stored) >= 1 / ALPHA]:
             rejected += following.pop(losses)
         alive = following
     assert Fraction(1, 100) < rejected <= ALPHA
@@ -136,15 +136,15 @@ def test_the_final_difference_is_that_of_its_definition_for_every_small_plan(
     every = [WIN, LOSS, BOTH, Pair(True, None), Pair(False, None), Pair(None, None)]
     empty = 0
     for pairs in product(every, repeat=planned):
-        found = final_difference(pairs, planned, alpha)
+        result = final_difference(pairs, planned, alpha)
         (low_won, high_won), (low_lost, high_lost) = (
             _ends_by_definition([sure(pair) for pair in pairs], alpha / 2) for sure in (Pair.won, Pair.lost)
         )
         if low_won > high_won or low_lost > high_lost:
             empty += 1
-            assert found.empty
+            assert result.empty
         else:
-            assert (found.low, found.high) == (low_won - high_lost, high_won - low_lost)
+            assert (result.low, result.high) == (low_won - high_lost, high_won - low_lost)
     assert (empty > 0) == (alpha > ALPHA and planned > 4)
 
 
@@ -207,9 +207,9 @@ def test_the_other_side_sees_the_mirror_image(pairs: list[Pair]) -> None:
 
 
 def test_an_order_that_follows_the_outcomes_leaves_no_difference_and_no_verdict() -> None:
-    found = final_difference([LOSS] * 20 + [WIN] * 20, 40)
-    assert found.low > found.high
-    assert gate(found, Fraction(1)) is GateVerdict.UNDECIDED
+    result = final_difference([LOSS] * 20 + [WIN] * 20, 40)
+    assert result.low > result.high
+    assert gate(result, Fraction(1)) is GateVerdict.UNDECIDED
 
 
 def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
@@ -320,11 +320,11 @@ def test_places_reject_one_direction_after_the_other(p_values: dict[Direction, f
         if Fraction(p) * (12 - number) > ALPHA:
             break
         rejected.add(pair)
-    found = places("abcd", shown_by(p_values))
+    result = places("abcd", shown_by(p_values))
     for agent in "abcd":
         behind = sum((agent, other) in rejected and (other, agent) not in rejected for other in "abcd")
         ahead = sum((other, agent) in rejected and (agent, other) not in rejected for other in "abcd")
-        assert found[agent] == (1 + behind, 4 - ahead)
+        assert result[agent] == (1 + behind, 4 - ahead)
 
 
 PASSED, FAILED, UNKNOWN = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)
@@ -341,10 +341,10 @@ def test_two_agents_are_told_apart_from_six_tasks_that_differ_one_way(
 ) -> None:
     """Two directions, so the first is asked at .025: 2^-5 is above it, and 2^-6 below."""
     same = [PASSED, FAILED] * 3
-    found = places_at_end(
+    result = places_at_end(
         {"a": tasks(*same, *[PASSED] * differing), "b": tasks(*same, *[FAILED] * differing)}
     )
-    assert found == {"a": (1, 1), "b": (2, 2)} if told_apart else {"a": (1, 2), "b": (1, 2)}
+    assert result == {"a": (1, 1), "b": (2, 2)} if told_apart else {"a": (1, 2), "b": (1, 2)}
 
 
 def test_an_unknown_trial_counts_against_both_claims() -> None:
@@ -356,8 +356,8 @@ def test_an_unknown_trial_counts_against_both_claims() -> None:
 
 
 def test_agents_without_a_common_task_are_never_told_apart() -> None:
-    apart = {"a": {f"a{n}": [PASSED] for n in range(20)}, "b": {f"b{n}": [FAILED] for n in range(20)}}
-    assert places_at_end(apart) == {"a": (1, 2), "b": (1, 2)}
+    quarantined = {"a": {f"a{n}": [PASSED] for n in range(20)}, "b": {f"b{n}": [FAILED] for n in range(20)}}
+    assert places_at_end(quarantined) == {"a": (1, 2), "b": (1, 2)}
     assert places_at_end({}) == {}
     assert places_at_end({"a": tasks(PASSED)}) == {"a": (1, 1)}
 

@@ -214,12 +214,12 @@ def started_plan(**fields: Any) -> dict[str, Any]:
 
 
 def compared(client: redis.Redis) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(str(client.get(COMPARISONS)))
-    return found
+    value: dict[str, Any] = orjson.loads(str(client.get(COMPARISONS)))
+    return value
 
 
 def tasks(client: redis.Redis) -> dict[str, Any]:
-    return {task: orjson.loads(held) for task, held in client.hgetall(TASKS).items()}
+    return {task: orjson.loads(stored) for task, stored in client.hgetall(TASKS).items()}
 
 
 async def test_both_follow_the_results_and_their_retraction(make_sink: MakeSink, client: redis.Redis) -> None:
@@ -231,13 +231,13 @@ async def test_both_follow_the_results_and_their_retraction(make_sink: MakeSink,
     [pair] = compared(client)["pairs"]
     assert (pair["wins"], pair["losses"], pair["unknown"]) == (1, 0, 1)
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0], "b:m": [1, 0, 0]}}
-    gone = {"type": "trial_retracted", "run_id": RUN, "task_id": "t|1", "agent": "b", "model": "m"}
-    await worker.publish(gone | {"revision": 1})
+    missing = {"type": "trial_retracted", "run_id": RUN, "task_id": "t|1", "agent": "b", "model": "m"}
+    await worker.publish(missing | {"revision": 1})
     assert not client.exists(COMPARISONS)
     assert tasks(client) == {"t%7C1": {"a:m": [1, 1, 0]}}
 
 
-async def test_neither_is_news(make_sink: MakeSink, client: redis.Redis) -> None:
+async def test_neither_has_changed(make_sink: MakeSink, client: redis.Redis) -> None:
     worker = Worker(make_sink)
     await worker.publish(result("a", "t1"), result("b", "t1"))
     kinds = {fields["kind"] for _, fields in client.xrange(KEYS.history(RUN))}
@@ -258,10 +258,10 @@ async def test_an_older_writer_replaces_nothing_and_brings_nothing_back(
 ) -> None:
     worker, zombie = Worker(make_sink, offset=7), Worker(make_sink, offset=3)
     await worker.publish(result("a", "t1"), result("b", "t1"))
-    standing = client.get(COMPARISONS), tasks(client)
+    current = client.get(COMPARISONS), tasks(client)
     await zombie.publish(result("a", "stale"), result("b", "stale"))
     await zombie.sink.reconcile([RUN])
-    assert (client.get(COMPARISONS), tasks(client)) == standing
+    assert (client.get(COMPARISONS), tasks(client)) == current
     successor = Worker(make_sink, epoch=2)
     await successor.publish(result("a", "t2"), result("c", "t2"))
     assert [one["agent"] for one in compared(client)["agents"]] == ["a", "c"]
@@ -287,10 +287,10 @@ async def test_a_reconcile_restores_lost_keys_and_removes_those_that_are_over(
 ) -> None:
     worker = Worker(make_sink)
     await worker.publish(result("a", "t1"), result("b", "t1"))
-    standing = client.get(COMPARISONS), tasks(client)
+    current = client.get(COMPARISONS), tasks(client)
     client.delete(COMPARISONS, TASKS)
     await worker.sink.reconcile([RUN])
-    assert (client.get(COMPARISONS), tasks(client)) == standing
+    assert (client.get(COMPARISONS), tasks(client)) == current
     successor = Worker(make_sink, offset=9)
     successor.fold(result("a", "t1"))
     successor.pipeline.run(RUN).take_changes()
@@ -328,11 +328,11 @@ async def test_readers_get_both_from_one_moment_or_say_what_is_wrong(
         alone = reader.comparison(RUN)
         assert (alone.comparison, alone.tasks) == (None, {"t%7C1": {"a:m": (1, 1, 0)}})
         await worker.publish(started_plan(), result("b", "t|1"))
-        found = reader.comparison(RUN)
-        assert found.comparison is not None
-        assert found.comparison.pairs[0].wins == 1
-        async with AsyncStateReader(Settings(redis=redis_server.url)) as awaited:
-            assert await awaited.comparison(RUN) == found
+        value = reader.comparison(RUN)
+        assert value.comparison is not None
+        assert value.comparison.pairs[0].wins == 1
+        async with AsyncStateReader(Settings(redis=redis_server.url)) as pending:
+            assert await pending.comparison(RUN) == value
         client.hset(TASKS, "x", "garbage")
         with pytest.raises(UnreadableSummary, match="tasks"):
             reader.comparison(RUN)
@@ -535,12 +535,12 @@ async def test_a_group_that_emptied_leaves_its_version_alone(
     sink = make_sink()
     groups = [an_agent_model_change(), a_tier_change(), a_tier_change(agent="claude", model="opus")]
     await sink.write([an_update(a_run_change(benchmark="b"), *groups)])
-    gone = [
+    missing = [
         an_agent_model_change(version=1, deleted=True),
         a_tier_change(version=1, deleted=True),
         a_tier_change(agent="claude", model="opus", version=1, deleted=True),
     ]
-    await sink.write([an_update(*gone)])
+    await sink.write([an_update(*missing)])
     left = {key for key in client.scan_iter() if not key.endswith((":history", ":versions"))}
     assert left == {KEYS.run("r1"), KEYS.runs}
     assert client.hget(KEYS.versions("r1"), "tier:T0") == "1:1"

@@ -212,9 +212,9 @@ async def test_of_more_than_a_thousand_the_longest_in_flight_are_listed(
     await worker.publish(*reversed(starts), started("of unknown start"))
     assert counted(client) == 1_201
     with StateReader(Settings(redis=redis_server.url)) as reader:
-        found = reader.in_flight(RUN)
-    assert [trial.task_id for trial in found] == [f"t{n}" for n in range(1_000)]
-    assert all(isinstance(trial, TrialInFlight) for trial in found)
+        value = reader.in_flight(RUN)
+    assert [trial.task_id for trial in value] == [f"t{n}" for n in range(1_000)]
+    assert all(isinstance(trial, TrialInFlight) for trial in value)
 
 
 async def test_readers_say_when_a_run_is_unknown_or_a_list_unreadable(
@@ -228,8 +228,8 @@ async def test_readers_say_when_a_run_is_unknown_or_a_list_unreadable(
         assert reader.in_flight(RUN) == []
         await worker.publish(started("t1", started_at=NOON, position=7))
         [trial] = reader.in_flight(RUN)
-        async with AsyncStateReader(Settings(redis=redis_server.url)) as awaited:
-            assert await awaited.in_flight(RUN) == [trial]
+        async with AsyncStateReader(Settings(redis=redis_server.url)) as pending:
+            assert await pending.in_flight(RUN) == [trial]
         assert (trial.task_id, trial.position) == ("t1", 7)
         assert trial.started_at == datetime(2026, 1, 31, 12, tzinfo=UTC)
         client.hset(IN_FLIGHT, "x", "garbage")
@@ -480,8 +480,8 @@ def test_two_writers_in_any_order_leave_what_the_newest_of_them_said(
     assert client.zscore(KEYS.board(run, "accuracy"), "claude:opus") == score
     benchmark = run_now.summary["benchmark"] if run_now and run_now.summary else None
     for name in ("b", "c"):
-        found = client.zscore(KEYS.benchmark_board(name, "accuracy"), f"{run}|claude:opus")
-        assert found == (score if name == benchmark else None)
+        actual = client.zscore(KEYS.benchmark_board(name, "accuracy"), f"{run}|claude:opus")
+        assert actual == (score if name == benchmark else None)
     assert (client.zscore(KEYS.runs, run) is None) == (run_now is None)
 
 
@@ -511,8 +511,8 @@ async def test_a_batch_is_one_script_per_run_in_one_round_trip(
 # What waits for Redis: the latest of each key, bounded.
 
 
-def an_entry(run: str, version: int, *, deleted: bool = False, news: bool = True) -> KeyState:
-    return entry_of(a_run_change(run, version=version, deleted=deleted), notify=news)
+def an_entry(run: str, version: int, *, deleted: bool = False, notify: bool = True) -> KeyState:
+    return entry_of(a_run_change(run, version=version, deleted=deleted), notify=notify)
 
 
 def waiting(unsent: Unsent) -> list[tuple[str, int]]:
@@ -529,8 +529,8 @@ def test_the_latest_of_each_key_waits() -> None:
 
 def test_news_that_a_silent_entry_overtook_stay_news() -> None:
     unsent = Unsent(limit=10)
-    unsent.put(an_entry("r", 1, news=True))
-    unsent.put(an_entry("r", 2, news=False))
+    unsent.put(an_entry("r", 1, notify=True))
+    unsent.put(an_entry("r", 2, notify=False))
     assert unsent.of("r")[0].notify
 
 

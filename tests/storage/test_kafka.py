@@ -160,12 +160,12 @@ async def test_a_topic_that_never_comes_is_an_error_in_the_end(monkeypatch: pyte
 
 async def offsets(batches: AsyncIterator[list[Any]]) -> dict[int, list[int]]:
     """Offsets by partition, in the order of reading."""
-    found: dict[int, list[int]] = {}
+    result: dict[int, list[int]] = {}
     async for batch in batches:
         assert batch
         for record in batch:
-            found.setdefault(record.partition, []).append(record.offset)
-    return found
+            result.setdefault(record.partition, []).append(record.offset)
+    return result
 
 
 async def test_ends_lie_behind_the_last_record_of_the_last_batch(settings: Settings, namespace: str) -> None:
@@ -180,8 +180,8 @@ async def test_only_what_lies_between_start_and_stop_is_read(settings: Settings,
     await create_and_fill(settings, namespace, [(0, 10), (1, 10)])
     first, second = (namespace, 0), (namespace, 1)
     async with PartitionReader(settings, [first, second]) as reader:
-        found = await offsets(reader.read({first: 4}, {first: 7, second: 2}))
-    assert found == {0: [4, 5, 6], 1: [0, 1]}
+        result = await offsets(reader.read({first: 4}, {first: 7, second: 2}))
+    assert result == {0: [4, 5, 6], 1: [0, 1]}
 
 
 async def test_nothing_lies_between_an_end_and_itself(settings: Settings, namespace: str) -> None:

@@ -60,21 +60,21 @@ from tests.support.packed import (
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_usual_batch_is_read_as_ever(codec: str) -> None:
-    found = read(a_batch(codec, VALUES), a_batch(codec, VALUES))
-    assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES * 2))
-    assert not any(isinstance(one.value, Unread) for one in found)
+    result = read(a_batch(codec, VALUES), a_batch(codec, VALUES))
+    assert [(one.offset, one.value) for one in result] == list(enumerate(VALUES * 2))
+    assert not any(isinstance(one.value, Unread) for one in result)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_an_oversized_batch_is_one_record_with_the_reason_and_the_next_batches_are_read(codec: str) -> None:
     bomb = record_batch(codec, packed(codec, record(0, 60 * MIB)), 5)
-    found = read(a_batch(codec, VALUES), bomb, a_batch(codec, VALUES))
-    assert [one.offset for one in found] == [0, 1, 2, 7, 8, 9, 10]
-    unread = found[3].value
+    result = read(a_batch(codec, VALUES), bomb, a_batch(codec, VALUES))
+    assert [one.offset for one in result] == [0, 1, 2, 7, 8, 9, 10]
+    unread = result[3].value
     assert isinstance(unread, Unread)
     assert unread.reason.code == "unreadable_batch"
     assert "at offsets 3 to 7 of partition 3 unpacks to more than 33,554,432 bytes" in unread.reason.message
-    assert found[3].timestamp > 0
+    assert result[3].timestamp > 0
 
 
 def test_an_unreadable_batch_is_found_again_at_any_of_its_offsets() -> None:
@@ -86,8 +86,8 @@ def test_an_unreadable_batch_is_found_again_at_any_of_its_offsets() -> None:
 
 def test_in_other_topics_an_unreadable_batch_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     tables = TopicPartition("trials-changelog", 0)
-    found = read(a_bomb("zstd", 60 * MIB), a_batch("zstd", VALUES), tp=tables)
-    assert [one.value for one in found] == VALUES
+    result = read(a_bomb("zstd", 60 * MIB), a_batch("zstd", VALUES), tp=tables)
+    assert [one.value for one in result] == VALUES
     assert "Topic trials-changelog: The record batch at offsets 0 to 0" in caplog.text
 
 
@@ -107,10 +107,10 @@ def test_a_batch_that_was_damaged_on_its_way_is_an_error_as_ever() -> None:
 def test_a_batch_with_false_offsets_is_one_record_and_all_behind_it_is_read(
     offsets: tuple[int, ...], codec: str
 ) -> None:
-    found = read(a_batch(codec, VALUES), a_batch_at(codec, offsets), a_batch(codec, VALUES))
-    assert [one.offset for one in found] == [0, 1, 2, 5, 6, 7, 8]
-    assert [one.value for one in found if not isinstance(one.value, Unread)] == VALUES * 2
-    unread = found[3].value
+    result = read(a_batch(codec, VALUES), a_batch_at(codec, offsets), a_batch(codec, VALUES))
+    assert [one.offset for one in result] == [0, 1, 2, 5, 6, 7, 8]
+    assert [one.value for one in result if not isinstance(one.value, Unread)] == VALUES * 2
+    unread = result[3].value
     assert unread.reason.code == "unreadable_batch"
     place = "The record batch at offsets 3 to 5 of partition 3 of topic team.trial-events has offset "
     assert unread.reason.message.startswith(place)
@@ -126,26 +126,26 @@ def test_the_first_false_offset_is_named() -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 2])
 def test_a_batch_with_false_offsets_is_the_same_record_wherever_reading_begins(start: int) -> None:
-    found = read(a_batch_at("none", (0, 0, 2)), a_batch("none", VALUES), start=start)
-    assert [one.offset for one in found] == [2, 3, 4, 5]
-    assert found[0].value == read(a_batch_at("none", (0, 0, 2)))[0].value
+    result = read(a_batch_at("none", (0, 0, 2)), a_batch("none", VALUES), start=start)
+    assert [one.offset for one in result] == [2, 3, 4, 5]
+    assert result[0].value == read(a_batch_at("none", (0, 0, 2)))[0].value
 
 
 def test_gaps_as_compaction_leaves_them_are_no_falsehood() -> None:
     body = packed("zstd", [*record(1, 0, b"a"), *record(5, 0, b"b")])
     compacted = bytearray(record_batch("zstd", body, 2))
     struct.pack_into(">i", compacted, 23, 9)
-    found = read(sealed(bytes(compacted)), a_batch("zstd", VALUES))
-    assert [one.offset for one in found] == [1, 5, 10, 11, 12]
-    assert [one.value for one in found] == [b"a", b"b", *VALUES]
+    result = read(sealed(bytes(compacted)), a_batch("zstd", VALUES))
+    assert [one.offset for one in result] == [1, 5, 10, 11, 12]
+    assert [one.value for one in result] == [b"a", b"b", *VALUES]
 
 
 def test_in_other_topics_a_batch_with_false_offsets_is_left_out_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tables = TopicPartition("trials-changelog", 0)
-    found = read(a_batch_at("none", (1000, 1001, 2)), a_batch("none", VALUES), tp=tables)
-    assert [(one.offset, one.value) for one in found] == list(enumerate(VALUES, 3))
+    result = read(a_batch_at("none", (1000, 1001, 2)), a_batch("none", VALUES), tp=tables)
+    assert [(one.offset, one.value) for one in result] == list(enumerate(VALUES, 3))
     [line] = caplog.messages
     assert "Topic trials-changelog: The record batch at offsets 0 to 2 of partition 0 has offset 1000" in line
 
@@ -155,17 +155,17 @@ def test_of_a_huge_batch_what_is_in_front_of_a_false_offset_may_be_read(false: i
     offsets = list(range(40_000))
     assert [one.offset for one in read(a_batch_at("lz4", offsets, b""))] == offsets
     offsets[false] = 0
-    *found, unread, behind = read(a_batch_at("lz4", offsets, b""), a_batch("lz4", [b"next"]))
-    assert [one.offset for one in found] == offsets[: false // 20_000 * 20_000]
+    *result, unread, behind = read(a_batch_at("lz4", offsets, b""), a_batch("lz4", [b"next"]))
+    assert [one.offset for one in result] == offsets[: false // 20_000 * 20_000]
     assert (unread.offset, behind.offset, behind.value) == (39_999, 40_000, b"next")
     assert f"has offset 0 in its record {false + 1}, behind offset {false - 1}" in unread.value.reason.message
 
 
 def test_a_header_whose_name_is_no_text_makes_a_batch_unreadable_and_stops_nobody() -> None:
     body = b"".join(record(0, 0, b"v"))[:-1] + b"\x02\x02\xff\x00"  # one header, its name \xff
-    found = read(record_batch("none", bytes([body[0] + 6]) + body[1:], 1), a_batch("none", VALUES))
-    assert [one.offset for one in found] == [0, 1, 2, 3]
-    assert isinstance(found[0].value, Unread)
+    result = read(record_batch("none", bytes([body[0] + 6]) + body[1:], 1), a_batch("none", VALUES))
+    assert [one.offset for one in result] == [0, 1, 2, 3]
+    assert isinstance(result[0].value, Unread)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
@@ -175,8 +175,8 @@ def test_batches_of_the_old_format_which_do_not_say_where_they_begin_are_read(co
         builder.append(number, 1_700_000_000_000, None, b"%d" % number)
     old = bytes(builder.build())
     old = at_offset(old, 2) if codec else old  # a packed one has the offset of its last record
-    found = list(fetcher.PartitionRecords(EVENTS, MemoryRecords(old), [], 0, None, None, True, 0))
-    assert [(one.offset, one.value) for one in found] == [(0, b"0"), (1, b"1"), (2, b"2")]
+    result = list(fetcher.PartitionRecords(EVENTS, MemoryRecords(old), [], 0, None, None, True, 0))
+    assert [(one.offset, one.value) for one in result] == [(0, b"0"), (1, b"1"), (2, b"2")]
 
 
 deltas = st.one_of(st.integers(-3, 8), st.sampled_from([2**31, -(2**40), 2**62, 2**63 - 1]))
@@ -193,11 +193,11 @@ def test_no_batch_stops_reading_or_hides_what_is_behind_it(data: st.DataObject, 
     if data.draw(st.booleans()):
         body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     made = record_batch(codec, packed(codec, [bytes(body)]), count)
-    found = read(made, a_batch("none", [b"behind"]))
-    offsets = [one.offset for one in found]
+    result = read(made, a_batch("none", [b"behind"]))
+    offsets = [one.offset for one in result]
     assert offsets == sorted(set(offsets))
-    assert (offsets[-1], found[-1].value) == (count, b"behind")
-    assert sum(isinstance(one.value, Unread) for one in found) <= 1
+    assert (offsets[-1], result[-1].value) == (count, b"behind")
+    assert sum(isinstance(one.value, Unread) for one in result) <= 1
     try:
         accepted(made)
     except BatchRefused:
@@ -436,10 +436,10 @@ def test_what_compression_hardly_makes_smaller_is_kept_unpacked(codec: int) -> N
 @pytest.mark.parametrize("framed", [False, True])
 def test_snappy_is_read_as_the_java_library_frames_it_too(framed: bool) -> None:
     body = b"".join(piece for offset, value in enumerate(VALUES) for piece in record(offset, 0, value))
-    found = read(
+    result = read(
         record_batch("snappy", snappy_encode(body, xerial_compatible=framed, xerial_blocksize=999), 3)
     )
-    assert [one.value for one in found] == VALUES
+    assert [one.value for one in result] == VALUES
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -457,14 +457,14 @@ def test_a_batch_that_unpacks_to_the_limit_is_read_and_one_byte_more_is_not(code
 def test_a_damaged_batch_is_one_record_with_the_reason(codec: str, damage: bytes | None) -> None:
     whole = packed(codec, record(0, 100_000))
     body = whole[: len(whole) // 2] if damage is None else damage
-    found = read(record_batch(codec, body, 2), a_batch(codec, VALUES))
-    assert [one.offset for one in found] == [1, 2, 3, 4]
-    assert isinstance(found[0].value, Unread)
+    result = read(record_batch(codec, body, 2), a_batch(codec, VALUES))
+    assert [one.offset for one in result] == [1, 2, 3, 4]
+    assert isinstance(result[0].value, Unread)
 
 
 def test_a_batch_with_fewer_records_than_it_claims_is_read_as_far_as_it_goes() -> None:
     body = packed("zstd", [*record(0, 0, b"a"), *record(1, 0, b"b")])
-    found = read(record_batch("zstd", body, 9), a_batch("zstd", VALUES))
-    assert [one.value for one in found] == [b"a", b"b", b"", *VALUES]
-    assert isinstance(found[2].value, Unread)
-    assert found[2].offset == 8
+    result = read(record_batch("zstd", body, 9), a_batch("zstd", VALUES))
+    assert [one.value for one in result] == [b"a", b"b", b"", *VALUES]
+    assert isinstance(result[2].value, Unread)
+    assert result[2].offset == 8

@@ -45,13 +45,13 @@ class Agreement:
         return "\n".join(self._lines)
 
 
-def reason(found: object) -> str:
+def reason(result: object) -> str:
     """The reason why a condition does not hold, if it says one; to be put behind what is waited for.
 
     >>> reason(False)
     ''
     """
-    return f": {found}" if isinstance(found, Agreement) else ""
+    return f": {result}" if isinstance(result, Agreement) else ""
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

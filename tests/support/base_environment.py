@@ -18,16 +18,16 @@ DEADLINE_SECONDS = 60
 
 def base_distributions() -> set[str]:
     """Names of the base's dependencies on this platform, transitive ones too."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting = list(map(Requirement, pyproject()["project"]["dependencies"]))
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if wanted and name not in found:
-            found.add(name)
+        expected = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if expected and name not in result:
+            result.add(name)
             waiting += map(Requirement, requires(name) or ())
-    return found
+    return result
 
 
 class BaseEnvironment:

@@ -44,13 +44,15 @@ def a_night(
 def board_runs(events: Iterable[Event]) -> list[BoardRun]:
     """Every run of the events, as `StateReader.board_runs` would read it; the latest event first."""
     pipeline, _ = folded(events)
-    found = [_board_run(pipeline.run(run_id)) for run_id in pipeline.runs()]
-    return sorted(found, key=lambda one: str(one.run.last_event_at), reverse=True)
+    result = [_board_run(pipeline.run(run_id)) for run_id in pipeline.runs()]
+    return sorted(result, key=lambda one: str(one.run.last_event_at), reverse=True)
 
 
 def _board_run(folded_run: Any) -> BoardRun:
     changes: Sequence[Any] = folded_run.summaries()
     [run] = [RunSummary.model_validate_json(c.value) for c in changes if c.kind == "run"]
     agents = [AgentModelSummary.model_validate_json(c.value) for c in changes if c.kind == "agent_model"]
-    tasks = {task: TASK_OUTCOMES.validate_json(held) for task, held in folded_run.comparisons.tasks().items()}
+    tasks = {
+        task: TASK_OUTCOMES.validate_json(stored) for task, stored in folded_run.comparisons.tasks().items()
+    }
     return BoardRun(run, sorted(agents, key=lambda a: a.agent_model), tasks if is_over(run) else {})

@@ -32,18 +32,18 @@ def events_of(directory: Path) -> list[Event]:
     Nobody waits in between, so the trial that crashes is seen before the harness deletes it.
     """
     root = directory / RUN
-    found: list[Event] = []
+    result: list[Event] = []
 
     def written(path: Path) -> None:
         if path == root / "lock.json":
-            found.extend(convert_plan(the_job(root), OPTIONS, ConvertReport()))
+            result.extend(convert_plan(the_job(root), OPTIONS, ConvertReport()))
         elif path.parent != root and path.name in ("lock.json", "result.json"):
-            found.extend(convert_part(job(), path.parent, OPTIONS, ConvertReport()))
+            result.extend(convert_part(job(), path.parent, OPTIONS, ConvertReport()))
 
     job = cache(lambda: the_job(root))
     write_benchmark(root, START, lambda _: None, written, fast=True)
     *_, finished = convert_plan(the_job(root), OPTIONS, ConvertReport())
-    return [*with_judge(found), finished]
+    return [*with_judge(result), finished]
 
 
 def the_job(root: Path) -> SourceRun:
@@ -67,11 +67,11 @@ def with_judge(events: Sequence[Event]) -> Iterator[Event]:
 
 def looks(events: Sequence[Event], step: int) -> Iterator[tuple[RunSnapshot, ComparedRun]]:
     """How the run stands after every so many events, and at the end."""
-    found: list[tuple[RunSnapshot, ComparedRun]] = []
+    result: list[tuple[RunSnapshot, ComparedRun]] = []
 
     def look(pipeline: Pipeline, *_: object) -> None:
         run = FoldedRun(pipeline.run(RUN), RunLog(Settings(), RUN))
-        found.append((run.snapshot(), run.comparison()))
+        result.append((run.snapshot(), run.comparison()))
 
     fold_records(records_of_lines(map(orjson.dumps, events)), step=step, after=look)
-    return iter(found)
+    return iter(result)

@@ -66,14 +66,14 @@ def folded(events: Iterable[Event | bytes], **pipeline: Any) -> tuple[Pipeline, 
 
 def summaries(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
     """Topic key and kind -> summary, of every run."""
-    found = {}
+    result = {}
     for run_id in pipeline.runs():
         for change in pipeline.run(run_id).summaries():
             assert change.summary is not None
             assert json.loads(change.value or b"") == change.summary
             assert digest_of(change.summary) == change.digest == change.summary["digest"]
-            found[f"{change.kind} {change.key}"] = change.summary
-    return found
+            result[f"{change.kind} {change.key}"] = change.summary
+    return result
 
 
 def digests(pipeline: Pipeline) -> dict[str, str]:

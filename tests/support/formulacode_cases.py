@@ -40,9 +40,9 @@ def decoded(value: Any) -> Any:
 
 def cases(kind: str) -> list[Case]:
     """All cases of a kind, in the file's order; at least one."""
-    found = [case for case in _all() if case.kind == kind]
-    assert found, f"no case of kind {kind}"
-    return found
+    result = [case for case in _all() if case.kind == kind]
+    assert result, f"no case of kind {kind}"
+    return result
 
 
 def kinds() -> set[str]:

@@ -57,33 +57,33 @@ class Published:
         self.pipeline = Pipeline()
         self.scored: dict[str, Json] = {}
         self.summaries: dict[str, Json] = {}
-        self.news: list[Json] = []
+        self.changes: list[Json] = []
         self._offset = 0
 
     def fold(self, event: Event) -> None:
         (record,) = records([event])
         record = type(record)(record.value, self._offset, timestamp=record.timestamp)
         self._offset += 1
-        self.news = []
+        self.changes = []
         for run_id in self.pipeline.fold([record]).touched:
             cut = self.pipeline.run(run_id).take_changes()
             for trial in cut.scored:
                 keep(self.scored, trial.key, trial.value)
             for change in cut.summaries:
                 keep(self.summaries, f"{change.kind} {change.key}", change.value)
-            self.news += [json.loads(item.value) for item in cut.notifications]
+            self.changes += [json.loads(item.value) for item in cut.notifications]
 
     def rescorings(self) -> list[Json]:
-        return [item for item in self.news if item["type"] == "rescored"]
+        return [item for item in self.changes if item["type"] == "rescored"]
 
 
-def keep(held: dict[str, Json], key: str, value: bytes | None) -> None:
+def keep(stored: dict[str, Json], key: str, value: bytes | None) -> None:
     """As a compacted topic: the last value of a key, without what tells only the way to it."""
     if value is None:
-        held.pop(key, None)
+        stored.pop(key, None)
         return
     SUMMARY.validate_json(value, extra="forbid")
-    held[key] = {name: part for name, part in json.loads(value).items() if name not in NOT_DIGESTED}
+    stored[key] = {name: part for name, part in json.loads(value).items() if name not in NOT_DIGESTED}
 
 
 def published(*events: Event) -> Published:

@@ -39,10 +39,10 @@ def install(folder: Path, wheel: Path, extra: str | None = None) -> Installation
     """A new virtual environment with the wheel, one of its extras or none, and the pinned versions."""
     venv.create(folder, clear=True, with_pip=False)
     made = Installation(folder)
-    wanted = f"{wheel}[{extra}]" if extra else str(wheel)
+    expected = f"{wheel}[{extra}]" if extra else str(wheel)
     pins = str(ROOT / "constraints.txt")
     options = ("--no-compile", "--constraint", pins)  # what is imported is compiled then; the rest never
-    run_pip("--python", str(made.program("python")), "install", *options, wanted)
+    run_pip("--python", str(made.program("python")), "install", *options, expected)
     return made
 
 
@@ -59,7 +59,7 @@ class Installation:
     @property
     def packages(self) -> set[str]:
         """Names of the installed distributions, ours among them."""
-        return {found.name for found in distributions(path=[str(self._site)])}
+        return {result.name for result in distributions(path=[str(self._site)])}
 
     def bytes_installed(self, *, bytecode: bool) -> int:
         """The size of all installed files, with or without what Python compiles from them."""

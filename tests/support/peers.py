@@ -38,9 +38,9 @@ def peer_environment(
         python: path of the interpreter, as from `newer_python`; None: the one that runs the tests.
         alone: packages to install without what they ask for, since the tests do not use it and it is large.
     """
-    wanted = [*requirements, *(pyproject()["project"]["dependencies"] if with_base else ())]
+    expected = [*requirements, *(pyproject()["project"]["dependencies"] if with_base else ())]
     version = version_of(python or sys.executable)
-    digest = hashlib.sha256("\n".join([version, *wanted, *alone]).encode()).hexdigest()[:12]
+    digest = hashlib.sha256("\n".join([version, *expected, *alone]).encode()).hexdigest()[:12]
     name = requirements[0].replace("==", "-")
     home = Path(platformdirs.user_cache_dir("streamer-tests")) / "peers"
     home.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def peer_environment(
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([python or sys.executable, "-m", "venv", "--without-pip", folder], check=True)
             pip = ("--python", str(folder / "bin" / "python"), "install")
-            run_pip(*pip, *wanted, seconds=INSTALL_SECONDS)
+            run_pip(*pip, *expected, seconds=INSTALL_SECONDS)
             if alone:
                 run_pip(*pip, "--no-deps", *alone, seconds=INSTALL_SECONDS)
             (folder / "complete").touch()
@@ -65,9 +65,9 @@ def newer_python(minor: int) -> str:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     names = [f"python3.{number}" for number in range(minor, minor + 4)]
     kept = [str(path) for name in names for path in sorted(pyenv.glob(f"*/bin/{name}"))]
-    for found in (sys.executable, *filter(None, map(shutil.which, names)), *kept):
-        if (version := version_of(found)) and int(version.partition(".")[2]) >= minor:
-            return found
+    for result in (sys.executable, *filter(None, map(shutil.which, names)), *kept):
+        if (version := version_of(result)) and int(version.partition(".")[2]) >= minor:
+            return result
     pytest.skip(f"SKIPPED LOUDLY: no Python 3.{minor} or newer on PATH or in {pyenv}, which the peer needs")
 
 

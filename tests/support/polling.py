@@ -97,25 +97,25 @@ class Poller(threading.Thread):
             self._check(run_id, "agents", done, trials)
 
     def _by_reader(self, run_id: str) -> None:
-        found = self._reader.snapshot(run_id)
+        result = self._reader.snapshot(run_id)
         self.polls += 1
-        done = found.run.progress.done
-        self._check(run_id, "agents", done, (agent.trials for agent in found.agents))
-        pooled = {tier.tier: tier for tier in found.tiers if tier.agent_model is None}
+        done = result.run.progress.done
+        self._check(run_id, "agents", done, (agent.trials for agent in result.agents))
+        pooled = {tier.tier: tier for tier in result.tiers if tier.agent_model is None}
         if self._tiered:
             self._check(run_id, "tiers", done, (tier.trials for tier in pooled.values()))
-        for name in {tier.tier for tier in found.tiers}:
-            within = [t for t in found.tiers if t.tier == name and t.agent_model not in (None, *BASELINES)]
+        for name in {tier.tier for tier in result.tiers}:
+            within = [t for t in result.tiers if t.tier == name and t.agent_model not in (None, *BASELINES)]
             whole = pooled.get(name)
             if whole is None and not within:  # only baselines have run in this tier
                 continue
             self._check(run_id, name, whole and whole.trials, (part.trials for part in within))
             self._check(run_id, name, whole and whole.resolved, (part.resolved for part in within))
-        for part in (*found.agents, *found.tiers):
-            if (part.epoch, part.state_version) > (found.run.epoch, found.run.state_version):
-                self.torn.append(f"{run_id}: {part.state_version} is later than {found.run.state_version}")
+        for part in (*result.agents, *result.tiers):
+            if (part.epoch, part.state_version) > (result.run.epoch, result.run.state_version):
+                self.torn.append(f"{run_id}: {part.state_version} is later than {result.run.state_version}")
 
     def _check(self, run_id: str, what: str, whole: int | None, parts: Iterable[int | None]) -> None:
-        found = list(parts)
-        if whole is None or None in found or sum(part or 0 for part in found) != whole:
-            self.torn.append(f"{run_id}, {what}: {whole} is not the sum of {found}")
+        result = list(parts)
+        if whole is None or None in result or sum(part or 0 for part in result) != whole:
+            self.torn.append(f"{run_id}, {what}: {whole} is not the sum of {result}")

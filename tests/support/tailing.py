@@ -41,22 +41,22 @@ def converted_digests(root: Path, options: ConvertOptions | None = None) -> dict
 
 
 def wait_for_digests(
-    events: Callable[[], list[Event]], wanted: dict[str, str], seconds: float = WAIT_SECONDS
+    events: Callable[[], list[Event]], expected: dict[str, str], seconds: float = WAIT_SECONDS
 ) -> None:
     """Wait until the events fold to the wanted digests. They are folded again only when there are more."""
-    folded, found = -1, dict[str, str]()
+    folded, result = -1, dict[str, str]()
 
     def agree() -> bool:
-        nonlocal folded, found
+        nonlocal folded, result
         now = events()
         if len(now) != folded:
-            folded, found = len(now), digests_of(now)
-        return found == wanted
+            folded, result = len(now), digests_of(now)
+        return result == expected
 
     try:
         wait_for(agree, "the digests of convert", seconds)
     except AssertionError:
-        print({key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)})
+        print({key for key in expected.keys() | result.keys() if expected.get(key) != result.get(key)})
         raise
 
 

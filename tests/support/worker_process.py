@@ -24,8 +24,8 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = WAIT_S
     A condition that gives an `Agreement` has its differences in the message.
     """
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{reason(found)}"
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{reason(result)}"
         time.sleep(POLL_SECONDS)
 
 
@@ -87,8 +87,8 @@ class WorkerProcess:
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
         """Wait for a condition while it runs, as `wait_for`; a failure shows its log."""
         deadline = time.monotonic() + seconds
-        while not (found := condition()):
-            claim = f"{what}{reason(found)}"
+        while not (result := condition()):
+            claim = f"{what}{reason(result)}"
             assert self.alive, f"{claim}: the worker ended with {self.process.poll()}:\n{self.output[-4000:]}"
             assert time.monotonic() < deadline, f"not within {seconds:g} s: {claim}:\n{self.output[-4000:]}"
             time.sleep(POLL_SECONDS)

@@ -17,5 +17,5 @@ __all__ = ["environment", "feed", "settings", "stack"]
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
     """A broker, a Redis and a worker, for all tests of this folder."""
     directory = tmp_path_factory.mktemp("online")
-    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as found:
-        yield found
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as result:
+        yield result

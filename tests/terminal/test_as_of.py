@@ -100,12 +100,12 @@ def logged(stack: Online) -> Logged:
     for portion in history():
         published(stack, portion)
         settled(stack, RUN)
-    names, found = Names(stack.settings.namespace), []
+    names, result = Names(stack.settings.namespace), []
     topics = (names.run_summaries, names.agent_model_summaries, names.tier_summaries, names.run_comparisons)
     for topic in topics:
         values = (record.value for record in read_topic(stack.settings, topic) if record.value)
-        found += [summary for summary in map(orjson.loads, values) if summary["run_id"] == RUN]
-    return Logged(stack, found)
+        result += [summary for summary in map(orjson.loads, values) if summary["run_id"] == RUN]
+    return Logged(stack, result)
 
 
 def test_as_of_the_state_version_of_every_published_summary_its_digest_stands(logged: Logged) -> None:
@@ -153,11 +153,11 @@ def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logge
     version = sorted({s["state_version"] for s in logged.summaries if s["type"] == "run_summary"})[2]
     done = call(logged.stack, "report", RUN, "--format", "json", "--as-of", version)
     assert (done.returncode, done.stderr) == (0, b"")
-    found = orjson.loads(done.stdout)
+    result = orjson.loads(done.stdout)
     [then] = logged.at("run_summary", version)
-    assert found["run"]["digest"] == then["digest"]
-    assert len(found["trials"]) == then["progress"]["done"]
-    assert found["history"][-1]["state_version"] <= version
+    assert result["run"]["digest"] == then["digest"]
+    assert len(result["trials"]) == then["progress"]["done"]
+    assert result["history"][-1]["state_version"] <= version
 
 
 def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(logged: Logged) -> None:
@@ -238,10 +238,10 @@ def test_as_of_any_record_a_fold_is_the_fold_of_what_came_before(
         Record(record.value, record.offset, timestamp=int(start.timestamp() * 1000) + 10 * record.offset)
         for record in records(arrived)
     ]
-    wanted = digests(folded(arrived[: last + 1])[0])
+    expected = digests(folded(arrived[: last + 1])[0])
     at = start + timedelta(milliseconds=10 * last + data.draw(st.integers(0, 9)))
     for position in (Position(offset=last), Position(at=at), Position.of(str(Position(at=at)))):
-        assert digests(fold_records(spread, as_of=position).pipeline) == wanted
+        assert digests(fold_records(spread, as_of=position).pipeline) == expected
 
 
 def test_records_whose_times_are_out_of_order_count_by_their_times() -> None:

@@ -37,9 +37,9 @@ def test_a_run_whose_plan_is_incomplete_has_its_trials_alone_and_says_so(
     reading, silent = {"done": 3, "planned": None, "plan_complete": False}, {"done": 4, "planned": None}
     runs = [a_run_change(run, progress=of).summary or {} for run, of in (("a", reading), ("b", silent))]
     print_board(runs_table(runs, NOW))
-    found = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
-    assert "3 (plan not complete yet)" in found["a"]
-    assert "plan" not in found["b"]
+    result = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert "3 (plan not complete yet)" in result["a"]
+    assert "plan" not in result["b"]
 
 
 def test_nothing_to_show_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,9 +40,9 @@ def events(run: str, passed: int, **fields: Any) -> list[dict[str, Any]]:
     return [a_trial(run_id=run, task_id=f"t{n:02}", resolved=n < passed, **fields) for n in range(TASKS)]
 
 
-def written(folder: Path, name: str, found: list[dict[str, Any]]) -> Path:
+def written(folder: Path, name: str, result: list[dict[str, Any]]) -> Path:
     file = folder / name
-    file.write_text("\n".join(map(json.dumps, found)))
+    file.write_text("\n".join(map(json.dumps, result)))
     return file
 
 
@@ -73,8 +73,8 @@ def test_the_exit_code_says_whether_b_is_worse(
 
 
 def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Path) -> None:
-    found = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
-    file = written(tmp_path, "a", found)
+    result = events("r", 8) + events("r", 3, agent="other") + events("r", 10, agent="oracle", model="oracle")
+    file = written(tmp_path, "a", result)
     agents = ["--a-agent", "terminus:gpt-5", "--b-agent", "other:gpt-5"]
     done = streamer("compare", file, file, "--files", *agents, "--json")
     told = json.loads(done.stdout)
@@ -194,9 +194,9 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     assert "\nA alone: t01, t02, t03, t04, t05, t06, t07\n" in text
     assert "\nB: extra\n" in text
     as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
-    found = json.loads(as_json.stdout)
-    assert (found["only_a_tasks"], found["only_b_tasks"]) == (["t01", "t02"], [])
-    assert (found["not_in_a"], found["not_in_b"], len(found["words"])) == (["extra"], [], 2)
+    result = json.loads(as_json.stdout)
+    assert (result["only_a_tasks"], result["only_b_tasks"]) == (["t01", "t02"], [])
+    assert (result["not_in_a"], result["not_in_b"], len(result["words"])) == (["extra"], [], 2)
 
 
 def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
@@ -270,8 +270,8 @@ def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> Non
     text = streamer("compare", a, b, "--files").stdout.decode()
     assert "Results or verdicts are missing: there are no intervals" in text
     assert "95 %" not in text
-    found = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
-    assert (found["ended"], found["differences"]["pass_rate"]["interval"]) == (False, None)
+    result = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
+    assert (result["ended"], result["differences"]["pass_rate"]["interval"]) == (False, None)
 
 
 def test_a_file_of_several_runs_needs_a_choice_that_the_error_names(tmp_path: Path) -> None:
@@ -323,16 +323,16 @@ TRIALS = [
 def settings_of_events(request: pytest.FixtureRequest, namespace: str) -> Settings:
     """A broker with an empty event topic, in a namespace of its own."""
     fixture = "embedded_broker" if request.param == "embedded" else "kafka_bootstrap"
-    found = Settings(bootstrap=request.getfixturevalue(fixture), namespace=namespace)
+    result = Settings(bootstrap=request.getfixturevalue(fixture), namespace=namespace)
 
     async def create() -> None:
-        admin = AIOKafkaAdminClient(**found.kafka_options())
+        admin = AIOKafkaAdminClient(**result.kafka_options())
         await admin.start()
         await admin.create_topics([NewTopic(Names(namespace).trial_events, PARTITIONS, 1)])
         await admin.close()
 
     asyncio.run(create())
-    return found
+    return result
 
 
 def options(settings: Settings) -> tuple[str, ...]:
@@ -477,9 +477,9 @@ def test_json_is_one_canonical_line_and_markdown_a_comment(tmp_path: Path, basel
     mine = written_of_gate(tmp_path, "mine", run_of("r", "a", 0, 8, cost_usd=0.25))
     done = streamer("gate", mine, "--against", baseline, "--json", "--markdown", tmp_path / "comment.md")
     [line] = done.stdout.splitlines()
-    found = json.loads(line)
-    assert (done.returncode, found["type"], found["verdict"]) == (1, "gate_verdict", "fail")
-    assert found["candidate"] | {"source": "mine"} == {
+    result = json.loads(line)
+    assert (done.returncode, result["type"], result["verdict"]) == (1, "gate_verdict", "fail")
+    assert result["candidate"] | {"source": "mine"} == {
         "source": "mine",
         "run_id": "r",
         "agent_model": "a:m",
@@ -509,8 +509,8 @@ def test_two_agents_of_a_run_in_a_file_share_its_plan(tmp_path: Path) -> None:
     plan = the_plan("r", tasks=2, order=None, order_kind=None)
     done = [trial("r", "a", "x", False), trial("r", "b", "x", True), trial("r", "b", "y", True)]
     file = written_of_gate(tmp_path, "events", [plan, *done])
-    found = streamer("gate", file / "a:m", "--against", file / "b:m")
-    assert (found.returncode, b"1 of 2 pairs" in found.stdout) == (1, True)
+    result = streamer("gate", file / "a:m", "--against", file / "b:m")
+    assert (result.returncode, b"1 of 2 pairs" in result.stdout) == (1, True)
 
 
 @pytest.mark.parametrize(

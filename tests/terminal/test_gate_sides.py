@@ -174,16 +174,16 @@ def test_a_killed_publisher_leaves_a_gate_undecided_after_the_timeout(stack: Onl
 def test_a_live_verdict_at_the_end_is_the_one_of_the_files(stack: Online, tmp_path: Path) -> None:
     new, old = names()
     events = {new: [*run_of(new, "a", 17, 19), END | {"run_id": new}], old: run_of(old, "b", 18)}
-    for held in events.values():
-        published(stack, held[::-1])
-    files = [written(tmp_path, run, held) for run, held in events.items()]
+    for stored in events.values():
+        published(stack, stored[::-1])
+    files = [written(tmp_path, run, stored) for run, stored in events.items()]
     live = json.loads(call(stack, "gate", new, "--against", old, "--json").stdout)
     folded = json.loads(streamer("gate", files[0], "--against", files[1], "--json").stdout)
-    for found in (live, folded):
-        assert found["over"] is True
-        found["candidate"].pop("source")
-        found["baseline"].pop("source")
-        found.pop("words")
+    for result in (live, folded):
+        assert result["over"] is True
+        result["candidate"].pop("source")
+        result["baseline"].pop("source")
+        result.pop("words")
     assert live == folded
 
 
@@ -336,8 +336,8 @@ def price(*arguments: object) -> dict[str, Any]:
     result = prices(*arguments, "--json")
     assert result.exit_code == 0, result.output
     [line] = result.stdout.splitlines()
-    found: dict[str, Any] = json.loads(line)
-    return found
+    value: dict[str, Any] = json.loads(line)
+    return value
 
 
 def rates(*usd: float | None) -> dict[str, float | None]:
@@ -357,17 +357,17 @@ def test_a_price_of_the_specification_holds_for_a_dated_name_with_a_prefix() -> 
 
 
 def test_fc_evals_prices_say_that_they_are_fc_evals() -> None:
-    found = price("gpt-5-2025-08-07")
-    assert (found["origin"], found["source"]) == ("built-in", "fc-eval 0.1.0 (E5)")
-    assert found["usd_per_1m_tokens"] == rates(1.25, 10.0, 0.125, None)
+    result = price("gpt-5-2025-08-07")
+    assert (result["origin"], result["source"]) == ("built-in", "fc-eval 0.1.0 (E5)")
+    assert result["usd_per_1m_tokens"] == rates(1.25, 10.0, 0.125, None)
 
 
 def test_a_price_of_genai_prices_names_its_version_and_the_librarys_name_of_the_model() -> None:
     from importlib.metadata import version
 
-    found = price("gemini-2.5-flash")
-    assert found["origin"] == "genai-prices"
-    assert found["source"].startswith(f"genai-prices {version('genai-prices')} (gemini-2.5-flash")
+    result = price("gemini-2.5-flash")
+    assert result["origin"] == "genai-prices"
+    assert result["source"].startswith(f"genai-prices {version('genai-prices')} (gemini-2.5-flash")
 
 
 def test_a_price_of_genai_prices_that_holds_from_a_day_names_the_day() -> None:
@@ -383,15 +383,15 @@ def test_a_price_of_genai_prices_that_holds_from_a_day_names_the_day() -> None:
         if isinstance(model.prices, list)
         and isinstance(limit := model.prices[-1].constraint, StartDateConstraint)
     }
-    named = {model: found for model in dated if (found := snapshot_price(model)) and found[0] == model}
-    assert any(f"({model}, since {dated[model]})" in found[1].source for model, found in named.items())
+    named = {model: result for model in dated if (result := snapshot_price(model)) and result[0] == model}
+    assert any(f"({model}, since {dated[model]})" in result[1].source for model, result in named.items())
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "openai/gpt-5-2025-08-07"])
 def test_the_users_table_comes_first_under_our_aliases_too(model: str, table: Path) -> None:
-    found = price(model, "--prices", table)
-    assert (found["origin"], found["source"]) == ("user", "user's price table")
-    assert found["usd_per_1m_tokens"] == rates(2.0, 4.5, None, None)
+    result = price(model, "--prices", table)
+    assert (result["origin"], result["source"]) == ("user", "user's price table")
+    assert result["usd_per_1m_tokens"] == rates(2.0, 4.5, None, None)
 
 
 def test_the_users_table_may_come_from_the_settings(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

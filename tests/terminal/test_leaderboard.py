@@ -141,16 +141,16 @@ def test_as_of_a_time_the_boards_and_the_list_of_runs_are_those_of_then(stack: O
         for question, answer in zip(questions, answers, strict=True):
             assert asked(stack, *question, "--as-of", moment) == answer, (question, moment)
     digests = [[run["digest"] for run in answers[0]] for _, answers in then]
-    assert [len(held) for held in digests] == [1, 2, 1]
-    assert len({digest for held in digests for digest in held}) == 3
+    assert [len(stored) for stored in digests] == [1, 2, 1]
+    assert len({digest for stored in digests for digest in stored}) == 3
 
 
 def asked(stack: Online, *question: str) -> list[dict[str, Any]]:
     """What a query prints of our runs; states change with the time of asking."""
     done = call(stack, "query", *question, "--json")
     assert done.returncode == 0, done.stderr
-    found = [{**one, "state": None} for one in objects(done.stdout)]
-    return [one for one in found if one.get("benchmark") == MONTHS["benchmark"] or "run" in one]
+    result = [{**one, "state": None} for one in objects(done.stdout)]
+    return [one for one in result if one.get("benchmark") == MONTHS["benchmark"] or "run" in one]
 
 
 def test_of_one_run_the_boards_of_a_version_are_those_published_then(stack: Online, tmp_path: Path) -> None:
@@ -440,12 +440,12 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
     (tmp_path / "events.ndjson").write_text(LINE)
     (tmp_path / "tasks.txt").write_text("fix-git\nplay-zork\n")
     kafka, redis = f"127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}/0"
-    found = tmp_path / "modules.json"
+    result = tmp_path / "modules.json"
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         arguments = start.arguments.format(kafka=kafka, redis=redis, taken=taken).split()
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(found), *arguments],
+            [sys.executable, "-c", PROGRAM, str(result), *arguments],
             cwd=tmp_path,
             env={"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
             capture_output=True,
@@ -453,7 +453,7 @@ def test_a_command_loads_only_what_it_uses(start: Start, tmp_path: Path) -> None
             timeout=60,
         )
     assert done.returncode == start.code, done.stderr
-    modules = json.loads(found.read_text())
+    modules = json.loads(result.read_text())
     loaded = {name.partition(".")[0] for name in modules} & HEAVY
     assert loaded - start.uses == set()
     assert len(modules) <= start.most, f"{len(modules)} modules"
@@ -485,13 +485,13 @@ def test_readers_of_the_base_can_import_the_inference(module: str) -> None:
 def test_status_is_well_when_everything_is(stack: Online) -> None:
     done = call(stack, "status", "--json")
     assert (done.returncode, done.stderr) == (0, b"")
-    [found] = lines(done.stdout)
-    assert found["problems"] == []
-    assert [worker["live"] for worker in found["workers"]] == [True]
-    assert found["workers"][0]["partitions"] == [p["partition"] for p in found["partitions"]]
-    assert len(found["broker"]["topics"]) == len(TOPICS)
+    [result] = lines(done.stdout)
+    assert result["problems"] == []
+    assert [worker["live"] for worker in result["workers"]] == [True]
+    assert result["workers"][0]["partitions"] == [p["partition"] for p in result["partitions"]]
+    assert len(result["broker"]["topics"]) == len(TOPICS)
     table = call(stack, "status").stdout.decode()
-    assert found["workers"][0]["id"] in table
+    assert result["workers"][0]["id"] in table
 
 
 def test_status_names_what_is_wrong(embedded_broker: str, stack: Online, tmp_path: Path) -> None:

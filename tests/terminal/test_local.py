@@ -47,16 +47,16 @@ def test_a_rule_without_a_service_is_wrong_use(option: str) -> None:
 
 
 def test_urls_come_from_the_environment_too_separated_by_blanks() -> None:
-    [found] = asked("--stalled-after", "1.5", **{URLS: f"{SECRET} json://b/"})[2]
-    assert found is not None
-    assert list(found.urls) == [SECRET, "json://b/"]
-    assert found.rules == Rules(None, timedelta(seconds=90), None)
+    [result] = asked("--stalled-after", "1.5", **{URLS: f"{SECRET} json://b/"})[2]
+    assert result is not None
+    assert list(result.urls) == [SECRET, "json://b/"]
+    assert result.rules == Rules(None, timedelta(seconds=90), None)
 
 
 def test_another_process_gets_the_rules_and_never_a_url() -> None:
-    found = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None, 0.6), 10.0)
-    assert found.arguments() == ["--budget", "2.5", "--stalled-after", "10.0", "--target", "0.6"]
-    assert "hunter2" not in repr(found)
+    result = Asked([SECRET], Rules(2.5, timedelta(minutes=10), None, 0.6), 10.0)
+    assert result.arguments() == ["--budget", "2.5", "--stalled-after", "10.0", "--target", "0.6"]
+    assert "hunter2" not in repr(result)
 
 
 def test_a_url_that_no_service_has_is_wrong_use_without_the_url() -> None:

@@ -35,8 +35,8 @@ HOSTILE = b'\x1b[2J{"type":"trial_result","run_id":"\xff"'
 @pytest.fixture(params=ENGINES, scope="module")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
     directory = tmp_path_factory.mktemp("rejections")
-    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as found:
-        yield found
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=True) as result:
+        yield result
 
 
 def call(stack: Online, *arguments: object, stdin: bytes = b"") -> Done:
@@ -51,7 +51,7 @@ def listed(stack: Online, *filters: str) -> list[Listed]:
 
 def count(stack: Online, run_id: str) -> int:
     """How many rejections there are of a run."""
-    return sum(found.run_id == run_id for found in read_rejections(stack.settings))
+    return sum(result.run_id == run_id for result in read_rejections(stack.settings))
 
 
 def rejected(stack: Online, value: bytes, run_id: str) -> Listed:
@@ -86,46 +86,46 @@ def test_a_corrected_event_counts_as_if_it_had_come_right_the_first_time(
 ) -> None:
     good, right = a_line(run_id="mend", task_id="t1"), a_line(run_id="mend", task_id="t2", cost_usd=2.5)
     call(stack, "publish", stdin=good + b"\n")
-    found = rejected(stack, right.replace(b"2.5", b'"2.5"'), "mend")
-    assert (found["code"], found["run_id"]) == ("invalid_field", None)
+    result = rejected(stack, right.replace(b"2.5", b'"2.5"'), "mend")
+    assert (result["code"], result["run_id"]) == ("invalid_field", None)
     file = tmp_path / "event.json"
-    shown = call(stack, "rejections", "show", found["id"], "--raw").stdout
+    shown = call(stack, "rejections", "show", result["id"], "--raw").stdout
     file.write_bytes(shown.replace(b'"2.5"', b"2.5") + b"\n")
-    assert "1 record requeued" in requeue(stack, found["id"], "--with", file)
+    assert "1 record requeued" in requeue(stack, result["id"], "--with", file)
     pipeline = Pipeline()
-    pipeline.fold([Record(good, 0), Record(right, 1, timestamp=found["source_timestamp_ms"])])
-    wanted = {c.key: c for c in pipeline.run("mend").summaries() if c.kind == "run"}["mend"].summary
-    assert wanted is not None
+    pipeline.fold([Record(good, 0), Record(right, 1, timestamp=result["source_timestamp_ms"])])
+    expected = {c.key: c for c in pipeline.run("mend").summaries() if c.kind == "run"}["mend"].summary
+    assert expected is not None
     with StateReader(stack.settings) as reader:
         wait_for(lambda: reader.run("mend").trials == 2, "both trials count")
         summary = reader.run("mend").model_dump(mode="json")
-    assert (summary["digest"], summary["last_event_at"]) == (wanted["digest"], wanted["last_event_at"])
+    assert (summary["digest"], summary["last_event_at"]) == (expected["digest"], expected["last_event_at"])
 
 
 def test_what_is_still_wrong_is_requeued_only_by_force_and_rejected_once_more_at_most(stack: Online) -> None:
     value = a_line(run_id="round", attempt=0)
-    found = rejected(stack, value, "round")
-    done = call(stack, "rejections", "requeue", found["id"])
+    result = rejected(stack, value, "round")
+    done = call(stack, "rejections", "requeue", result["id"])
     assert done.returncode == 1
     assert b"still invalid_field" in done.stderr
     settled(stack)
     before = events_in_log(stack)
-    requeue(stack, found["id"], "--force")
+    requeue(stack, result["id"], "--force")
     wait_for(lambda: count(stack, "round") == 2, "one more rejection")
     assert "1 record requeued" in requeue(stack, "--all", "--run", "round", "--force")  # two of the same
     wait_for(lambda: count(stack, "round") == 3, "one more rejection")
     settled(stack)
     assert {r["source_timestamp_ms"] for r in listed(stack, "--run", "round")} == {
-        found["source_timestamp_ms"]
+        result["source_timestamp_ms"]
     }
     assert (events_in_log(stack) - before, len(listed(stack, "--run", "round"))) == (2, 3)
 
 
 def test_a_correction_that_is_wrong_is_refused(stack: Online) -> None:
-    found = rejected(stack, a_line(run_id="worse", attempt=-1), "worse")
+    result = rejected(stack, a_line(run_id="worse", attempt=-1), "worse")
     settled(stack)
     before = events_in_log(stack)
-    done = call(stack, "rejections", "requeue", found["id"], "--with", "-", stdin=b"{}")
+    done = call(stack, "rejections", "requeue", result["id"], "--with", "-", stdin=b"{}")
     assert done.returncode == 1
     assert b"still unknown_type" in done.stderr
     assert events_in_log(stack) == before
@@ -134,21 +134,21 @@ def test_a_correction_that_is_wrong_is_refused(stack: Online) -> None:
 def test_hostile_bytes_are_shown_escaped_and_written_raw_only_to_files(stack: Online) -> None:
     call(stack, "publish", "--raw", stdin=HOSTILE + b"\n")
     wait_for(lambda: any(r.original == HOSTILE for r in read_rejections(stack.settings)), "the rejection")
-    [found] = listed(stack, "--code", "not_json")
-    for arguments in (["list"], ["show", found["id"]], ["show", found["id"], "--json"]):
+    [result] = listed(stack, "--code", "not_json")
+    for arguments in (["list"], ["show", result["id"]], ["show", result["id"], "--json"]):
         said = call(stack, "rejections", *arguments)
         assert said.returncode == 0, said.stderr
         assert b"\x1b" not in said.stdout
         assert b"\xff" not in said.stdout
     assert (
         rb'\x1b[2J{"type":"trial_result","run_id":"\xff"'
-        in call(stack, "rejections", "show", found["id"]).stdout
+        in call(stack, "rejections", "show", result["id"]).stdout
     )
-    assert call(stack, "rejections", "show", found["id"], "--raw").stdout == HOSTILE
+    assert call(stack, "rejections", "show", result["id"], "--raw").stdout == HOSTILE
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "wb") as terminal:
         environment = os.environ | stack.environment
-        command = [*COMMAND, "rejections", "show", found["id"], "--raw"]
+        command = [*COMMAND, "rejections", "show", result["id"], "--raw"]
         done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, env=environment)
     assert done.returncode == 2
     assert b"--raw > FILE" in done.stderr

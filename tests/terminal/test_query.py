@@ -17,9 +17,9 @@ def half_done() -> RunSnapshot:
     plan = {"tasks": 20, "attempts": 1, "agent_models": ["terminus:gpt-5"], "started_at": START.isoformat()}
     ends = [(START + timedelta(minutes=6 * number)).isoformat() for number in range(1, 11)]
     trials = [a_trial(task_id=end, finished_at=end, duration_seconds=360.0, cost_usd=0.5) for end in ends]
-    held = summaries(folded([a_plan(**plan), *trials])[0]).values()
-    [run] = [RunSummary.model_validate(one) for one in held if one["type"] == "run_summary"]
-    agents = [AgentModelSummary.model_validate(one) for one in held if one["type"] == "agent_model_summary"]
+    stored = summaries(folded([a_plan(**plan), *trials])[0]).values()
+    [run] = [RunSummary.model_validate(one) for one in stored if one["type"] == "run_summary"]
+    agents = [AgentModelSummary.model_validate(one) for one in stored if one["type"] == "agent_model_summary"]
     return RunSnapshot(run=run, agents=agents, tiers=[], in_flight=[])
 
 

@@ -157,27 +157,27 @@ def test_agents_and_runs_say_what_may_be_concluded(query: Query) -> None:
 
 
 def test_runs_are_all_runs_the_latest_first(query: Query, folding: Folding) -> None:
-    found = objects(query("runs", "--json"))
+    result = objects(query("runs", "--json"))
     [stalled], [complete] = published(folding, "run", OPEN), published(folding, "run", DONE)
-    assert found == [stalled | {"state": "stalled"}, complete | {"state": "complete"}]
-    assert [digest_of(run) for run in found] == [stalled["digest"], complete["digest"]]
+    assert result == [stalled | {"state": "stalled"}, complete | {"state": "complete"}]
+    assert [digest_of(run) for run in result] == [stalled["digest"], complete["digest"]]
     text = query("runs").stdout
     lines = [line.split() for line in text.splitlines() if line.startswith((OPEN, DONE))]
     assert [(line[0], line[2]) for line in lines] == [(OPEN, "stalled"), (DONE, "complete")]
 
 
 def test_tiers_by_subtest_are_folded_from_the_log(query: Query, folding: Folding) -> None:
-    found = objects(query("tiers", DONE, "--by", "subtest", "--json"))
+    result = objects(query("tiers", DONE, "--by", "subtest", "--json"))
     expected = [orjson.loads(canonical_json(body)) for body in by_subtest(folding.pipeline.run(DONE).state)]
-    assert found == [*published(folding, "tier", DONE), *expected]
+    assert result == [*published(folding, "tier", DONE), *expected]
     assert "Subtests" in query("tiers", DONE, "--by", "subtest").stdout
 
 
 def test_a_run_by_label_is_folded_from_the_log(query: Query, folding: Folding) -> None:
-    found = objects(query("run", DONE, "--by", "label:size", "--json"))
+    result = objects(query("run", DONE, "--by", "label:size", "--json"))
     expected = by_label(folding.pipeline.run(DONE).state, "size")
-    assert found == [orjson.loads(canonical_json(body)) for body in expected]
-    assert {body["value"] for body in found} == {"small", None}
+    assert result == [orjson.loads(canonical_json(body)) for body in expected]
+    assert {body["value"] for body in result} == {"small", None}
     assert "By size" in query("run", DONE, "--by", "label:size").stdout
     unknown = query("run", DONE, "--by", "label:colour")
     assert (unknown.exit_code, "Labels: 'size'." in unknown.output) == (2, True)
@@ -230,9 +230,9 @@ def test_the_leaderboard_can_be_narrowed(query: Query, arguments: list[str], age
     ],
 )
 def test_trials_can_be_narrowed(query: Query, arguments: list[str], count: int) -> None:
-    found = objects(query("trials", DONE, *arguments, "--json"))
-    assert len(found) == count
-    assert {trial["type"] for trial in found} <= {"scored_trial"}
+    result = objects(query("trials", DONE, *arguments, "--json"))
+    assert len(result) == count
+    assert {trial["type"] for trial in result} <= {"scored_trial"}
     text = query("trials", DONE, *arguments).stdout
     assert len(text.splitlines()) == (count + 4 if count else 1)
 
@@ -266,9 +266,9 @@ def test_of_a_slot_the_latest_trial_counts_unless_it_is_a_late_writers(
     newer = {**trial, "state_version": trial["state_version"] + 5, "cost_usd": 9.0}
     late = {**trial, "state_version": trial["state_version"] - 1, "cost_usd": 1.0}
     send(settings, [(key_of(trial), newer), (key_of(trial), late), (key_of(other), None)])
-    found = objects(query("trials", DONE, "--agent", "good", "--json"))
-    assert [t["task_id"] for t in found] == ["t0", "t2", "t3"]
-    assert found[0] == newer
+    result = objects(query("trials", DONE, "--agent", "good", "--json"))
+    assert [t["task_id"] for t in result] == ["t0", "t2", "t3"]
+    assert result[0] == newer
 
 
 def key_of(trial: dict[str, Any]) -> bytes:
@@ -299,8 +299,8 @@ LINES = [b'{"a": 1}\n', b"\n", b"last"]
 
 
 def lines(file: Path) -> list[tuple[int, bytes | None]]:
-    with open_records(file) as found:
-        return [(record.offset, record.value) for record in found]
+    with open_records(file) as result:
+        return [(record.offset, record.value) for record in result]
 
 
 @pytest.mark.parametrize("name", ["events.ndjson", "events.gz"])
@@ -336,10 +336,10 @@ def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
     monkeypatch.setattr(module, "MAX_LINE_BYTES", 10)
     content = b"123456789\n" + b"1234567890\n"
     (tmp_path / "file").write_bytes(gzip.compress(content) if packed else content)
-    with open_records(tmp_path / "file") as found:
-        assert next(found).value == b"123456789"
+    with open_records(tmp_path / "file") as result:
+        assert next(result).value == b"123456789"
         with pytest.raises(click.ClickException, match="line 2 has more than 10 bytes"):
-            next(found)
+            next(result)
 
 
 # -----------------------------------------------------------------------------

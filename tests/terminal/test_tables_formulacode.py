@@ -170,8 +170,8 @@ def test_no_fallback_is_no_list() -> None:
 
 def summaries() -> list[dict[str, Any]]:
     folding = fold_records(records_of_lines(lines_of(*EVENTS)))
-    found = [change.summary for change in folding.summaries() if change.summary]
-    return [s for s in found if s["type"] == "agent_model_summary"]
+    result = [change.summary for change in folding.summaries() if change.summary]
+    return [s for s in result if s["type"] == "agent_model_summary"]
 
 
 def test_query_run_points_to_the_trials_for_the_reasons(capsys: pytest.CaptureFixture[str]) -> None:

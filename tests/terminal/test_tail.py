@@ -264,8 +264,8 @@ def test_the_first_line_comes_long_before_the_stack_is_up(tmp_path: Path) -> Non
 
 
 def summaries(output: bytes) -> dict[tuple[str, ...], dict[str, Any]]:
-    found = [orjson.loads(line) for line in output.splitlines()]
-    return {(s["type"], s["run_id"], s.get("tier") or "", s.get("agent_model") or ""): s for s in found}
+    result = [orjson.loads(line) for line in output.splitlines()]
+    return {(s["type"], s["run_id"], s.get("tier") or "", s.get("agent_model") or ""): s for s in result}
 
 
 @pytest.mark.slow
@@ -300,8 +300,8 @@ def test_the_worker_of_up_works_by_a_changed_price_file_without_an_operator(tmp_
     event = orjson.dumps(trial | {"resolved": True, "input_tokens": 1_000_000, "output_tokens": 0})
 
     def costs() -> list[float]:
-        found = streamer("query", "agents", "r", "--json", environment=here).stdout.splitlines()
-        return [orjson.loads(line)["mean_cost"] for line in found]
+        result = streamer("query", "agents", "r", "--json", environment=here).stdout.splitlines()
+        return [orjson.loads(line)["mean_cost"] for line in result]
 
     with up(tmp_path, STREAMER_PRICES_FILE=str(prices)) as (process, _):
         assert streamer("publish", stdin=event, environment=here).returncode == 0
@@ -374,8 +374,8 @@ def why(file: Path, *arguments: object) -> Done:
 
 def answer(done: Done) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
-    [found] = lines(done.stdout)
-    return found
+    [result] = lines(done.stdout)
+    return result
 
 
 def test_the_table_lists_the_moves_newest_first_and_the_sums_stand_below(file: Path) -> None:
@@ -398,10 +398,10 @@ def test_a_limit_leaves_rows_out_and_counts_them(file: Path) -> None:
 
 
 def test_since_begins_after_a_position_and_as_of_ends_at_one(file: Path) -> None:
-    found = answer(why(file, "--since", 0, "--as-of", 2, "--json"))
-    assert [move["offset"] for move in found["moves"]] == [1]
-    assert found["state_version"] == 2
-    [total] = found["totals"]
+    result = answer(why(file, "--since", 0, "--as-of", 2, "--json"))
+    assert [move["offset"] for move in result["moves"]] == [1]
+    assert result["state_version"] == 2
+    [total] = result["totals"]
     assert (total["before"], total["after"], total["delta"]) == (1.0, 0.5, -0.5)
     still = why(file, "--since", 4).stdout.decode()
     assert still.splitlines() == [
@@ -424,10 +424,10 @@ def test_other_metrics_are_written_as_on_their_boards(file: Path, metric: str, s
 
 
 def test_json_has_the_moves_the_sums_and_infinite_numbers_as_text(file: Path) -> None:
-    found = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "terminus"))
-    assert (found["run_id"], found["metric"], found["unit"]) == ("run-1", "cost_of_pass", "USD")
-    assert found["log_begins_at"] == 0
-    move = found["moves"][0]
+    result = answer(why(file, "--metric", "cost_of_pass", "--json", "--agent", "terminus"))
+    assert (result["run_id"], result["metric"], result["unit"]) == ("run-1", "cost_of_pass", "USD")
+    assert result["log_begins_at"] == 0
+    move = result["moves"][0]
     assert move["trial"] == {
         "shard": "",
         "task_id": "b",
@@ -488,12 +488,12 @@ def test_the_last_number_is_the_published_one(stack: Online) -> None:
     settled(stack, RUN)
     mistyped = call(stack, "why", "why1")
     assert (mistyped.returncode, b"'why1'. Did you mean why/1?" in mistyped.stderr) == (1, True)
-    found = answer(call(stack, "why", RUN, "--json"))
+    result = answer(call(stack, "why", RUN, "--json"))
     agents = lines(call(stack, "query", "agents", RUN, "--json").stdout)
     now = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}
-    assert {total["agent_model"]: total["after"] for total in found["totals"]} == {
+    assert {total["agent_model"]: total["after"] for total in result["totals"]} == {
         label: value for label, value in now.items() if label != "nop:nop"
     }
-    assert all(move["at"] is not None for move in found["moves"])
-    text = call(stack, "why", RUN, "--since", found["moves"][0]["at"]).stdout
+    assert all(move["at"] is not None for move in result["moves"])
+    text = call(stack, "why", RUN, "--since", result["moves"][0]["at"]).stdout
     assert b"stayed at" in text

@@ -445,9 +445,9 @@ def test_json_is_what_would_be_published_byte_for_byte() -> None:
 
 
 def test_runs_come_in_order_and_each_run_summary_after_its_groups() -> None:
-    found = [(line["run_id"], line["type"]) for line in objects(fold("--json"))]
+    result = [(line["run_id"], line["type"]) for line in objects(fold("--json"))]
     kinds = ["agent_model_summary"] * 2 + ["tier_summary"] * 6 + ["run_summary"]
-    assert found == [("r1", kind) for kind in kinds] + [("r2", kind) for kind in kinds]
+    assert result == [("r1", kind) for kind in kinds] + [("r2", kind) for kind in kinds]
 
 
 def test_any_order_and_any_copies_give_the_same_digests() -> None:
@@ -493,10 +493,10 @@ def test_a_bad_line_is_reported_with_its_number_and_reason_and_the_rest_counts()
 def test_the_counts_tell_duplicates_superseded_ignored_and_unknown_fields() -> None:
     better = {**EVENTS[1], "revision": 5, "resolved": False}
     late = {**EVENTS[1], "revision": 1, "score": 0.125, "who_knows": 1}
-    gone = {"type": "trial_retracted", "revision": 9} | {
+    missing = {"type": "trial_retracted", "revision": 9} | {
         name: EVENTS[2][name] for name in ("run_id", "task_id", "agent", "model", "tier", "subtest")
     }
-    lines = [*LINES, LINES[3], *map(orjson.dumps, (better, late, gone)), LINES[2]]
+    lines = [*LINES, LINES[3], *map(orjson.dumps, (better, late, missing)), LINES[2]]
     result = fold(lines=b"\n".join(lines))
     assert result.stderr.strip() == (
         f"{len(lines)} events: {len(LINES) + 2} counted, 1 duplicate, 1 superseded on arrival, 1 ignored, "

@@ -173,9 +173,9 @@ def test_a_baseline_says_that_it_is_one() -> None:
 
 def test_grades_sort_from_the_best_and_no_grade_has_no_place() -> None:
     grade = column_of(AGENTS, "grade")
-    found = [sort_value(grade, an_agent(grade=letter)) for letter in ("S", "C", None)]
-    assert found[0] < found[1]
-    assert found[2] is None
+    result = [sort_value(grade, an_agent(grade=letter)) for letter in ("S", "C", None)]
+    assert result[0] < result[1]
+    assert result[2] is None
 
 
 def test_a_number_that_is_none_has_no_place_and_infinity_has_one() -> None:
@@ -280,8 +280,8 @@ def test_agents_stand_in_the_order_of_the_primary_metric() -> None:
         a_trial(agent="nop", resolved=True, metrics={"latency": 0.5}),
     ]
     plan = a_plan(metrics={"latency": {"direction": "lower"}}, primary_metric="metrics/latency")
-    found = summarised([plan, *events])
-    run, of_agents = found["run run-1"], [s for key, s in found.items() if key.startswith("agent_model ")]
+    result = summarised([plan, *events])
+    run, of_agents = result["run run-1"], [s for key, s in result.items() if key.startswith("agent_model ")]
     by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, primary_of(run)).rows]
     by_pass_rate = [row[0].split(":")[0] for row in agents_table(of_agents).rows]
     assert by_latency == ["fast", "slow", "mute", "nop"]

@@ -56,16 +56,16 @@ def test_sides_are_compared_on_the_tasks_of_the_tiers_that_both_have_done() -> N
         a_row(task_id="z", tier="T0", success=False, cost_usd=5.0),
         a_row(task_id="w", tier="T0"),
     ]
-    found = compare(first, second, PAIR, 0, 10)
-    assert (found.tasks, found.a_better, found.b_better, found.equal) == (2, 1, 1, 0)
-    assert (found.a.only_here, found.b.only_here) == (1, 2)
-    assert [(pair.task_id, pair.a.pass_rate, pair.b.pass_rate) for pair in found.pairs] == [
+    result = compare(first, second, PAIR, 0, 10)
+    assert (result.tasks, result.a_better, result.b_better, result.equal) == (2, 1, 1, 0)
+    assert (result.a.only_here, result.b.only_here) == (1, 2)
+    assert [(pair.task_id, pair.a.pass_rate, pair.b.pass_rate) for pair in result.pairs] == [
         ("z", 1.0, 0.0),
         ("x", 0.5, 1.0),
     ]
-    assert (found.a.pass_rate, found.b.pass_rate) == (0.75, 0.5)  # means of (1, 1/2) and (0, 1)
-    assert (found.a.cost_usd, found.b.cost_usd) == (2.0, 1.0)  # of x alone: z has no known cost on one side
-    assert (found.a.trials, found.b.trials) == (3, 2)
+    assert (result.a.pass_rate, result.b.pass_rate) == (0.75, 0.5)  # means of (1, 1/2) and (0, 1)
+    assert (result.a.cost_usd, result.b.cost_usd) == (2.0, 1.0)  # of x alone: z has no known cost on one side
+    assert (result.a.trials, result.b.trials) == (3, 2)
 
 
 def test_a_task_is_passed_by_a_side_that_succeeds_in_more_than_half_of_its_trials() -> None:
@@ -80,13 +80,13 @@ def test_a_difference_is_over_the_tasks_where_both_know_the_metric_and_knows_wha
     first = [a_row(task_id=f"t{n}", cost_usd=1.0, task_speedup=2.0) for n in range(4)]
     second = [a_row(task_id=f"t{n}", cost_usd=1.5, success=n > 0) for n in range(4)]
     second[3] = a_row(task_id="t3", cost_usd=0.5, task_speedup=1.5)
-    found = compare(first, second, PAIR, 0, 10).differences
-    cost, speedup, passes = found["cost_usd"], found["task_speedup"], found["pass_rate"]
+    result = compare(first, second, PAIR, 0, 10).differences
+    cost, speedup, passes = result["cost_usd"], result["task_speedup"], result["pass_rate"]
     assert (cost.tasks, cost.mean, cost.a_better, cost.b_better) == (4, 0.25, 3, 1)
     assert (speedup.tasks, speedup.mean, speedup.a_better, speedup.p_value) == (1, -0.5, 1, 1.0)
     assert (passes.mean, passes.a_better, passes.b_better, passes.equal) == (-0.25, 1, 0, 3)
     assert (worse_by(cost), worse_by(speedup), worse_by(passes)) == (0.25, 0.5, 0.25)
-    assert worse_by(found["agent_advantage"]) is None
+    assert worse_by(result["agent_advantage"]) is None
 
 
 def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
@@ -123,19 +123,19 @@ def test_named_metrics_are_compared_where_both_sides_know_them() -> None:
     first = [a_row(task_id=f"t{n}", metrics={"wait": 2.0, "mine": 1.0}) for n in range(2)]
     second = [a_row(task_id="t0", metrics={"wait": 5.0, "yours": 1.0}), a_row(task_id="t1")]
     readings = {"wait": {"direction": "lower", "unit": "seconds", "label": "Wait"}}
-    found = compare(first, second, PAIR, 0, 10, readings=readings)
-    wait = found.differences["metrics/wait"]
+    result = compare(first, second, PAIR, 0, 10, readings=readings)
+    wait = result.differences["metrics/wait"]
     assert (wait.tasks, wait.mean, wait.a_better, wait.unit, wait.label) == (1, 3.0, 1, "seconds", "Wait")
     assert worse_by(wait) == 3.0
-    assert (found.a.metrics, found.b.metrics) == ({"wait": 2.0}, {"wait": 5.0})
-    assert not {"metrics/mine", "metrics/yours"} & found.differences.keys()
+    assert (result.a.metrics, result.b.metrics) == ({"wait": 2.0}, {"wait": 5.0})
+    assert not {"metrics/mine", "metrics/yours"} & result.differences.keys()
     unread = compare(first, second, PAIR, 0, 10).differences["metrics/wait"]
     assert (unread.higher_is_better, unread.unit) == (True, None)
 
 
 def a_run(*events: dict[str, Any]) -> tuple[ComparedRun, list[AgentModelSummary]]:
-    [found] = board_runs([a_plan(tasks=2, attempts=1), *events])
-    return ComparedRun(found.run, None, found.tasks), found.agents
+    [result] = board_runs([a_plan(tasks=2, attempts=1), *events])
+    return ComparedRun(result.run, None, result.tasks), result.agents
 
 
 def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
@@ -150,17 +150,17 @@ def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
 
 def test_without_a_plan_a_side_ends_with_its_run() -> None:
     def ended(*more: dict[str, Any]) -> bool:
-        [found] = board_runs([a_trial(), *more])
-        return has_ended(ComparedRun(found.run, None, found.tasks), found.agents, None)
+        [result] = board_runs([a_trial(), *more])
+        return has_ended(ComparedRun(result.run, None, result.tasks), result.agents, None)
 
     assert not ended()
     assert ended({"type": "run_finished", "run_id": "run-1"})
 
 
 def test_with_nothing_in_common_every_mean_is_unknown() -> None:
-    found = compare([a_row(task_id="x")], [a_row(task_id="y")], (("r", None), ("s", None)), 0, 10)
-    assert (found.tasks, found.pairs, found.a.pass_rate, found.b.cost_usd) == (0, [], None, None)
-    assert (found.a.only_here, found.b.only_here) == (1, 1)
+    result = compare([a_row(task_id="x")], [a_row(task_id="y")], (("r", None), ("s", None)), 0, 10)
+    assert (result.tasks, result.pairs, result.a.pass_rate, result.b.cost_usd) == (0, [], None, None)
+    assert (result.a.only_here, result.b.only_here) == (1, 1)
 
 
 def test_a_trial_that_fell_back_has_not_passed() -> None:
@@ -184,16 +184,16 @@ STUDENT_T_79 = 1.990450
 def submission(path: str) -> dict[str, dict[str, Any]]:
     """The rows of one run, by task; a trial without a verdict has failed for good here."""
     rows = read_rows(shared_data() / "terminal_bench" / "trials.jsonl.gz")
-    wanted = (row for row in rows if row["run_path"] == path)
-    return {row["task_id"]: row | {"is_resolved": row["is_resolved"] is True} for row in wanted}
+    expected = (row for row in rows if row["run_path"] == path)
+    return {row["task_id"]: row | {"is_resolved": row["is_resolved"] is True} for row in expected}
 
 
 def a_side(run_id: str, events: Iterable[Event]) -> ComparedSide:
-    held = list(events)
-    [found] = board_runs(held)
-    scored = folded(held)[0].run(run_id).take_changes().scored
+    stored = list(events)
+    [result] = board_runs(stored)
+    scored = folded(stored)[0].run(run_id).take_changes().scored
     rows = [TrialRow.of("", orjson.loads(trial.value or b"")) for trial in scored]
-    return ComparedSide(ComparedRun(found.run, None, found.tasks), found.agents, None, rows)
+    return ComparedSide(ComparedRun(result.run, None, result.tasks), result.agents, None, rows)
 
 
 def side_of(path: str, rows: dict[str, dict[str, Any]], planned: int) -> ComparedSide:
@@ -204,12 +204,12 @@ def side_of(path: str, rows: dict[str, dict[str, Any]], planned: int) -> Compare
 def test_public_submissions_compare_to_what_a_count_of_their_rows_gives() -> None:
     ours, theirs = submission(OPENHANDS), submission(CURSOR)
     assert len(ours) == len(theirs) == 80
-    found = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, theirs, 80), 0, 100)
+    result = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, theirs, 80), 0, 100)
     moved = [theirs[task]["is_resolved"] - ours[task]["is_resolved"] for task in ours]
     lost, won = moved.count(-1), moved.count(1)
-    assert (found.ended, found.only_a, found.only_b, found.tasks) == (True, lost, won, 80)
-    assert sum(group.count for group in found.flips) == lost + won
-    passes = found.differences["pass_rate"]
+    assert (result.ended, result.only_a, result.only_b, result.tasks) == (True, lost, won, 80)
+    assert sum(group.count for group in result.flips) == lost + won
+    passes = result.differences["pass_rate"]
     tail = sum(comb(lost + won, k) for k in range(min(lost, won) + 1))
     assert passes.p_value == pytest.approx(min(1.0, 2 * tail / 2 ** (lost + won)))
     half = STUDENT_T_79 * stdev(moved) / sqrt(80)
@@ -218,16 +218,16 @@ def test_public_submissions_compare_to_what_a_count_of_their_rows_gives() -> Non
         (mean(moved) - half, mean(moved) + half), rel=1e-5
     )
     assert passes.p_value < 0.05
-    assert found.words[0].startswith("openhands:")
-    assert f"sign test p = {passes.p_value:.3g}" in found.words[0]
+    assert result.words[0].startswith("openhands:")
+    assert f"sign test p = {passes.p_value:.3g}" in result.words[0]
 
 
 def test_while_one_of_them_runs_there_is_evidence_but_no_interval() -> None:
     ours, theirs = submission(OPENHANDS), submission(CURSOR)
     some = dict(list(theirs.items())[:40])
-    found = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, some, 80), 0, 100)
-    assert (found.ended, found.differences["pass_rate"].interval, found.tasks) == (False, None, 40)
-    assert not any("sign test" in words or "95 %, about tasks" in words for words in found.words)
+    result = compare_sides(side_of(OPENHANDS, ours, 80), side_of(CURSOR, some, 80), 0, 100)
+    assert (result.ended, result.differences["pass_rate"].interval, result.tasks) == (False, None, 40)
+    assert not any("sign test" in words or "95 %, about tasks" in words for words in result.words)
 
 
 # -----------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def tables(*, ended: bool, limit: int = 20) -> list[Table]:
         for n in range(3)
     ]
     readings = {"wait": {"unit": "seconds", "direction": "lower", "label": "Wait\u202e"}}
-    found = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
-    return list(comparison_document(found).tables)
+    result = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
+    return list(comparison_document(result).tables)
 
 
 def test_each_metric_has_a_row_in_its_own_unit() -> None:
@@ -283,8 +283,8 @@ def test_lists_end_with_how_many_more_there_are() -> None:
 
 
 def test_a_side_is_called_by_its_run_and_its_agent() -> None:
-    found = compare([a_row()], [a_row()], NAMES, 0, 1)
-    assert comparison_document(found).facts == [
+    result = compare([a_row()], [a_row()], NAMES, 0, 1)
+    assert comparison_document(result).facts == [
         "A  r: a:m, 1 trial of the common tasks",
         "B  s: all but baselines, 1 trial of the common tasks",
     ]
@@ -297,11 +297,11 @@ def test_a_side_is_called_by_its_run_and_its_agent() -> None:
 TASKS = [f"t{number:02}" for number in range(20)]
 
 
-def found(events: list[dict[str, Any]]) -> ComparedRun:
+def compared(events: list[dict[str, Any]]) -> ComparedRun:
     run = folded(events)[0].run("run-1")
     changes = {change.kind: change.value or b"" for change in run.summaries()}
     comparison = changes.get("comparison")
-    tasks = {task: TASK_OUTCOMES.validate_json(held) for task, held in run.comparisons.tasks().items()}
+    tasks = {task: TASK_OUTCOMES.validate_json(stored) for task, stored in run.comparisons.tasks().items()}
     return ComparedRun(
         RunSummary.model_validate_json(changes["run"]),
         None if comparison is None else RunComparison.model_validate_json(comparison),
@@ -310,7 +310,7 @@ def found(events: list[dict[str, Any]]) -> ComparedRun:
 
 
 def the_pair(events: list[dict[str, Any]]) -> PairStanding:
-    [pair] = pair_standings(found(events))
+    [pair] = pair_standings(compared(events))
     json.loads(pair.model_dump_json())
     return pair
 
@@ -372,7 +372,7 @@ def test_nothing_separates_equal_agents() -> None:
 
 def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these() -> None:
     """The numbers of one run may be decided all the same: other sentences say so."""
-    ours = found([plan(), *trials({"a": "+-+-"})])
+    ours = compared([plan(), *trials({"a": "+-+-"})])
     theirs = replace(ours, run=ours.run.model_copy(update={"run_id": "run-2"}))
     [words] = between(ours, theirs, None, None, ended=False)
     assert words == "Nothing separates a:m of run-1 and a:m of run-2 on tasks like these yet"
@@ -418,15 +418,15 @@ def test_without_a_plan_only_common_tasks_count() -> None:
 
 def test_tables_show_places_and_sentences_with_names_escaped() -> None:
     events = [plan(), *trials({"a": "+" * 15, "b\u202e": "-" * 15})]
-    ranks, pairs = comparison_tables(found(events))
+    ranks, pairs = comparison_tables(compared(events))
     assert [row[1] for row in ranks.rows] == ["1", "2"]
     assert "agents at once" in ranks.note
     assert pairs.rows[0][2:6] == ["15", "0", "0", "5"]
     assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
-    without = comparison_tables(found(trials({"a": "+", "b": "-"})))[0]
+    without = comparison_tables(compared(trials({"a": "+", "b": "-"})))[0]
     assert without.note.startswith("No ranks: the run has not said")
-    assert comparison_tables(found(trials({"a": "+"}))) == []
-    assert pair_standings(found(trials({"a": "+"}))) == []
+    assert comparison_tables(compared(trials({"a": "+"}))) == []
+    assert pair_standings(compared(trials({"a": "+"}))) == []
 
 
 # -----------------------------------------------------------------------------

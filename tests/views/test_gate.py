@@ -40,11 +40,11 @@ BASELINE = [trial("s", "b", task, True) for task in TASKS]
 
 def judged(events: Iterable[Event], *, fixed: bool = False, **terms: Any) -> GateResult:
     """Agent a of run r against agent b of run s."""
-    held = list(events)
-    ours = Entrant("mine", side(held, "r", "a", fixed=fixed))
-    found = judge(ours, Entrant("other", side(held, "s", "b", fixed=fixed)), Terms(**terms))
-    assert GateResult.model_validate_json(found.model_dump_json()) == found
-    return found
+    stored = list(events)
+    ours = Entrant("mine", side(stored, "r", "a", fixed=fixed))
+    result = judge(ours, Entrant("other", side(stored, "s", "b", fixed=fixed)), Terms(**terms))
+    assert GateResult.model_validate_json(result.model_dump_json()) == result
+    return result
 
 
 def ours(passed: int, of: int, **fields: Any) -> list[Event]:
@@ -53,14 +53,14 @@ def ours(passed: int, of: int, **fields: Any) -> list[Event]:
 
 
 def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
-    assert (found.verdict, found.over) == (GateVerdict.FAIL, False)
-    assert found.final is not None
-    assert (found.final.verdict, found.final.basis) == (GateVerdict.FAIL, "interval")
-    assert found.saved is not None
-    assert (found.saved.trials, found.saved.cost_usd) == (11, 5.5)
-    assert found.ability is not None
-    assert (found.ability.verdict, found.ability.worse, found.ability.needed) == (
+    result = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
+    assert (result.verdict, result.over) == (GateVerdict.FAIL, False)
+    assert result.final is not None
+    assert (result.final.verdict, result.final.basis) == (GateVerdict.FAIL, "interval")
+    assert result.saved is not None
+    assert (result.saved.trials, result.saved.cost_usd) == (11, 5.5)
+    assert result.ability is not None
+    assert (result.ability.verdict, result.ability.worse, result.ability.needed) == (
         GateVerdict.FAIL,
         102.3,
         20.0,
@@ -68,10 +68,10 @@ def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
 
 
 def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(1, 1)])
-    assert (found.verdict, found.saved) == (GateVerdict.UNDECIDED, None)
-    assert found.pairs is not None
-    assert (found.pairs.planned, found.pairs.ties, found.pairs.unknown) == (20, 1, 19)
+    result = judged([*PLANS, *BASELINE, *ours(1, 1)])
+    assert (result.verdict, result.saved) == (GateVerdict.UNDECIDED, None)
+    assert result.pairs is not None
+    assert (result.pairs.planned, result.pairs.ties, result.pairs.unknown) == (20, 1, 19)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
     [(20, "0", "pass"), (19, "0.05", "pass"), (19, "0.049", "fail"), (0, "1", "pass")],
 )
 def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, verdict: str) -> None:
-    found = judged([*PLANS, *BASELINE, *ours(passed, 20)], max_drop=Fraction(max_drop))
-    assert found.final is not None
-    assert (found.verdict, found.final.basis, found.over) == (verdict, "exact", True)
+    result = judged([*PLANS, *BASELINE, *ours(passed, 20)], max_drop=Fraction(max_drop))
+    assert result.final is not None
+    assert (result.verdict, result.final.basis, result.over) == (verdict, "exact", True)
 
 
 def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
@@ -95,19 +95,19 @@ def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
 
 def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -> None:
     plans = [the_plan("r", order_kind=None), PLANS[1]]
-    found = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
-    assert found.final is not None
-    assert (found.final.basis, found.final.missing) == ("bounds", "nobody declared the order as shuffled")
-    assert found.final.unrelated is not None
-    assert found.final.ends is not None
-    assert found.final.unrelated.high < found.final.ends.high
+    result = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
+    assert result.final is not None
+    assert (result.final.basis, result.final.missing) == ("bounds", "nobody declared the order as shuffled")
+    assert result.final.unrelated is not None
+    assert result.final.ends is not None
+    assert result.final.unrelated.high < result.final.ends.high
 
 
 def test_hard_bounds_decide_without_any_order() -> None:
     plans = [the_plan(run, order=None, order_kind=None) for run in "rs"]
-    found = judged([*plans, *BASELINE, *ours(0, 1)], max_drop=Fraction("0"))
-    assert found.final is not None
-    assert (found.verdict, found.final.basis) == (GateVerdict.FAIL, "bounds")
+    result = judged([*plans, *BASELINE, *ours(0, 1)], max_drop=Fraction("0"))
+    assert result.final is not None
+    assert (result.verdict, result.final.basis) == (GateVerdict.FAIL, "bounds")
 
 
 @pytest.mark.parametrize(("target", "verdict"), [("0.1", "pass"), ("0.95", "fail"), ("0.6", "undecided")])
@@ -119,9 +119,9 @@ def test_a_target_is_judged_by_what_is_still_possible(target: str, verdict: str)
 
 
 def test_a_target_out_of_reach_fails_what_the_baseline_leaves_open() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(0, 1)], target=Fraction(1), max_drop=Fraction("0.3"))
-    assert found.final is not None
-    assert (found.verdict, found.final.verdict) == (GateVerdict.FAIL, GateVerdict.UNDECIDED)
+    result = judged([*PLANS, *BASELINE, *ours(0, 1)], target=Fraction(1), max_drop=Fraction("0.3"))
+    assert result.final is not None
+    assert (result.verdict, result.final.verdict) == (GateVerdict.FAIL, GateVerdict.UNDECIDED)
 
 
 @pytest.mark.parametrize(("direction", "verdict"), [("higher", "pass"), ("lower", "fail")])
@@ -168,10 +168,10 @@ def test_unequal_attempts_are_judged_at_the_end_each_task_once() -> None:
 def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
     plans = [the_plan("r", tasks=["x"], attempts=2, order=None), the_plan("s", tasks=["x"], order=None)]
     events = [*plans, trial("s", "b", "x", True), trial("r", "a", "x", True)]
-    found = judged(events, fixed=True)
-    assert found.final is not None
-    assert found.final.ends is not None
-    assert (found.verdict, found.over, found.final.ends.low) == (GateVerdict.UNDECIDED, True, -0.5)
+    result = judged(events, fixed=True)
+    assert result.final is not None
+    assert result.final.ends is not None
+    assert (result.verdict, result.over, result.final.ends.low) == (GateVerdict.UNDECIDED, True, -0.5)
 
 
 STOPPED = {"tasks": 20, "order": None}
@@ -183,34 +183,34 @@ ENDS = [{"type": "run_finished", "run_id": run} for run in "rs"]
 def test_a_run_that_stopped_early_is_not_judged_on_what_it_has(finished: bool, attempts: int | None) -> None:
     plan = the_plan("r", **STOPPED, attempts=attempts)
     events = [plan, PLANS[1], *BASELINE, *ours(5, 5), *(ENDS if finished else [])]
-    found = judged(events, fixed=not finished, max_drop=Fraction("0.7"))
-    assert found.final is not None
-    assert found.final.ends is not None
-    assert (found.verdict, found.over, found.final.basis) == (GateVerdict.UNDECIDED, True, "bounds")
-    assert (found.final.ends.low, found.final.ends.high) == (-0.75, 0.75)
-    assert found.final.missing == "trials have no final value"
-    assert found.ability is not None
-    assert (found.ability.verdict, found.ability.interval) == (GateVerdict.UNDECIDED, None)
+    result = judged(events, fixed=not finished, max_drop=Fraction("0.7"))
+    assert result.final is not None
+    assert result.final.ends is not None
+    assert (result.verdict, result.over, result.final.basis) == (GateVerdict.UNDECIDED, True, "bounds")
+    assert (result.final.ends.low, result.final.ends.high) == (-0.75, 0.75)
+    assert result.final.missing == "trials have no final value"
+    assert result.ability is not None
+    assert (result.ability.verdict, result.ability.interval) == (GateVerdict.UNDECIDED, None)
     assert judged(events, fixed=not finished, max_drop=Fraction("0.75")).verdict == GateVerdict.PASS
 
 
 def test_a_baseline_that_stopped_early_passes_nobody() -> None:
     events = [PLANS[0], the_plan("s", **STOPPED), *BASELINE[:5], ENDS[1], *ours(20, 20)]
     for known in (7, 20):
-        found = judged(events[: 7 + known])
-        assert found.final is not None
-        assert (found.verdict, found.final.basis) == (GateVerdict.UNDECIDED, "bounds")
-        assert found.pairs is not None
-        assert found.pairs.planned == 20
+        result = judged(events[: 7 + known])
+        assert result.final is not None
+        assert (result.verdict, result.final.basis) == (GateVerdict.UNDECIDED, "bounds")
+        assert result.pairs is not None
+        assert result.pairs.planned == 20
 
 
 def test_subtests_that_never_came_are_unknown() -> None:
     plans = [the_plan(run, tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4}) for run in "rs"]
     done = [trial("s", "b", "x", True, tier="T0", subtest=str(n)) for n in range(4)]
-    found = judged([*plans, *done, trial("r", "a", "x", True, tier="T0", subtest="0")], fixed=True)
-    assert found.final is not None
-    assert found.final.ends is not None
-    assert (found.verdict, found.final.ends.low) == (GateVerdict.UNDECIDED, -0.75)
+    result = judged([*plans, *done, trial("r", "a", "x", True, tier="T0", subtest="0")], fixed=True)
+    assert result.final is not None
+    assert result.final.ends is not None
+    assert (result.verdict, result.final.ends.low) == (GateVerdict.UNDECIDED, -0.75)
 
 
 def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability() -> None:
@@ -218,8 +218,8 @@ def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability() -> None
     base = [trial("s", "b", task, n < 10) for n, task in enumerate(ORDER)]
     mine = [trial("r", "a", task, n >= 10) for n, task in enumerate(ORDER)]
     for kind in ("chosen", None):
-        found = judged([the_plan("r", order_kind=kind), PLANS[1], *base, *mine], question="ability")
-        assert found.verdict == GateVerdict.UNDECIDED
+        result = judged([the_plan("r", order_kind=kind), PLANS[1], *base, *mine], question="ability")
+        assert result.verdict == GateVerdict.UNDECIDED
 
 
 @pytest.mark.parametrize(("of_three", "verdict"), [(1, "undecided"), (3, "fail")])
@@ -229,10 +229,10 @@ def test_unequal_attempts_leave_ability_to_the_interval(of_three: int, verdict: 
     tries = [(at, n) for at in range(20) for n in (1, 2, 3)]
     base = [trial("s", "b", TASKS[at], n <= of_three and at < 18, attempt=n) for at, n in tries]
     mine = [trial("r", "a", task, at % 18 < 2 and of_three == 1) for at, task in enumerate(TASKS)]
-    found = judged([*plans, *base, *mine], question="ability")
-    assert found.ability is not None
-    assert (found.verdict, found.ability.worse) == (verdict, None)
-    assert found.ability.interval is not None
+    result = judged([*plans, *base, *mine], question="ability")
+    assert result.ability is not None
+    assert (result.verdict, result.ability.worse) == (verdict, None)
+    assert result.ability.interval is not None
     running = judged([*plans, *base, *mine[:-1]], question="ability")
     assert (running.verdict, running.ability and running.ability.worse) == ("undecided", None)
 
@@ -242,35 +242,35 @@ def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
     mine = ours(5, 5, cost_usd=0.5)
     for plan in (PLANS[0], the_plan("r", **STOPPED)):
         for question in ("final", "ability"):
-            found = judged([plan, PLANS[1], *base, *mine], fixed=True, metric="cost_usd", question=question)
-            assert found.final is not None
-            assert (found.verdict, found.final.basis) == (GateVerdict.UNDECIDED, "nothing")
-            assert found.final.missing == "trials have no final value"
+            result = judged([plan, PLANS[1], *base, *mine], fixed=True, metric="cost_usd", question=question)
+            assert result.final is not None
+            assert (result.verdict, result.final.basis) == (GateVerdict.UNDECIDED, "nothing")
+            assert result.final.missing == "trials have no final value"
 
 
 def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
     base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
     mine = [*ours(20, 20)[:17], *ours(20, 20, cost_usd=0.5)[17:]]
-    found = judged([*PLANS, *base, *mine], metric="cost_usd")
-    assert found.final is not None
-    assert (found.verdict, found.final.basis) == (GateVerdict.PASS, "covered")
-    assert found.words[0] == (
+    result = judged([*PLANS, *base, *mine], metric="cost_usd")
+    assert result.final is not None
+    assert (result.verdict, result.final.basis) == (GateVerdict.PASS, "covered")
+    assert result.words[0] == (
         "final: candidate minus baseline -0.5 where known: pass (cost_usd is known for 3 of 20 candidate and "
         "20 of 20 baseline trials; compared on 3 of 20 tasks)"
     )
 
 
 def test_nothing_has_begun() -> None:
-    found = judge(Entrant("mine", None), Entrant("other", None), Terms())
-    assert (found.verdict, found.final, found.over) == (GateVerdict.UNDECIDED, None, False)
-    assert found.words == ["mine: no trial is known yet", "other: no trial is known yet"]
+    result = judge(Entrant("mine", None), Entrant("other", None), Terms())
+    assert (result.verdict, result.final, result.over) == (GateVerdict.UNDECIDED, None, False)
+    assert result.words == ["mine: no trial is known yet", "other: no trial is known yet"]
 
 
 def test_tasks_that_only_one_side_has_are_listed() -> None:
     plans = [the_plan("r", tasks=[*TASKS, "a/b"], order=None), PLANS[1]]
-    found = judged([*plans, *BASELINE, *ours(20, 20)], fixed=True)
-    assert found.pairs is not None
-    assert (found.pairs.only_candidate, found.pairs.only_baseline) == (["a%2Fb"], [])
+    result = judged([*plans, *BASELINE, *ours(20, 20)], fixed=True)
+    assert result.pairs is not None
+    assert (result.pairs.only_candidate, result.pairs.only_baseline) == (["a%2Fb"], [])
 
 
 @examples(40)
@@ -298,14 +298,14 @@ def test_hard_bounds_never_say_other_than_the_end(passed: set[str], known: int) 
 
 
 def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(6, 6)])
-    assert found.words == [
+    result = judged([*PLANS, *BASELINE, *ours(6, 6)])
+    assert result.words == [
         "final: undecided, candidate minus baseline -55.0 to +0.0 points in the end, 95 %, however often "
         "you look",
         "ability: undecided, on tasks like these: e-value that the candidate is worse 1.0, 20 needed",
     ]
-    assert counts(found) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
-    assert saved_line(found) is None
+    assert counts(result) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
+    assert saved_line(result) is None
 
 
 def test_bounds_say_why_there_is_no_interval() -> None:
@@ -318,12 +318,12 @@ def test_bounds_say_why_there_is_no_interval() -> None:
 
 
 def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(20, 20)], target=Fraction("0.6"), question="ability")
-    assert verdict_line(found) == (
+    result = judged([*PLANS, *BASELINE, *ours(20, 20)], target=Fraction("0.6"), question="ability")
+    assert verdict_line(result) == (
         "PASS: pass_rate at most 2 points worse than b:m of s, on tasks like these and final pass rate of "
         "60.0 % or more"
     )
-    assert found.words == [
+    assert result.words == [
         "final: candidate minus baseline +0.0 points in this run: pass",
         "ability: pass, on tasks like these: candidate minus baseline +0.0 to +0.0 points, 95 %; "
         "e-value that the candidate is worse 1.0, 20 needed",
@@ -332,8 +332,8 @@ def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
 
 
 def test_what_is_saved_is_an_estimate() -> None:
-    found = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
-    assert saved_line(found) == (
+    result = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
+    assert saved_line(result) == (
         "estimate: stopping now saves up to 11 trials, and 5.50 USD if each costs the mean so far"
     )
     assert saved_line(judged([*PLANS, *BASELINE, *ours(0, 9)])) == (
@@ -409,8 +409,8 @@ def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
 
 
 def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
-    found = compare([], [], ((a, None), (b, None)), 0, 0, ended=ended)
-    return found.model_copy(update={"words": ["what stood before"]})
+    result = compare([], [], ((a, None), (b, None)), 0, 0, ended=ended)
+    return result.model_copy(update={"words": ["what stood before"]})
 
 
 def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
@@ -421,10 +421,10 @@ def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
 
 def test_nothing_is_added_at_the_end_within_a_run_and_where_a_log_is_not_at_hand() -> None:
     base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
-    for found, a, b in (
+    for result, a, b in (
         (compared(ended=True), base, new),
         (compared(b="base"), base, base),
         (compared(), base, None),
         (compared(), None, new),
     ):
-        assert with_order(found, a, b) is found
+        assert with_order(result, a, b) is result

@@ -141,7 +141,7 @@ def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> 
         a_night(f"n{day}", day, {"old": "+" * 5, **({"new": "+" * 5} if day == 5 else {})})
         for day in range(1, 6)
     ]
-    held, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
+    stored, random, wrong = board_runs(event for night in nights for event in night), Random(11), 0
     for _ in range(40):
         drawn = [
             replace(
@@ -153,7 +153,7 @@ def test_equal_agents_that_ran_on_unequally_many_nights_are_not_told_apart() -> 
                     for task in range(89)
                 },
             )
-            for one in held
+            for one in stored
         ]
         wrong += any(row.rank and (row.rank.best, row.rank.worst) != (1, 2) for row in the_board(drawn).rows)
     assert wrong <= 2
@@ -272,16 +272,16 @@ def test_public_submissions_of_terminal_bench_pool_to_what_a_count_of_their_tria
     of_run = defaultdict(dict)
     for row in rows:
         of_run[row["run_path"]][row["task_id"]] = row
-    whole = {path: held for path, held in of_run.items() if len(held) == 80}
+    whole = {path: stored for path, stored in of_run.items() if len(stored) == 80}
     events = []
-    for path, held in whole.items():
+    for path, stored in whole.items():
         events.append(a_plan(run_id=path, benchmark="terminal-bench-core", benchmark_version="0.1.1"))
-        events += [terminal_bench_row_to_event(row, path) for row in held.values()]
+        events += [terminal_bench_row_to_event(row, path) for row in stored.values()]
         events.append({"type": "run_finished", "run_id": path})
     board = the_board(board_runs(events))
     passed: Passed = defaultdict(lambda: defaultdict(list))
-    for held in whole.values():
-        for task, row in held.items():
+    for stored in whole.values():
+        for task, row in stored.items():
             label = f"{row['agent'] or 'unknown'}:{row['model'] or 'unknown'}"
             passed[label][task].append(row["is_resolved"])
     rates = {
@@ -429,14 +429,14 @@ def change(before: str, after: str) -> Change:
 def test_a_change_is_real_if_the_sign_test_shows_it_at_five_percent(
     before: str, after: str, p: float, certain: bool
 ) -> None:
-    found = change(before, after)
-    assert (found.p_value, found.certain) == (p, certain)
-    assert found.said.endswith("real" if certain else "may be chance")
+    result = change(before, after)
+    assert (result.p_value, result.certain) == (p, certain)
+    assert result.said.endswith("real" if certain else "may be chance")
 
 
 def test_only_common_tasks_count() -> None:
-    found = change("++++++  ", "++++  --")
-    assert (found.difference, found.p_value) == (0.0, 1.0)
+    result = change("++++++  ", "++++  --")
+    assert (result.difference, result.p_value) == (0.0, 1.0)
     nothing = change("++++    ", "    ++++")
     assert (nothing.difference, nothing.said, nothing.certain) == (None, "–", False)
 
@@ -451,12 +451,12 @@ def test_with_unequal_attempts_a_change_is_not_tested(attempts: int, p: float | 
     for number in range(2, attempts + 1):
         events += [{**trial, "task_id": f"t{task:02}", "attempt": number} for task in range(8)]
     newer, older = board_runs(events)
-    found = change_between(older, newer, "a:m")
-    assert (found.p_value, found.certain, found.difference) == (p, p is not None, 1.0)
-    assert found.said.endswith(said)
+    result = change_between(older, newer, "a:m")
+    assert (result.p_value, result.certain, result.difference) == (p, p is not None, 1.0)
+    assert result.said.endswith(said)
     uneven = "8 of 8 tasks have unequal attempts: no test uses them"
-    assert (found.words[-1] == uneven) is (attempts == 2)
-    assert any("sign test" in words for words in found.words) is (attempts == 1)
+    assert (result.words[-1] == uneven) is (attempts == 2)
+    assert any("sign test" in words for words in result.words) is (attempts == 1)
 
 
 def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> None:
@@ -466,6 +466,6 @@ def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> No
         open_task = a_trial(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m", resolved=None)
         after = [*a_night("n2", 2, {"a": "-" * differing}), open_task]
         newer, older = board_runs([*night, *after])
-        found = change_between(older, newer, "a:m")
-        assert (found.p_value, found.interval, found.certain) == (None, None, certain)
-        assert any("e-value" in words for words in found.words) is certain
+        result = change_between(older, newer, "a:m")
+        assert (result.p_value, result.interval, result.certain) == (None, None, certain)
+        assert any("e-value" in words for words in result.words) is certain

@@ -99,9 +99,9 @@ def test_the_hardest_task_and_the_best_agent_come_first() -> None:
         row("split", "a", True),
         row("split", "b", False),
     ]
-    found = matrix_of(rows, ())
-    assert found.agents == ["a", "b"]
-    assert [(task.task_id, task.pass_rate) for task in found.tasks] == [
+    result = matrix_of(rows, ())
+    assert result.agents == ["a", "b"]
+    assert [(task.task_id, task.pass_rate) for task in result.tasks] == [
         ("hard", 0),
         ("split", 0.5),
         ("easy", 1),
@@ -111,8 +111,8 @@ def test_the_hardest_task_and_the_best_agent_come_first() -> None:
 
 
 def test_tiers_of_a_task_are_rows_of_their_own() -> None:
-    found = matrix_of([row("t", "a", True, tier="T1"), row("t", "a", False, tier="T0")], ())
-    assert [(task.tier, task.cells) for task in found.tasks] == [
+    result = matrix_of([row("t", "a", True, tier="T1"), row("t", "a", False, tier="T0")], ())
+    assert [(task.tier, task.cells) for task in result.tasks] == [
         ("T0", [(1, 0, 0, 0, None)]),
         ("T1", [(1, 1, 0, 0, None)]),
     ]
@@ -135,15 +135,15 @@ def test_a_trial_in_flight_makes_a_cell_of_its_own() -> None:
         started_at=None,
         position=None,
     )
-    found = matrix_of([], [running])
-    assert (found.agents, found.tasks[0].cells) == (["a:m"], [(0, 0, 0, 1, None)])
-    assert found.tasks[0].pass_rate is None
+    result = matrix_of([], [running])
+    assert (result.agents, result.tasks[0].cells) == (["a:m"], [(0, 0, 0, 1, None)])
+    assert result.tasks[0].pass_rate is None
 
 
 def test_a_metric_is_the_mean_of_what_is_known() -> None:
     rows = [row("t", "a", True, cost_usd=cost) for cost in (1.0, 3.0, None)]
-    found = matrix_of(rows, (), metric="cost_usd")
-    assert (found.tasks[0].cells, found.low, found.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
+    result = matrix_of(rows, (), metric="cost_usd")
+    assert (result.tasks[0].cells, result.low, result.high) == ([(3, 3, 0, 0, 2.0)], 2.0, 2.0)
     assert matrix_of([], (), metric="cost_usd").low is None
 
 
@@ -157,12 +157,12 @@ def test_a_matrix_of_too_many_cells_is_refused_however_few_trials_there_are() ->
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("abc"), st.booleans()), max_size=30))
 def test_the_cells_add_up_to_the_trials(trials: list[tuple[str, str, bool]]) -> None:
-    found = matrix_of([row(*trial) for trial in trials], ())
-    cells = [cell for task in found.tasks for cell in task.cells if cell is not None]
+    result = matrix_of([row(*trial) for trial in trials], ())
+    cells = [cell for task in result.tasks for cell in task.cells if cell is not None]
     assert sum(cell[0] for cell in cells) == len(trials)
     assert sum(cell[1] for cell in cells) == sum(passed for *_, passed in trials)
-    assert all(len(task.cells) == len(found.agents) for task in found.tasks)
-    assert all(0 <= task.disagreement <= 0.5 for task in found.tasks)
+    assert all(len(task.cells) == len(result.agents) for task in result.tasks)
+    assert all(0 <= task.disagreement <= 0.5 for task in result.tasks)
 
 
 def shown(whole: WholeMatrix, metric: str, sort: str) -> Matrix:

@@ -82,8 +82,8 @@ def test_each_standing_has_its_words(standing: BudgetState, seconds: float | Non
 
 
 def test_without_a_time_there_is_no_clock() -> None:
-    found = BudgetOutlook(usd=4.0, standing="will_pass", seconds_until=5.0)
-    assert budget_words(found, None) == "forecast: the budget of $4.00 is passed"
+    result = BudgetOutlook(usd=4.0, standing="will_pass", seconds_until=5.0)
+    assert budget_words(result, None) == "forecast: the budget of $4.00 is passed"
 
 
 # -----------------------------------------------------------------------------
@@ -186,9 +186,9 @@ def an_agent(done: int, planned: int, mean: float, spread: float, **fields: Any)
     """Trials of a mean duration in seconds; each costs a cent a second."""
     change = an_agent_model_change(trials=done, runs_planned=planned, **fields)
     assert change.summary is not None
-    held = change.summary["statistics"]
+    stored = change.summary["statistics"]
     for metric, unit in (("duration_seconds", 1.0), ("cost_usd", 0.01)):
-        held[metric] = held[metric] | {"count": done, "mean": mean * unit, "std_dev": spread * unit}
+        stored[metric] = stored[metric] | {"count": done, "mean": mean * unit, "std_dev": spread * unit}
     return AgentModelSummary.model_validate(change.summary)
 
 
@@ -229,13 +229,13 @@ class _Trial(NamedTuple):
 
 def a_simulated_run(seed: int, trials: int = 178, at_once: int = 8) -> list[_Trial]:
     """Half of the trials fail, and failures take three times as long."""
-    random, free, found = Random(seed), [0.0] * at_once, []
+    random, free, result = Random(seed), [0.0] * at_once, []
     for _ in range(trials):
         place = free.index(min(free))
         begun = free[place]
         free[place] += random.lognormvariate(5, 0.7) * random.choice((1, 3))
-        found.append(_Trial(begun, free[place]))
-    return found
+        result.append(_Trial(begun, free[place]))
+    return result
 
 
 def at_look(trials: list[_Trial], share: float) -> tuple[Eta, float, float]:
@@ -290,9 +290,9 @@ def an_outlook(now: datetime, budget_usd: float | None = None, **finished: objec
     if finished:
         events.append({"type": "run_finished", "run_id": "run-1", **finished})
     pipeline, _ = folded(events)
-    held = summaries(pipeline).values()
-    [run] = [RunSummary.model_validate(s) for s in held if s["type"] == "run_summary"]
-    agents = [AgentModelSummary.model_validate(s) for s in held if s["type"] == "agent_model_summary"]
+    stored = summaries(pipeline).values()
+    [run] = [RunSummary.model_validate(s) for s in stored if s["type"] == "run_summary"]
+    agents = [AgentModelSummary.model_validate(s) for s in stored if s["type"] == "agent_model_summary"]
     nothing = {
         "shard": "",
         "attempt": 1,
@@ -310,15 +310,15 @@ def an_outlook(now: datetime, budget_usd: float | None = None, **finished: objec
 
 
 def test_running_trials_are_listed_by_age_the_longest_first() -> None:
-    found = an_outlook(LAST + timedelta(minutes=1))
-    assert [(one.task, one.age_seconds) for one in found.running] == [("t6", 660.0), ("t5", 180.0)]
-    assert found.in_flight == 2
+    result = an_outlook(LAST + timedelta(minutes=1))
+    assert [(one.task, one.age_seconds) for one in result.running] == [("t6", 660.0), ("t5", 180.0)]
+    assert result.in_flight == 2
 
 
 def test_ages_of_a_replay_count_from_its_last_event() -> None:
-    found = an_outlook(LAST + timedelta(days=300))
-    assert [one.age_seconds for one in found.running] == [600.0, 120.0]
-    assert found.event_time is None
+    result = an_outlook(LAST + timedelta(days=300))
+    assert [one.age_seconds for one in result.running] == [600.0, 120.0]
+    assert result.event_time is None
 
 
 def test_an_event_time_ahead_of_the_clock_is_said_to_be_simulated_or_replayed() -> None:
@@ -334,15 +334,15 @@ def test_the_same_end_is_forecast_whenever_one_asks() -> None:
 
 
 def test_a_run_that_has_ended_has_nothing_before_it() -> None:
-    found = an_outlook(LAST, finished_at=at(41), status="aborted")
-    assert (found.running, found.in_flight) == ([], 0)
-    assert found.seconds_left is not None
-    assert found.seconds_left.high == 0.0
+    result = an_outlook(LAST, finished_at=at(41), status="aborted")
+    assert (result.running, result.in_flight) == ([], 0)
+    assert result.seconds_left is not None
+    assert result.seconds_left.high == 0.0
 
 
 def test_one_agent_has_no_places_and_no_comparison() -> None:
-    found = an_outlook(LAST)
-    assert (found.places, found.places_missing, found.first_two) == ({}, None, [])
+    result = an_outlook(LAST)
+    assert (result.places, result.places_missing, result.first_two) == ({}, None, [])
 
 
 def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> None:

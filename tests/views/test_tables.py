@@ -160,11 +160,11 @@ def test_a_run_is_introduced_with_its_state(status: str | None, words: str) -> N
 def test_every_plain_field_of_a_scored_trial_is_a_column() -> None:
     told = {column.path for column in COLUMNS}
     nested = {"type", "formulacode", "metrics"}
-    wanted = {(name,) for name in ScoredTrial.model_fields if name not in nested}
+    expected = {(name,) for name in ScoredTrial.model_fields if name not in nested}
     repeated = {"success", "task_cost_usd", "trajectory_length"}
     blocks = {"per_benchmark_speedups", "pytest_summary", "snapshot_summary"}
-    wanted |= {("formulacode", name) for name in set(FormulaCodePayload.model_fields) - repeated - blocks}
-    assert told - {()} == wanted
+    expected |= {("formulacode", name) for name in set(FormulaCodePayload.model_fields) - repeated - blocks}
+    assert told - {()} == expected
 
 
 def scored(*metrics: dict[str, float] | None) -> list[dict[str, Any]]:
@@ -294,8 +294,8 @@ def summaries(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) ->
 
 
 def agents(plan: dict[str, Any] | None, finished: int, in_flight: int = 8) -> list[dict[str, Any]]:
-    found = summaries(plan, finished, in_flight)
-    return [summary for summary in found if summary["type"] == "agent_model_summary"]
+    result = summaries(plan, finished, in_flight)
+    return [summary for summary in result if summary["type"] == "agent_model_summary"]
 
 
 def cells(table: Table, column: str) -> list[str]:

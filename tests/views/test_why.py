@@ -32,12 +32,12 @@ def a_move(**fields: Any) -> Move:
     return Move(**given | {"trial": trial, "before": 0.5, "after": 0.5001} | fields)
 
 
-def found(*moves: Move, metric: str = "pass_rate", totals: tuple[Total, ...] = ()) -> MetricMoves:
+def moves_of(*moves: Move, metric: str = "pass_rate", totals: tuple[Total, ...] = ()) -> MetricMoves:
     return MetricMoves.of(Why("r", metric_of(metric), 9, 0, list(totals), list(moves)))
 
 
 def row_of(move: Move, metric: str = "pass_rate") -> dict[str, str]:
-    table = moves_table(found(move, metric=metric))
+    table = moves_table(moves_of(move, metric=metric))
     [row] = table.rows
     return dict(zip(table.heads, row, strict=True))
 
@@ -82,14 +82,14 @@ def test_a_column_of_times_is_left_out_where_no_record_has_one() -> None:
 def test_names_are_safe_to_print() -> None:
     trial = SlotKey(HOSTILE, HOSTILE, 1, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     move = a_move(agent_model=HOSTILE, trial=trial, cause="rescoring")
-    shown = [*row_of(move).values(), *totals_lines(found(totals=(Total(HOSTILE, 0.1, 0.2, 1, 1, 0),)))]
+    shown = [*row_of(move).values(), *totals_lines(moves_of(totals=(Total(HOSTILE, 0.1, 0.2, 1, 1, 0),)))]
     assert "\x1b" not in "".join(shown)
     assert "\u202e" not in "".join(shown)
 
 
 def test_the_sums_say_where_a_number_came_from_and_where_it_stayed() -> None:
     totals = (Total("a:m", None, 0.5, 3, 1, 1), Total("b:m", 0.25, 0.5, 1, 1, 0), Total("c:m", 0.5, 0.5))
-    assert totals_lines(found(totals=totals)) == [
+    assert totals_lines(moves_of(totals=totals)) == [
         "pass_rate of a:m moved from unknown to 50.00 % by 3 events: 1 up, 1 down",
         "pass_rate of b:m moved from 25.00 % to 50.00 % (+25.00 points) by 1 event: 1 up, 0 down",
         "pass_rate of c:m stayed at 50.00 %",
@@ -98,7 +98,7 @@ def test_the_sums_say_where_a_number_came_from_and_where_it_stayed() -> None:
 
 def test_json_writes_infinite_numbers_as_text_and_has_no_difference_of_them() -> None:
     inf = float("inf")
-    moves = found(a_move(before=inf, after=2.0), a_move(before=2.0, after=inf), a_move(before=None))
+    moves = moves_of(a_move(before=inf, after=2.0), a_move(before=2.0, after=inf), a_move(before=None))
     again = orjson.loads(canonical_json(moves.model_dump(mode="json")))
     assert [(move["before"], move["after"], move["delta"]) for move in again["moves"]] == [
         ("Infinity", 2.0, None),

@@ -48,13 +48,13 @@ def find_chromium() -> str | None:
 
 def chromium() -> str:
     """Path of Chromium; without one the test is skipped, loudly."""
-    found = find_chromium()
-    if not found:
+    result = find_chromium()
+    if not result:
         pytest.skip(
             "SKIPPED LOUDLY: there is no Chromium, so the page was not looked at. Install it "
             "(apt-get install chromium), or name one in CHROMIUM"
         )
-    return found
+    return result
 
 
 @contextmanager
@@ -71,9 +71,9 @@ def a_browser() -> Iterator[Browser]:
 def a_stack(directory: Path, **settings: Any) -> Iterator[Settings]:
     """A running stack with a real worker."""
     with running(directory, ephemeral=True, worker=[], partitions=4, **settings) as stack:
-        found = stack.found
+        result = stack.addresses
         yield Settings(
-            bootstrap=found["bootstrap"], redis=found["redis"], partitions=4, embedded=True, **settings
+            bootstrap=result["bootstrap"], redis=result["redis"], partitions=4, embedded=True, **settings
         )
 
 
@@ -167,9 +167,9 @@ def watched(page: Page) -> Iterator[list[str]]:
 
 def trials(run: str, first: int, last: int, **fields: object) -> list[bytes]:
     """Events of trials, one a minute."""
-    found = []
+    result = []
     for number in range(first, last):
         at = (START + timedelta(minutes=number)).isoformat()
         event = a_trial(run_id=run, task_id=f"task-{number}", finished_at=at, cost_usd=0.5, **fields)
-        found.append(json.dumps(event).encode())
-    return found
+        result.append(json.dumps(event).encode())
+    return result

@@ -94,10 +94,10 @@ def _counted(lines: Sequence[bytes]) -> dict[str, int]:
         if not isinstance(event, Reason) and event.type == "trial_result":
             slot = (event.task_id, event.attempt, event.agent, event.model, event.tier, event.subtest)
             slots.setdefault(event.run_id, set()).add(slot)
-    return {run: len(found) - (run == PLAIN_RUN) for run, found in slots.items()}
+    return {run: len(result) - (run == PLAIN_RUN) for run, result in slots.items()}
 
 
-def take(browser: Browser, url: str, out: Path, wanted: Sequence[str] | None = None) -> list[Path]:
+def take(browser: Browser, url: str, out: Path, expected: Sequence[str] | None = None) -> list[Path]:
     """Screenshots `VIEW-LOOK.png` into a folder; `wanted`: only these names."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
@@ -110,7 +110,7 @@ def take(browser: Browser, url: str, out: Path, wanted: Sequence[str] | None = N
         )
         for view in (*VIEWS, "trial"):
             name = f"{view}-{look}"
-            if wanted is None or name in wanted:
+            if expected is None or name in expected:
                 page = context.new_page()
                 page.clock.set_fixed_time(NOW)
                 _show(page, url, view)

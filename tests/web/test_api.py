@@ -114,8 +114,8 @@ async def test_a_run_is_what_redis_holds(
     simulated: Feed, serving_of_answers: Serving, settings: Settings
 ) -> None:
     with redis.Redis.from_url(settings.redis) as client:
-        held = client.get(Keys(settings.namespace).run(TIERED_RUN))
-    published = json.loads(str(held, "utf-8"))
+        stored = client.get(Keys(settings.namespace).run(TIERED_RUN))
+    published = json.loads(str(stored, "utf-8"))
     assert published["progress"]["done"] == published["progress"]["planned"]
     assert serving_of_answers.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
 
@@ -124,14 +124,14 @@ async def test_summaries_are_the_readers(
     simulated: Feed, serving_of_answers: Serving, logged: Settings
 ) -> None:
     with StateReader(logged) as reader:
-        wanted = {
+        expected = {
             f"/api/runs/{PLAIN_RUN}/agents": reader.agents(PLAIN_RUN),
             f"/api/runs/{TIERED_RUN}/tiers": reader.tiers(TIERED_RUN),
             f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
         }
         runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
     assert serving_of_answers.get("/api/runs").json() == runs
-    for path, summaries in wanted.items():
+    for path, summaries in expected.items():
         assert serving_of_answers.get(path).json() == [
             summary.model_dump(mode="json") for summary in summaries
         ]
@@ -144,9 +144,9 @@ async def test_boards_are_those_of_the_command_line(
     for metric in BOARD_METRICS:
         with StateReader(logged) as reader:
             rows = [(row.rank, row.run, row.agent_model) for row in reader.leaderboard(metric)]
-        found = serving_of_answers.get(f"/api/leaderboard?metric={metric}").json()
-        assert [(row["rank"], row["run"], row["agent_model"]) for row in found] == rows, metric
-        assert all(row["state"] == states[row["run"]] for row in found), metric
+        result = serving_of_answers.get(f"/api/leaderboard?metric={metric}").json()
+        assert [(row["rank"], row["run"], row["agent_model"]) for row in result] == rows, metric
+        assert all(row["state"] == states[row["run"]] for row in result), metric
         labelled = serving_of_answers.get(
             f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2"
         ).json()
@@ -171,8 +171,8 @@ async def test_a_named_metric_has_a_board_and_stands_in_the_history(
     mine = [point["metrics"] for point in points if point["agent_model"] == "terminus:gpt-5"]
     assert mine == [{"latency": 0.5}, {"latency": 0.375}]
     assert [point["metrics"] for point in points if point["kind"] == "run"] == [{}, {}]
-    for path, found in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
-        assert list(Draft202012Validator(schema_of(path)).iter_errors(found)) == []
+    for path, result in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
+        assert list(Draft202012Validator(schema_of(path)).iter_errors(result)) == []
     assert serving_of_answers.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
 
 
@@ -200,11 +200,11 @@ async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
         for agent in serving_of_answers.get(f"/api/runs/{TIERED_RUN}/agents").json()
     }
     assert set(groups) == set(agents)
-    for label, found in groups.items():
-        assert len(found) == 3
-        assert found[-1]["trials"] == agents[label]["trials"]
-        assert found[-1]["pass_rate"] == agents[label]["statistics"]["pass_rate"]["mean"]
-        assert [point["last_event_at"] for point in found] == sorted(p["last_event_at"] for p in found)
+    for label, result in groups.items():
+        assert len(result) == 3
+        assert result[-1]["trials"] == agents[label]["trials"]
+        assert result[-1]["pass_rate"] == agents[label]["statistics"]["pass_rate"]["mean"]
+        assert [point["last_event_at"] for point in result] == sorted(p["last_event_at"] for p in result)
 
 
 async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
@@ -214,12 +214,12 @@ async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
     await feed.take([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")])
     await feed.take(a_trial(task_id=task) for task in tasks[:5])
     await feed.take(a_start(task_id=task, started_at="2026-01-01T00:00:00Z") for task in tasks[5:7])
-    found = serving_of_answers.get("/api/runs/run-1/snapshot").json()
-    [agent] = found["agents"]
-    assert (agent["in_flight"], found["run"]["in_flight"]) == (2, 2)
+    result = serving_of_answers.get("/api/runs/run-1/snapshot").json()
+    [agent] = result["agents"]
+    assert (agent["in_flight"], result["run"]["in_flight"]) == (2, 2)
     assert agent["uncertainty"]["final"]["order_kind"] == "shuffled"
     assert agent["uncertainty"]["reachable"]["pass_rate"]["high"] == 1.0
-    assert [(trial["task_id"], trial["started_at"]) for trial in found["in_flight"]] == [
+    assert [(trial["task_id"], trial["started_at"]) for trial in result["in_flight"]] == [
         ("t5", "2026-01-01T00:00:00Z"),
         ("t6", "2026-01-01T00:00:00Z"),
     ]
@@ -337,14 +337,14 @@ async def test_what_moved_a_number_ends_with_the_published_one(
 ) -> None:
     async with Feed(logged, log=True) as feed:
         await feed.take([event for portion in PORTIONS for event in portion])
-        found = serving_of_folded.get("/api/runs/run-1/why").json()
+        result = serving_of_folded.get("/api/runs/run-1/why").json()
         published = serving_of_folded.get("/api/runs/run-1/agents").json()
         cost = serving_of_folded.get(
             "/api/runs/run-1/why?metric=total_cost&agent=b&since=1&as_of=3&limit=1"
         ).json()
     rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in published}
-    assert {total["agent_model"]: total["after"] for total in found["totals"]} == rates
-    assert [(move["offset"], move["cause"]) for move in found["moves"]] == [
+    assert {total["agent_model"]: total["after"] for total in result["totals"]} == rates
+    assert [(move["offset"], move["cause"]) for move in result["moves"]] == [
         *((5, "correction"), (4, "result"), (2, "result"), (1, "result"))
     ]
     assert [(move["before"], move["after"]) for move in cost["moves"]] == [(None, 0.5)]

@@ -78,8 +78,8 @@ async def test_an_answer_that_cannot_be_written_as_json_is_a_problem_too() -> No
 
     operation = Operation("/large", "A number.", NoQuery, Large, False, answer)
     scope = {"type": "http", "query_string": b"", "headers": [], "path_params": {}}
-    found = await _endpoint(Web(Settings()), operation)(Request(scope))
-    assert (found.status_code, found.media_type) == (500, "application/problem+json")
+    result = await _endpoint(Web(Settings()), operation)(Request(scope))
+    assert (result.status_code, result.media_type) == (500, "application/problem+json")
 
 
 # -----------------------------------------------------------------------------

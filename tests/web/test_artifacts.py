@@ -161,50 +161,50 @@ def test_calls_of_atif_have_their_outputs_and_what_failed_is_marked() -> None:
         "observation": {"results": results},
         "metrics": {"completion_tokens": 5, "cost_usd": 0.25},
     }
-    [found], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": [step]})
-    assert (found.text, found.reasoning, found.tokens, found.cost_usd) == (
+    [result], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": [step]})
+    assert (result.text, result.reasoning, result.tokens, result.cost_usd) == (
         "look\n[image not shown]\na notice",
         "hm",
         5,
         0.25,
     )
-    assert [(one.name, one.arguments, one.output, one.error) for one in found.calls] == [
+    assert [(one.name, one.arguments, one.output, one.error) for one in result.calls] == [
         ("bash", '{"keystrokes": "ls\\n"}', "a.py", False),
         ("edit", "x", "Traceback (most recent call last):", True),
     ]
-    assert found.error
+    assert result.error
 
 
 def test_terminus_in_atif_leaves_its_one_output_at_its_one_call() -> None:
     call = {"tool_call_id": "call_0", "function_name": "bash_command", "arguments": {"keystrokes": "pwd\n"}}
     step = {"source": "agent", "tool_calls": [call], "observation": {"results": [{"content": "/app"}]}}
-    [found], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.2", "steps": [step]})
-    assert found.calls[0].output == "/app"
+    [result], _ = artifacts.atif_steps({"schema_version": "ATIF-v1.2", "steps": [step]})
+    assert result.calls[0].output == "/app"
 
 
 def step_of(**fields: object) -> Step:
-    [found], _ = artifacts.atif_steps(
+    [result], _ = artifacts.atif_steps(
         {"schema_version": "ATIF-v1.5", "steps": [{"source": "agent", **fields}]}
     )
-    return found
+    return result
 
 
 def test_each_output_is_told_once_however_many_calls_have_its_id() -> None:
     calls = [{"tool_call_id": "c", "function_name": "bash"}] * 50
     results = [{"source_call_id": "c", "content": f"out-{number}"} for number in range(50)]
-    found = step_of(tool_calls=calls, observation={"results": results})
-    assert [call.output for call in found.calls] == ["\n".join(f"out-{n}" for n in range(50)), *[None] * 49]
+    result = step_of(tool_calls=calls, observation={"results": results})
+    assert [call.output for call in result.calls] == ["\n".join(f"out-{n}" for n in range(50)), *[None] * 49]
 
 
 def test_of_very_many_calls_and_parts_the_first_are_shown_and_the_others_counted() -> None:
-    found = step_of(tool_calls=[{}] * (MAX_CALLS + 3), message=[0] * (MAX_PARTS + 1000))
-    assert len(found.calls) == MAX_CALLS
-    assert found.text.splitlines()[-2:] == ["[1,000 more parts not shown]", "[3 more calls not shown]"]
+    result = step_of(tool_calls=[{}] * (MAX_CALLS + 3), message=[0] * (MAX_PARTS + 1000))
+    assert len(result.calls) == MAX_CALLS
+    assert result.text.splitlines()[-2:] == ["[1,000 more parts not shown]", "[3 more calls not shown]"]
 
 
 def test_numbers_that_cannot_be_sent_are_unknown() -> None:
-    found = step_of(metrics={"cost_usd": 10**400, "completion_tokens": 10**30})
-    assert (found.cost_usd, found.tokens) == (None, None)
+    result = step_of(metrics={"cost_usd": 10**400, "completion_tokens": 10**30})
+    assert (result.cost_usd, result.tokens) == (None, None)
 
 
 # -----------------------------------------------------------------------------
@@ -308,8 +308,8 @@ def test_a_directory_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 def view(home: Path, name: str, content: bytes) -> tuple[str, int, list[str]]:
     (home / name).write_bytes(content)
-    found = view_of(home, name, name)
-    return found.kind, len(found.steps), ["".join(span.text for span in line) for line in found.lines]
+    result = view_of(home, name, name)
+    return result.kind, len(result.steps), ["".join(span.text for span in line) for line in result.lines]
 
 
 def test_the_kind_follows_from_the_file_and_its_contents(tmp_path: Path) -> None:
@@ -340,10 +340,10 @@ def test_bytes_that_are_no_utf_8_are_shown_as_such(tmp_path: Path) -> None:
 
 def test_of_a_long_log_the_end_is_shown(tmp_path: Path) -> None:
     (tmp_path / "long.log").write_bytes(b"x\n" * MAX_LOG_BYTES + b"the end\n")
-    found = view_of(tmp_path, "long.log", "long")
-    assert found.lines[-1][0].text == "the end"
-    assert found.left_out is not None
-    assert "before this" in found.left_out
+    result = view_of(tmp_path, "long.log", "long")
+    assert result.lines[-1][0].text == "the end"
+    assert result.left_out is not None
+    assert "before this" in result.left_out
 
 
 def test_only_recordings_are_played(tmp_path: Path) -> None:
@@ -369,8 +369,8 @@ def test_hostile_values_in_every_field_become_text_or_nothing() -> None:
     odd = [{}, [], 1, True, None, "\x1b[31m<script>", "\ud800", float("nan"), 10**30, {"a": [1, "\ud800"]}]
     names = ("source", "message", "reasoning_content", "timestamp", "tool_calls", "observation", "metrics")
     steps = [dict.fromkeys(names, value) for value in odd]
-    found, _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert len(found) == len(odd)
+    result, _ = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
+    assert len(result) == len(odd)
     fields = ("action", "observation", "args", "content", "extras", "cause", "id", "source", "timestamp")
     events = [dict.fromkeys(fields, value) for value in odd]
     assert artifacts.openhands_steps(events)[0]
@@ -378,8 +378,8 @@ def test_hostile_values_in_every_field_become_text_or_nothing() -> None:
 
 def test_of_a_very_long_trajectory_the_first_steps_are_shown_and_the_others_counted() -> None:
     steps = [{"source": "agent", "message": "x"}] * (MAX_STEPS + 2)
-    found, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert (len(found), more) == (MAX_STEPS, 2)
+    result, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
+    assert (len(result), more) == (MAX_STEPS, 2)
 
 
 def test_steps_that_are_not_shown_are_not_read() -> None:
@@ -395,9 +395,9 @@ def test_steps_that_are_not_shown_are_not_read() -> None:
 
 def test_all_steps_together_are_bounded() -> None:
     steps = [{"source": "agent", "message": "\x01" * MAX_STEP_CHARACTERS}] * 200
-    found, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
-    assert len(found) + more == len(steps)
-    sent = sum(len(step.model_dump_json()) for step in found)
+    result, more = artifacts.atif_steps({"schema_version": "ATIF-v1.5", "steps": steps})
+    assert len(result) + more == len(steps)
+    sent = sum(len(step.model_dump_json()) for step in result)
     assert MAX_CHARACTERS / 2 < sent <= MAX_CHARACTERS
 
 
@@ -589,7 +589,7 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
     assert home_of_run_directories(directories) is None
     make_run(tmp_path)
     clock.now += LOOK_AGAIN_SECONDS
-    begun, end, found = threading.Event(), threading.Event(), []
+    begun, end, result = threading.Event(), threading.Event(), []
     discover = artifacts.discover
 
     def slow(*arguments: Any, **options: Any) -> Any:
@@ -598,13 +598,13 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
         return discover(*arguments, **options)
 
     monkeypatch.setattr(artifacts, "discover", slow)
-    first = threading.Thread(target=lambda: found.append(home_of_run_directories(directories)))
+    first = threading.Thread(target=lambda: result.append(home_of_run_directories(directories)))
     first.start()
     assert begun.wait(60)
-    second = threading.Thread(target=lambda: found.append(home_of_run_directories(directories)))
+    second = threading.Thread(target=lambda: result.append(home_of_run_directories(directories)))
     second.start()
     second.join(30)
-    assert found == [None]
+    assert result == [None]
     end.set()
     first.join(60)
-    assert found == [None, (tmp_path / "runs" / RUN).resolve()]
+    assert result == [None, (tmp_path / "runs" / RUN).resolve()]

@@ -400,8 +400,8 @@ def test_the_next_process_sends_what_the_last_one_left_half_lines_too(
     events.publish(trial(1))
     assert events.send() is True
     assert capsys.readouterr().out.startswith("rejected: not_json")
-    found = read_topic(topics, Names(topics.namespace).trial_events)
-    assert sorted(record.key or b"-" for record in found) == [b"-", b"run-1", b"run-1"]
+    result = read_topic(topics, Names(topics.namespace).trial_events)
+    assert sorted(record.key or b"-" for record in result) == [b"-", b"run-1", b"run-1"]
 
 
 def test_it_waits_as_long_as_the_server_asks_for(settings: Settings, tmp_path: Path) -> None:

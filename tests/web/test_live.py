@@ -108,10 +108,10 @@ def test_what_was_told_while_a_room_was_being_filled_stands() -> None:
     room = Room()
     new = AgentModelSummary.model_validate_json(an_agent_model_change(version=9, trials=9).value or b"")
     old = AgentModelSummary.model_validate_json(an_agent_model_change(version=5, trials=5).value or b"")
-    gone = AgentModelSummary.model_validate_json(an_agent_model_change(agent="gone").value or b"")
+    missing = AgentModelSummary.model_validate_json(an_agent_model_change(agent="gone").value or b"")
     room.put(new)
-    room.remove((gone.run_id, gone.type, "", gone.agent_model))
-    room.fill([old, gone])
+    room.remove((missing.run_id, missing.type, "", missing.agent_model))
+    room.fill([old, missing])
     frames, _ = room.since(0)
     assert [frame.split(b"\n")[1] for frame in frames] == [b"event: agent_model_summary", b"event: deleted"]
     assert b'"trials":9' in frames[0]

@@ -94,10 +94,12 @@ async def test_fifty_viewers_converge_while_a_thousand_events_a_second_arrive(
                 *await reader.agents("load"),
                 *await reader.tiers("load", within=True),
             ]
-        wanted = {place_of(s.model_dump(mode="json")): s.digest for s in summaries}
-        assert len(wanted) == 1 + 20 + 5 + 100
+        expected = {place_of(s.model_dump(mode="json")): s.digest for s in summaries}
+        assert len(expected) == 1 + 20 + 5 + 100
         for viewer in viewers:
-            await eventually(lambda v=viewer: v.digests() == wanted, "the viewer converges", CONVERGE_SECONDS)  # type: ignore[misc]
+            await eventually(
+                lambda v=viewer: v.digests() == expected, "the viewer converges", CONVERGE_SECONDS
+            )  # type: ignore[misc]
         assert all(viewer.events.count("snapshot") == 1 for viewer in viewers)
         most = max(most, web.resident_bytes())
         print(f"memory: {before / 2**20:.0f} MiB at the start, {most / 2**20:.0f} MiB at most")

@@ -153,8 +153,8 @@ async def test_a_failure_reaches_all_who_asked_and_the_next_question_is_worked_o
     def fails() -> None:
         raise ArithmeticError("broken")
 
-    found = await asyncio.gather(*(folds.answer("a", fails) for _ in range(2)), return_exceptions=True)
-    assert [str(error) for error in found] == ["broken", "broken"]
+    result = await asyncio.gather(*(folds.answer("a", fails) for _ in range(2)), return_exceptions=True)
+    assert [str(error) for error in result] == ["broken", "broken"]
     assert await folds.answer("a", lambda: 1) == 1
 
 
@@ -233,8 +233,8 @@ def trials(first: int, last: int) -> list[dict[str, object]]:
     return [a_trial(task_id=f"t{n}", finished_at=f"2026-01-31T09:{n:02}:00Z") for n in range(first, last)]
 
 
-def counted(found: RunCurves) -> int:
-    [curve] = found.curves
+def counted(result: RunCurves) -> int:
+    [curve] = result.curves
     return curve.points[-1].trials
 
 
@@ -248,8 +248,8 @@ async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> No
         assert counted(await cache.curves("run-1", (1, 2))) == 3, "the same version is the same answer"
         assert counted(await cache.curves("run-1", (1, 4))) == 3, "it rests"
         clock.seconds += 3 * REST
-        found = await cache.curves("run-1", (1, 4))
-        assert (counted(found), found.state_version) == (5, 4)
+        result = await cache.curves("run-1", (1, 4))
+        assert (counted(result), result.state_version) == (5, 4)
 
 
 async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one(
@@ -265,7 +265,7 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
     folds, gate = Folds(), Event()
     cache = CurveCache(Settings(), PriceTable.default(), folds)
     together = await asyncio.gather(*(cache.curves("run-1", (1, version)) for version in (2, 2, 3)))
-    assert [(counted(found), found.state_version) for found in together] == [(3, 2)] * 3
+    assert [(counted(result), result.state_version) for result in together] == [(3, 2)] * 3
     assert begun == ["run-1"]
     other = asyncio.create_task(folds.answer("another question", lambda: gate.wait(30)))
     try:
@@ -296,8 +296,8 @@ async def test_only_what_is_new_is_read_again_and_not_all_the_time(
     await logging_feed.take([a_trial(task_id="task-3", resolved=False)])
     assert len(await log.trials("run-1")) == 2
     clock.now += run_log.FRESH_LOG_SECONDS
-    found = list((await log.trials("run-1")).values())
-    assert [trial.row.task_id for trial in found] == ["task-1", "task-2", "task-3"]
+    result = list((await log.trials("run-1")).values())
+    assert [trial.row.task_id for trial in result] == ["task-1", "task-2", "task-3"]
     assert starts == [0, 2]
 
 
@@ -395,8 +395,8 @@ def test_every_path_takes_as_of_or_says_that_it_does_not(serving: Serving) -> No
 async def test_an_answer_that_would_lack_something_is_not_given(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, broken: dict[str, object], error: type[Exception]
 ) -> None:
-    found = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
-    monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: found)
+    result = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
+    monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: result)
     with pytest.raises(error):
         await RunsAsOf(settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
 
@@ -511,7 +511,7 @@ ROWS = [
         ({"offset": 9}, ""),
     ],
 )
-def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], found: str) -> None:
+def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], expected: str) -> None:
     page = page_of(ROWS, TrialsQuery(**query))
-    assert "".join(row.id[0] for row in page.trials) == found
+    assert "".join(row.id[0] for row in page.trials) == expected
     assert page.total == 3

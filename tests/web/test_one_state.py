@@ -45,9 +45,9 @@ class Reading(threading.Thread):
             answer = self._serving.get(f"/api/runs/{RUN}/snapshot")
             if answer.status == MISSING:  # Redis was just emptied
                 continue
-            found = answer.json()
+            result = answer.json()
             self.answers += 1
-            done, parts = found["run"]["progress"]["done"], [agent["trials"] for agent in found["agents"]]
+            done, parts = result["run"]["progress"]["done"], [agent["trials"] for agent in result["agents"]]
             if sum(parts) != done:
                 self.torn.append(f"{done} is not the sum of {parts}")
 
@@ -152,8 +152,8 @@ def answers(port: int) -> bool:
 
 def page_of(pid: int) -> int:
     """Process id of the page below a process, 0 if there is none."""
-    found = [child for child, command in descendants(pid).items() if "-m streamer.web" in command]
-    return found[0] if found else 0
+    result = [child for child, command in descendants(pid).items() if "-m streamer.web" in command]
+    return result[0] if result else 0
 
 
 @pytest.mark.slow

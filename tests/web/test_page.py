@@ -403,7 +403,7 @@ def test_a_run_against_itself_begins_with_two_of_its_agents(
     ]
     publish(stack, [json.dumps(event).encode() for event in events])
     with StateReader(stack) as reader:
-        reader.wait_for("pair", lambda found: found.progress.done == 3, timeout_seconds=30)
+        reader.wait_for("pair", lambda result: result.progress.done == 3, timeout_seconds=30)
     page.goto(f"{web.url}/#/compare?a=base&b=later")
     chosen = [page.get_by_role("combobox", name=f"Agent of {side}") for side in "AB"]
     for side in "AB":

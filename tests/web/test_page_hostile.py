@@ -268,8 +268,8 @@ def choice(page: Page, title: str) -> Locator:
 
 
 def summaries(kind: str) -> list[dict[str, Any]]:
-    found = summarised(json.loads(event) for event in events_of_page_named("named"))
-    return [summary for key, summary in found.items() if key.startswith(f"{kind} ")]
+    result = summarised(json.loads(event) for event in events_of_page_named("named"))
+    return [summary for key, summary in result.items() if key.startswith(f"{kind} ")]
 
 
 def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, web: WebProcess) -> None:
@@ -287,12 +287,12 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
             }""",
             groups,
         )
-        wanted = [
+        expected = [
             (column.name, column.format, list(column.path), column.sort, column.empty, column.left)
             for column in with_named(AGENTS, groups).shown_on("page")
         ]
         keys = ("name", "format", "path", "sort", "empty", "left")
-        assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+        assert [tuple(column[key] for key in keys) for column in drawn] == expected
         titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
         assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
 
@@ -344,12 +344,12 @@ def test_the_columns_of_trials_follow_the_rules_of_the_commands(page: Page, web:
         }""",
         summaries("agent_model"),
     )
-    wanted = [
+    expected = [
         (column.name, column.format, list(column.path), column.sort, column.hint)
         for column in with_values(TRIALS, rows, PLAN).shown_on("page")
     ]
     keys = ("name", "format", "path", "sort", "hint")
-    assert [tuple(column[key] for key in keys) for column in drawn] == wanted
+    assert [tuple(column[key] for key in keys) for column in drawn] == expected
 
 
 def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:

@@ -87,10 +87,10 @@ def test_axe_finds_no_serious_fault(looks: list[Page], web: WebProcess, sets: No
         else:
             expect(page.locator("tbody tr").first).to_be_visible()
         page.evaluate(AXE)
-        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        result = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
         serious = [
             (fault["id"], [node["html"][:200] for node in fault["nodes"][:3]])
-            for fault in found["violations"]
+            for fault in result["violations"]
             if fault["impact"] in ("serious", "critical")
         ]
         assert serious == []
@@ -125,13 +125,13 @@ def test_labels_of_thirty_agents_never_overlap(page: Page, web: WebProcess, sets
     assert 1 <= len(boxes) <= 8
     for at, one in enumerate(boxes):
         for other in boxes[at + 1 :]:
-            apart = (
+            quarantined = (
                 one["right"] <= other["left"]
                 or other["right"] <= one["left"]
                 or one["bottom"] <= other["top"] + 2
                 or other["bottom"] <= one["top"] + 2
             )
-            assert apart, (one, other)
+            assert quarantined, (one, other)
 
 
 def test_a_run_without_a_judge_offers_no_composite_and_begins_with_the_pass_rate(
@@ -268,22 +268,24 @@ def test_the_whole_way_from_the_runs_to_a_picked_line_goes_by_keyboard(
     expect(pressed.filter(has_text="agent-00")).to_have_count(1)
 
 
-def tabbed_to(page: Page, wanted: str | re.Pattern[str]) -> None:
+def tabbed_to(page: Page, expected: str | re.Pattern[str]) -> None:
     """Press Tab until the focus is there; every stop on the way is visible and has a name."""
     for _ in range(200):
         page.keyboard.press("Tab")
-        found = page.evaluate(
+        result = page.evaluate(
             "() => { const one = document.activeElement; const box = one.getBoundingClientRect();"
             " return { text: (one.textContent || '').trim(), name: one.getAttribute('aria-label') || '',"
             " tag: one.tagName, seen: box.width > 0 && box.height > 0 }; }"
         )
-        if found["tag"] == "BODY":
+        if result["tag"] == "BODY":
             continue
-        assert found["seen"], found
-        assert found["text"] or found["name"] or found["tag"] in ("SELECT", "INPUT"), found
-        if found["text"] == wanted or (isinstance(wanted, re.Pattern) and wanted.match(found["text"])):
+        assert result["seen"], result
+        assert result["text"] or result["name"] or result["tag"] in ("SELECT", "INPUT"), result
+        if result["text"] == expected or (
+            isinstance(expected, re.Pattern) and expected.match(result["text"])
+        ):
             return
-    raise AssertionError(f"Tab never comes to {wanted}")
+    raise AssertionError(f"Tab never comes to {expected}")
 
 
 def test_ten_thousand_trials_take_few_elements_and_less_than_60_mb(

@@ -39,7 +39,7 @@ def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     with watched(page) as said:
         yield page
     context.close()
-    assert [line for line in said if "404 (Not Found)" not in line] == []
+    assert [line for line in said if "404 (Not Parsed)" not in line] == []
 
 
 def open_trial(page: Page, url: str, task: str = "task-1") -> None:
@@ -89,10 +89,10 @@ def test_a_trial_opens_to_its_message_and_each_of_its_files(sized: Page, url: st
 
 def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, url: str) -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?sort=task")
-    held: list[Route] = []
+    stored: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        stored.append(route)
 
     page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
     drawer = page.get_by_role("dialog")
@@ -104,7 +104,7 @@ def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, 
     links.filter(has_text="task-2").click()
     expect(drawer.locator("#drawer-title")).to_have_text("task-2")
     with page.expect_response(re.compile("/trials/[0-9a-f]{24}$")) as late:
-        held[0].continue_()
+        stored[0].continue_()
     late.value.finished()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(drawer.locator("#drawer-title")).to_have_text("task-2")
@@ -226,10 +226,10 @@ DRAWN = """async (matrix) => {
 def test_of_sixty_agents_and_five_hundred_tasks_only_what_is_in_sight_is_drawn(page: Page, url: str) -> None:
     """How long a frame takes is a figure of `python -m benchmarks --only page`."""
     page.goto(url)
-    found = page.evaluate(DRAWN, large_matrix())
-    assert found["elements"] < 40
-    assert found["height"] <= 900
-    assert 0 < found["cells"] < 3_000
+    result = page.evaluate(DRAWN, large_matrix())
+    assert result["elements"] < 40
+    assert result["height"] <= 900
+    assert 0 < result["cells"] < 3_000
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,11 @@ def test_the_policy_allows_the_scripts_and_styles_inside_and_no_others() -> None
 
 
 def test_hostile_text_stands_as_text_wherever_it_may_stand() -> None:
-    found = Elements(page(*HOSTILE, title=HOSTILE[0]).encode())
-    assert "img" not in found.tags
-    assert not {one for one in found.attributes if one.startswith("on")}
+    result = Elements(page(*HOSTILE, title=HOSTILE[0]).encode())
+    assert "img" not in result.tags
+    assert not {one for one in result.attributes if one.startswith("on")}
     for name in HOSTILE:
-        assert name.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c") in found.text
+        assert name.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c") in result.text
 
 
 def test_a_table_without_rows_is_left_out() -> None:

@@ -54,9 +54,9 @@ def test_what_is_acknowledged_is_in_the_log_in_order_and_in_its_runs_partition(
     lines = [line(run_id=f"run-{n % 3}", task_id=f"t{n}") for n in range(300)]
     answer = serving.post(b"\r\n".join(lines))
     assert (answer.status, answer.json()) == (200, {"accepted": 300, "rejected": 0, "rejections": []})
-    found = list(read_topic(topics, Names(topics.namespace).trial_events))
+    result = list(read_topic(topics, Names(topics.namespace).trial_events))
     for run in ("run-0", "run-1", "run-2"):
-        of_run = [one for one in found if one.key == run.encode()]
+        of_run = [one for one in result if one.key == run.encode()]
         assert [one.value for one in of_run] == [value for value in lines if run.encode() in value]
         assert {one.partition for one in of_run} == {partition_of(run, PARTITIONS)}
 

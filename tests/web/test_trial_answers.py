@@ -119,8 +119,8 @@ async def test_files_are_asked_for_by_number_and_by_nothing_else(
 ) -> None:
     artifacts = f"{trial_of(serving_of_trial_answers)}/artifacts"
     assert serving_of_trial_answers.get(f"{artifacts}/0").status == 200
-    found = {number: serving_of_trial_answers.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
-    assert found == dict.fromkeys(NO_NUMBERS, 404)
+    result = {number: serving_of_trial_answers.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
+    assert result == dict.fromkeys(NO_NUMBERS, 404)
 
 
 async def test_an_event_cannot_name_a_file_outside(fed: Feed, serving_of_trial_answers: Serving) -> None:
@@ -239,13 +239,13 @@ async def test_the_matrix_has_a_cell_for_each_agent_and_task_and_marks_what_is_r
             a_start(**run, task_id="hard", agent="b", started_at="2026-01-02T03:00:00Z"),
         ]
     )
-    found = serving.get("/api/runs/matrix/matrix?metric=cost_usd&sort=difficulty").json()
-    assert found["agents"] == ["b:gpt-5", "a:gpt-5"]
-    assert [(task["task_id"], task["cells"]) for task in found["tasks"]] == [
+    result = serving.get("/api/runs/matrix/matrix?metric=cost_usd&sort=difficulty").json()
+    assert result["agents"] == ["b:gpt-5", "a:gpt-5"]
+    assert [(task["task_id"], task["cells"]) for task in result["tasks"]] == [
         ("hard", [[0, 0, 0, 1, None], [1, 0, 0, 0, None]]),
         ("easy", [[2, 2, 0, 0, 1.5], [2, 2, 0, 0, 1.5]]),
     ]
-    assert (found["low"], found["high"]) == (1.5, 1.5)
+    assert (result["low"], result["high"]) == (1.5, 1.5)
 
 
 @pytest.fixture

@@ -110,9 +110,9 @@ TOKEN = "a-token-of-some-length"
 
 @pytest.mark.parametrize("host", [name for name in EVERYWHERE if name])
 def test_a_host_that_stands_for_all_is_never_printed(host: str) -> None:
-    found = addresses(host, 8720, own_addresses(host))
-    assert found
-    assert not any(f"//{host}:" in address or f"//[{host}]:" in address for address in found)
+    result = addresses(host, 8720, own_addresses(host))
+    assert result
+    assert not any(f"//{host}:" in address or f"//[{host}]:" in address for address in result)
 
 
 def test_the_address_for_others_comes_first_and_they_get_a_code() -> None:
@@ -172,10 +172,10 @@ def sockets() -> Iterator[ExitStack]:
 
 
 def connected(stack: ExitStack, port: int, data: bytes, source: str = "127.0.0.1") -> socket.socket:
-    found = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
-    stack.enter_context(found)
-    found.sendall(data)
-    return found
+    result = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(source, 0))
+    stack.enter_context(result)
+    result.sendall(data)
+    return result
 
 
 def is_closed(connection: socket.socket) -> bool:
@@ -574,8 +574,8 @@ async def test_a_correction_replaces_and_a_retraction_removes(
 
 async def test_the_payload_is_what_was_published(logging_feed: Feed, log: TrialLog) -> None:
     await logging_feed.take([a_trial(task_id=f"task-{number}", cost_usd=number) for number in range(9)])
-    held = await log.trials("run-1")
-    for trial_id, trial in held.items():
+    stored = await log.trials("run-1")
+    for trial_id, trial in stored.items():
         payload = await log.payload("run-1", trial_id)
         assert payload is not None
         assert canonical_json({"task_id": trial.row.task_id})[1:-1] in payload
@@ -586,8 +586,8 @@ async def test_a_payload_that_moved_meanwhile_is_found_at_the_second_attempt(
     logging_feed: Feed, log: TrialLog
 ) -> None:
     await logging_feed.take([a_trial(), a_trial(task_id="task-2")])
-    held = await log.trials("run-1")
-    (first, stale), (_, other) = held.items()
-    held[first] = trial_log.StoredTrial(stale.row, stale.key, other.offset, "")
+    stored = await log.trials("run-1")
+    (first, stale), (_, other) = stored.items()
+    stored[first] = trial_log.StoredTrial(stale.row, stale.key, other.offset, "")
     with pytest.raises(TrialMoved):
         await log.payload("run-1", first)

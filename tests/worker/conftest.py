@@ -47,5 +47,5 @@ def own_kafka(tmp_path: Path) -> Iterator[KafkaServer]:
 @pytest.fixture(params=ENGINES)
 def on_both(request: pytest.FixtureRequest) -> Deployment:
     """A deployment on each engine in turn."""
-    found: Deployment = request.getfixturevalue(f"on_{request.param}")
-    return found
+    result: Deployment = request.getfixturevalue(f"on_{request.param}")
+    return result

@@ -73,8 +73,8 @@ def folded_tasks(events: Iterable[bytes]) -> dict[str, dict[str, str]]:
     """The tasks of each run, likewise."""
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(events))
-    found = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
-    return {run_id: tasks for run_id, tasks in found.items() if tasks}
+    result = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
+    return {run_id: tasks for run_id, tasks in result.items() if tasks}
 
 
 KINDS = {
@@ -135,32 +135,32 @@ class Deployment:
 
     def wait_until_equal(self, worker: WorkerProcess | None = None, seconds: float = WAIT_SECONDS) -> None:
         """Wait until topics and Redis say what a fold says."""
-        wanted = folded(self.published)
+        expected = folded(self.published)
         wait = worker.wait_until if worker else wait_for
         tasks = folded_tasks(self.published)
-        in_redis = lambda: Agreement("Redis", self.in_redis(wanted), "fold", wanted)  # noqa: E731
-        in_topics = lambda: Agreement("topics", self.in_topics(), "fold", wanted)  # noqa: E731
+        in_redis = lambda: Agreement("Redis", self.in_redis(expected), "fold", expected)  # noqa: E731
+        in_topics = lambda: Agreement("topics", self.in_topics(), "fold", expected)  # noqa: E731
         tasks_in_redis = lambda: Agreement("Redis", self.tasks_in_redis(), "fold", tasks)  # noqa: E731
         wait(in_redis, "Redis equals the fold", seconds)
         wait(in_topics, "the topics equal the fold", seconds)  # written beside it
         wait(tasks_in_redis, "tasks equal the fold", seconds)
 
-    def in_redis(self, wanted: dict[str, Digests]) -> dict[str, Digests]:
+    def in_redis(self, expected: dict[str, Digests]) -> dict[str, Digests]:
         """What Redis says about the groups that a fold knows, digests recomputed."""
         with redis.Redis.from_url(self.redis_url) as client:
-            found: dict[str, Digests] = {}
+            result: dict[str, Digests] = {}
             for topic, kind in KINDS.items():
-                keys = list(wanted[topic])
+                keys = list(expected[topic])
                 values = client.mget([redis_key(self.keys, kind, key) for key in keys]) if keys else []
-                found[topic] = {k: checked_digest(v) for k, v in zip(keys, values, strict=True) if v}
-            return found
+                result[topic] = {k: checked_digest(v) for k, v in zip(keys, values, strict=True) if v}
+            return result
 
     def tasks_in_redis(self) -> dict[str, dict[str, str]]:
         """The tasks of every run that is published."""
         with redis.Redis.from_url(self.redis_url, decode_responses=True) as client:
             runs = map(decode_id, client.zrange(self.keys.runs, 0, -1))
-            found = {run_id: client.hgetall(self.keys.tasks(run_id)) for run_id in runs}
-            return {run_id: tasks for run_id, tasks in found.items() if tasks}
+            result = {run_id: client.hgetall(self.keys.tasks(run_id)) for run_id in runs}
+            return {run_id: tasks for run_id, tasks in result.items() if tasks}
 
     def in_topics(self) -> dict[str, Digests]:
         """Latest digest of each key in the public topics, recomputed."""
@@ -181,10 +181,10 @@ class Deployment:
         A run that moved to another partition has its tombstones in the one and its values in the other, and
         partitions are read in any order.
         """
-        found: dict[tuple[int, str], bytes | None] = {}
+        result: dict[tuple[int, str], bytes | None] = {}
         for record in self.records(topic):
-            found[record.partition, record.key.decode()] = record.value
-        return {key: value for (_, key), value in found.items() if value is not None}
+            result[record.partition, record.key.decode()] = record.value
+        return {key: value for (_, key), value in result.items() if value is not None}
 
     def records(self, topic: str) -> list[Any]:
         """Every record of a topic; of the changelog, those that are pages."""

@@ -34,8 +34,8 @@ def samples(text: str) -> list[Sample]:
 
 
 def value(text: str, name: str, **labels: str) -> float:
-    [found] = [s.value for s in samples(text) if s.name == name and labels.items() <= s.labels.items()]
-    return float(found)
+    [result] = [s.value for s in samples(text) if s.name == name and labels.items() <= s.labels.items()]
+    return float(result)
 
 
 def named_in_alerts() -> set[str]:

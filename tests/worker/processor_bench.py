@@ -158,7 +158,7 @@ class Bench:
         self.log_start_asked += 1
         return 0
 
-    def standing(self) -> list[SummaryChange]:
+    def current(self) -> list[SummaryChange]:
         """Every summary of the partition as published."""
         idle = self.processor.idle
         return [c for run_id in self.partition.run_ids() for c in idle.summaries(self.partition, run_id)]

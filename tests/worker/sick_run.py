@@ -34,12 +34,12 @@ def of_run(run_id: str, events: list[bytes]) -> list[bytes]:
     return [event for event in events if orjson.loads(event)["run_id"] == run_id]
 
 
-def without(run_id: str, found: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+def without(run_id: str, result: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     """Digests of all other runs, by topic and key."""
     mine = encode_id(run_id)
     return {
         topic: {key: digest for key, digest in digests.items() if key.split("|")[0] != mine}
-        for topic, digests in found.items()
+        for topic, digests in result.items()
     }
 
 
@@ -70,8 +70,8 @@ def run_cli(deployment: Deployment, *arguments: str) -> subprocess.CompletedProc
 
 def degraded(deployment: Deployment, run_id: str) -> bool:
     """True if every summary of the run says that it is degraded."""
-    found = summaries_of(deployment, run_id)
-    return bool(found) and all(summary["degraded"] for summary in found)
+    result = summaries_of(deployment, run_id)
+    return bool(result) and all(summary["degraded"] for summary in result)
 
 
 def in_quarantine(deployment: Deployment) -> dict[str, str]:
@@ -89,8 +89,8 @@ def owners(deployment: Deployment) -> list[str]:
 
 def others_are_current(deployment: Deployment) -> bool:
     """True if topics and Redis say of all other runs what a fold says."""
-    wanted = without(SICK, folded(deployment.published))
-    return wanted == without(SICK, deployment.in_topics()) == deployment.in_redis(wanted)
+    expected = without(SICK, folded(deployment.published))
+    return expected == without(SICK, deployment.in_topics()) == deployment.in_redis(expected)
 
 
 def fall_sick(deployment: Deployment, place: str) -> tuple[WorkerProcess, list[bytes]]:
@@ -117,8 +117,8 @@ def values(deployment: Deployment, run_id: str) -> tuple[dict[str, bytes], dict[
     }
     with redis.Redis.from_url(deployment.redis_url) as client:
         suffixes = {field.decode() for field in client.hkeys(keys.versions(run_id))}.difference(HASHES)
-        found = {key: client.get(key) for key in (keys.of_run(run_id, suffix) for suffix in suffixes)}
-    return in_topics, {key: value for key, value in found.items() if value is not None}
+        result = {key: client.get(key) for key in (keys.of_run(run_id, suffix) for suffix in suffixes)}
+    return in_topics, {key: value for key, value in result.items() if value is not None}
 
 
 def same_bytes(deployment: Deployment, run_id: str) -> Agreement:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.worker.__main__ import main
-from streamer.worker.process import USED_WRONGLY
+from streamer.worker.process import USAGE_ERROR
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_what_cannot_be_used_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(name, value)
-    assert main() == USED_WRONGLY
+    assert main() == USAGE_ERROR
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("streamer worker: ")
     assert said in line

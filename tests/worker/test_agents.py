@@ -57,9 +57,9 @@ def the_loop() -> ast.AsyncFor:
 
 
 def test_no_other_module_registers_anything_with_the_app() -> None:
-    found = {path.name: registrations(source) for path, source in modules().items()}
-    assert {name: calls for name, calls in found.items() if calls and name != "agents.py"} == {}
-    assert {"StreamerApp", "app.topic", "app.Table", "app.agent"} == set(found["agents.py"])
+    result = {path.name: registrations(source) for path, source in modules().items()}
+    assert {name: calls for name, calls in result.items() if calls and name != "agents.py"} == {}
+    assert {"StreamerApp", "app.topic", "app.Table", "app.agent"} == set(result["agents.py"])
 
 
 def test_fold_save_publish_and_finish_are_one_call_each_in_the_loop() -> None:

@@ -142,10 +142,10 @@ def test_a_batch_with_false_offsets_is_one_rejection_and_no_event_of_others_is_s
         on_both.publish(trial_events(100 + 10 * (number + 1))[100 + 10 * number :])
     on_both.wait_until_equal(worker)
     worker.wait_until(lambda: len(rejections(on_both)) == len(false), "each is one rejection")
-    found = {(one["source_partition"], one["source_offset"]): one for one in rejections(on_both)}
+    result = {(one["source_partition"], one["source_offset"]): one for one in rejections(on_both)}
     for number, begin in first.items():
         place = number % on_both.partitions
-        rejected = found[place, begin + 2]
+        rejected = result[place, begin + 2]
         assert rejected["code"] == "unreadable_batch"
         where = f"at offsets {begin} to {begin + 2} of partition {place} of topic {topic} has offset "
         assert where in rejected["message"]
@@ -275,13 +275,13 @@ def test_trials_of_a_run_in_progress_are_priced_anew_too(on_embedded: Deployment
     on_embedded.publish([trial("late")])
     on_embedded.make_current(made_with(PriceTable.from_toml(DEARER)))
     successor = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
-    wanted = dict.fromkeys([*tasks, "late"], DEAR)
-    successor.wait_until(lambda: costs(on_embedded) == wanted, "all are priced anew")
+    expected = dict.fromkeys([*tasks, "late"], DEAR)
+    successor.wait_until(lambda: costs(on_embedded) == expected, "all are priced anew")
     before = len(on_embedded.records("scored-trials"))
     successor.kill()
     on_embedded.publish([trial("later")])
     third = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
-    third.wait_until(lambda: costs(on_embedded) == wanted | {"later": DEAR}, "the last one is priced")
+    third.wait_until(lambda: costs(on_embedded) == expected | {"later": DEAR}, "the last one is priced")
     assert len(on_embedded.records("scored-trials")) < before + 61
 
 
@@ -309,12 +309,12 @@ def trials(task: str) -> list[bytes]:
 
 def published(deployment: Deployment) -> set[tuple[float, str]]:
     """Mean cost of a trial and `made_with`, over all runs, in topic and Redis."""
-    found: list[dict[str, Any]] = [
+    result: list[dict[str, Any]] = [
         orjson.loads(value) for value in deployment.latest("agent-model-summaries").values()
     ]
     with StateReader(deployment.settings) as reader:
-        found += [agent.model_dump() for run in reader.runs() for agent in reader.agents(run.run_id)]
-    return {(summary["mean_cost"], summary["made_with"]) for summary in found}
+        result += [agent.model_dump() for run in reader.runs() for agent in reader.agents(run.run_id)]
+    return {(summary["mean_cost"], summary["made_with"]) for summary in result}
 
 
 def owns(deployment: Deployment) -> dict[str, Any]:
@@ -449,8 +449,8 @@ def test_run_directories_through_a_worker_give_the_digests_of_a_fold(
     worker = on_embedded.worker().start()
     on_embedded.publish(converted.stdout.splitlines()[::-1])
     on_embedded.wait_until_equal(worker)
-    news = [orjson.loads(record.value) for record in on_embedded.records("grade-changes")]
-    moved = [item for item in news if item["type"] == "rescored"]
+    changes = [orjson.loads(record.value) for record in on_embedded.records("grade-changes")]
+    moved = [item for item in changes if item["type"] == "rescored"]
     by_oracle = [item for item in moved if item["because"]["agent"] == "oracle"]
     assert {item["run_id"] for item in by_oracle} == RUNS_WITH_ORACLE
     others = [item for item in moved if item["because"]["agent"] != "oracle"]

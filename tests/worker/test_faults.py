@@ -389,40 +389,40 @@ def get_too_large(deployment: Deployment, worker: WorkerProcess, topic: str, eve
     compared = last_good.pop(COMPARED)  # at most once a second, so perhaps of an earlier state
     assert compared in [state.pop(COMPARED) for state in states]
     assert last_good in states, "the summaries are of one state"
-    standing = {
+    current = {
         redis_key(deployment.keys, KINDS[topic], key) for topic in last_good for key in last_good[topic]
     }
-    assert {deployment.keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == standing
+    assert {deployment.keys.of_run(SICK, suffix) for suffix in summary_keys(deployment)} == current
 
 
-def only(run_id: str, found: dict[str, Digests]) -> dict[str, Digests]:
+def only(run_id: str, result: dict[str, Digests]) -> dict[str, Digests]:
     """Digests of one run, by topic and key."""
     return {
         topic: {key: digest for key, digest in digests.items() if key.split("|")[0] == run_id}
-        for topic, digests in found.items()
+        for topic, digests in result.items()
     }
 
 
 def summary_keys(deployment: Deployment) -> set[str]:
     """Suffixes of the keys in Redis that hold a summary of the sick run."""
     kinds = ("run", "tier", "agent_model")
-    found = {key for key in deployment.redis_keys(SICK) if key.split(":")[0] in kinds}
-    return {key for key in found if not key.endswith(":agent_models")}
+    result = {key for key in deployment.redis_keys(SICK) if key.split(":")[0] in kinds}
+    return {key for key in result if not key.endswith(":agent_models")}
 
 
 def states_of(run_id: str, before: list[bytes], events: list[bytes]) -> list[dict[str, Digests]]:
     """Digests of all of a run's summaries after `before`, and after each of the events that follow."""
-    pipeline, found, standing = Pipeline(), [], dict[str, Digests]()
+    pipeline, result, current = Pipeline(), [], dict[str, Digests]()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(of_run(run_id, before)))
-    standing = folded(of_run(run_id, before))
+    current = folded(of_run(run_id, before))
     topic_of = {kind: topic for topic, kind in KINDS.items()}
     pipeline.run(run_id).take_changes()
     for offset, event in enumerate([b"", *events], len(before)):
         pipeline.fold([Record(event, offset)] if event else [])
         for change in pipeline.run(run_id).take_summaries().summaries:
-            standing[topic_of[change.kind]][change.key] = change.digest
-        found.append({topic: dict(digests) for topic, digests in standing.items()})
-    return found
+            current[topic_of[change.kind]][change.key] = change.digest
+        result.append({topic: dict(digests) for topic, digests in current.items()})
+    return result
 
 
 LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}

@@ -345,8 +345,8 @@ def test_a_worker_starts_on_topics_with_records_of_others_and_names_each_once(
 
 def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: int) -> None:
     """Wait until Redis equals the fold, and everything is done; the topics hold keys that are no text."""
-    wanted = folded(deployment.published)
-    worker.wait_until(lambda: deployment.in_redis(wanted) == wanted, "Redis equals the fold")
+    expected = folded(deployment.published)
+    worker.wait_until(lambda: deployment.in_redis(expected) == expected, "Redis equals the fold")
     worker.wait_until(lambda: deployment.committed() == events, "everything is done")
 
 

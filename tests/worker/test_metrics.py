@@ -38,17 +38,17 @@ def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
 def test_gauges_say_how_the_worker_stands() -> None:
     metrics = Metrics(2)
     metrics.status = WorkerMoment(0.0, STATUS, False, True)
-    found = {
+    result = {
         (sample.name, sample.labels.get("partition")): sample.value
-        for family in metrics.standing()
+        for family in metrics.current()
         for sample in family.samples
     }
-    assert found["streamer_partition_lag_events", "1"] == 7
-    assert found["streamer_partition_catching_up", "0"] == 0
-    assert found["streamer_partition_catching_up", "1"] == 1
-    assert found["streamer_redis_unsent_keys", None] == 3
-    assert found["streamer_redis_away", None] == 1
-    assert found["streamer_ready", None] == 0
+    assert result["streamer_partition_lag_events", "1"] == 7
+    assert result["streamer_partition_catching_up", "0"] == 0
+    assert result["streamer_partition_catching_up", "1"] == 1
+    assert result["streamer_redis_unsent_keys", None] == 3
+    assert result["streamer_redis_away", None] == 1
+    assert result["streamer_ready", None] == 0
 
 
 # -----------------------------------------------------------------------------
@@ -151,5 +151,5 @@ def test_ready_tells_of_runs_in_quarantine_and_of_waiting_for_the_configuration(
         0.0, STATUS | {"partitions": [], "waits": "waits: other prices"}, False, False
     )
     assert ready(metrics, 1.0) == ("503 Service Unavailable", "not ready: waits: other prices")
-    gauges = {family.name: family.samples for family in metrics.standing()}
+    gauges = {family.name: family.samples for family in metrics.current()}
     assert [sample.value for sample in gauges["streamer_waits_for_configuration"]] == [1]

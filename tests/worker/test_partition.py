@@ -193,12 +193,12 @@ async def test_batches_that_are_there_at_once_share_their_writes(bench: Bench) -
     assert {(out.topic, out.partition) for out in pages} == {("trials-changelog", n) for n in (0, 1)}
     assert len({(out.partition, out.key) for out in pages}) == len(pages)
     assert {out.partition for out in published} == {0, 1}
-    apart = Bench()
-    for batch in (apart.batch(0, 40), apart.batch(40, 40)):
-        await apart.handle(batch)
-    for one in (bench, apart):
+    quarantined = Bench()
+    for batch in (quarantined.batch(0, 40), quarantined.batch(40, 40)):
+        await quarantined.handle(batch)
+    for one in (bench, quarantined):
         await one.settle()
-    assert last_values(bench.broker) == last_values(apart.broker)
+    assert last_values(bench.broker) == last_values(quarantined.broker)
 
 
 class Stream:
@@ -343,13 +343,13 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     }
     at_once = Bench()
     await at_once.handle(at_once.batch(0, 200))
-    wanted = {
+    expected = {
         out.key: out.value for outs in at_once.broker.writes for out in outs if out.topic == "scored-trials"
     }
     digests = {key: value and orjson.loads(value)["digest"] for key, value in latest.items()}
     assert (
         digests.items()
-        <= {key: value and orjson.loads(value)["digest"] for key, value in wanted.items()}.items()
+        <= {key: value and orjson.loads(value)["digest"] for key, value in expected.items()}.items()
     )
 
 
@@ -482,8 +482,8 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(bench_of_
     }
     pipeline = Pipeline()
     pipeline.fold(Record(value, offset) for offset, value in enumerate(trial_events(400)))
-    wanted = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
-    assert told == {change.key: change.digest for change in wanted}
+    expected = [change for run_id in pipeline.runs() for change in pipeline.run(run_id).summaries()]
+    assert told == {change.key: change.digest for change in expected}
 
 
 async def test_runs_that_wait_for_long_are_published_in_half_of_the_time(
@@ -549,12 +549,12 @@ async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench_of_publi
     assert bench_of_publish_queue.partition.publish_queue.runs, "comparisons rest"
     await bench_of_publish_queue.processor.flush(seconds=60.0)
     assert bench_of_publish_queue.partition.publish_queue.empty
-    standing = {
+    current = {
         change.key: change.digest
-        for change in bench_of_publish_queue.standing()
+        for change in bench_of_publish_queue.current()
         if change.kind == "comparison"
     }
-    assert standing == folded(trial_events(240))["run-comparisons"]
+    assert current == folded(trial_events(240))["run-comparisons"]
 
 
 async def test_after_the_last_publication_a_batch_is_not_done_before_all_that_follows_from_it_is_published(
@@ -570,12 +570,12 @@ async def test_after_the_last_publication_a_batch_is_not_done_before_all_that_fo
     bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
     await bench_of_publish_queue.handle(starts[2])
     assert (starts[2].done, bench_of_publish_queue.partition.publish_queue.runs) == (False, {"run-1"})
-    standing = {
+    current = {
         change.key: change.digest
-        for change in bench_of_publish_queue.standing()
+        for change in bench_of_publish_queue.current()
         if change.kind == "comparison"
     }
-    assert standing.items() >= folded(trial_events(240))["run-comparisons"].items()
+    assert current.items() >= folded(trial_events(240))["run-comparisons"].items()
 
 
 # -----------------------------------------------------------------------------

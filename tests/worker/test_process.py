@@ -88,8 +88,8 @@ def comes_back(settings: Settings) -> None:
     """Publish and read."""
     events = trial_events(300, runs=1)
     asyncio.run(publish(settings, events))
-    found = read_topic(settings, Names(settings.namespace).trial_events)
-    assert [record.value for record in found] == events
+    result = read_topic(settings, Names(settings.namespace).trial_events)
+    assert [record.value for record in result] == events
 
 
 async def publish(settings: Settings, events: list[bytes]) -> None:
@@ -132,12 +132,12 @@ WRITTEN = (
 
 def codecs(directory: Path, topic: str) -> set[int]:
     """Codecs of a topic's record batches, as they lie on disk."""
-    found = set()
+    result = set()
     for segment in directory.glob(f"{topic}-[0-9]*/*.log"):
         batches = MemoryRecords(segment.read_bytes())
         while (batch := batches.next_batch()) is not None:
-            found.add(batch.compression_type)
-    return found
+            result.add(batch.compression_type)
+    return result
 
 
 # -----------------------------------------------------------------------------
@@ -188,16 +188,16 @@ class Given:
 
 def quarantined(*runs: str) -> Any:
     """A partition with these runs in quarantine."""
-    held = {run: SimpleNamespace(quarantine=SimpleNamespace(reason=f"{run} is sick")) for run in runs}
+    stored = {run: SimpleNamespace(quarantine=SimpleNamespace(reason=f"{run} is sick")) for run in runs}
     return SimpleNamespace(
-        quarantined=held,
+        quarantined=stored,
         lag=0,
         position=7,
         caught_up=False,
         published=False,
         pipeline=SimpleNamespace(runs=list),
         closed={},
-        held=2,
+        quarantined_events=2,
         log_faults=["a fault"],
         checkpoint=SimpleNamespace(events_lost=5),
         moved=True,
@@ -361,7 +361,7 @@ def test_a_run_that_fails_is_set_apart_and_all_others_go_on(on_both: Deployment,
     good = folded(before)
     mine = {k: d for topic in good for k, d in on_both.in_topics()[topic].items()}
     assert {k: mine[k] for topic in good for k in good[topic]} == {
-        k: d for found in good.values() for k, d in found.items()
+        k: d for result in good.values() for k, d in result.items()
     }, "the last good summaries stand"
     in_redis = on_both.in_redis(good)
     assert in_redis == good
@@ -546,9 +546,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 async def test_a_topic_that_is_gone_ends_the_worker_and_is_named(answers: list[Any]) -> None:
-    gone = next(iter(COUNTS))
-    answers += [COUNTS, {name: count for name, count in COUNTS.items() if name != gone}]
-    with pytest.raises(TopicDeleted, match=rf"topics {gone} were deleted"):
+    missing = next(iter(COUNTS))
+    answers += [COUNTS, {name: count for name, count in COUNTS.items() if name != missing}]
+    with pytest.raises(TopicDeleted, match=rf"topics {missing} were deleted"):
         await TopicWatch(SETTINGS).watch()
 
 

@@ -159,8 +159,8 @@ async def test_records_beyond_one_batch_are_written_in_order_and_told_with_their
     assert [record for *_, told in sorted(written, key=lambda one: one[2]) for record in told] == records
     assert len(written) > 1
     assert producer.written_to(topic, 0) == 40
-    found = await asyncio.to_thread(lambda: list(read_topic(settings, topic)))
-    assert [record.key for record in found] == [record.key for record in records]
+    result = await asyncio.to_thread(lambda: list(read_topic(settings, topic)))
+    assert [record.key for record in result] == [record.key for record in records]
 
 
 async def test_what_others_write_among_ours_is_found_and_told_once(

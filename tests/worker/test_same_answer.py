@@ -250,5 +250,5 @@ def has_followed(worker: WorkerProcess) -> bool:
 
 def recoveries(worker: WorkerProcess) -> list[tuple[int, int]]:
     """Of each recovery so far: changelog records that were not there yet, changelog partitions."""
-    found = re.findall(r"recovery: (\d+) records of the changelogs to read, (\d+) partitions", worker.output)
-    return [(int(unread), int(partitions)) for unread, partitions in found]
+    result = re.findall(r"recovery: (\d+) records of the changelogs to read, (\d+) partitions", worker.output)
+    return [(int(unread), int(partitions)) for unread, partitions in result]

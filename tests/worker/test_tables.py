@@ -26,7 +26,7 @@ from streamer.worker.tables import (
     StateTable,
     StateUnavailable,
     Tables,
-    held_directory,
+    locked_directory,
     memory,
     rocks,
 )
@@ -40,19 +40,19 @@ from tests.worker.processor_bench import Bench, a_table, an_app
 
 def test_workers_that_share_a_data_directory_have_places_of_their_own(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, store="rocksdb")
-    with held_directory(settings, "log") as first, held_directory(settings, "log") as second:
+    with locked_directory(settings, "log") as first, locked_directory(settings, "log") as second:
         assert first != second
-    with held_directory(settings, "log") as third:
+    with locked_directory(settings, "log") as third:
         assert third == first
 
 
 def test_what_was_recovered_from_another_log_is_removed(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, store="rocksdb")
-    with held_directory(settings, "old") as old:
+    with locked_directory(settings, "old") as old:
         (old / "row").touch()
-        with held_directory(settings, "new"):
+        with locked_directory(settings, "new"):
             assert (old / "row").exists()
-    with held_directory(settings, "new"):
+    with locked_directory(settings, "new"):
         assert not old.exists()
 
 
@@ -62,7 +62,7 @@ def test_without_the_package_the_error_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         pytest.raises(StateUnavailable, match=r"pip install \'trialstream\[rocksdb\]\'"),
-        held_directory(Settings(data_dir=tmp_path), "log"),
+        locked_directory(Settings(data_dir=tmp_path), "log"),
     ):
         pass
 
@@ -77,7 +77,7 @@ CHANGELOG = TP("changelog", 3)
 @pytest.fixture(params=["memory", "rocksdb"])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rows]:
     """A store of each kind that holds partition 3, empty."""
-    with held(tmp_path, request.param) as store:
+    with a_store(tmp_path, request.param) as store:
         yield store
 
 
@@ -88,7 +88,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
+def a_store(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
     """A store, closed at the end."""
     app = an_app(Settings(), Names(), where)
     store = a_table(app, "table", "changelog", 8, rocks if kind == "rocksdb" else memory).rows
@@ -101,7 +101,7 @@ def held(where: Path, kind: str = "rocksdb") -> Iterator[Rows]:
 
 def reopened(where: Path) -> dict[bytes, bytes]:
     """What a new process finds."""
-    with held(where) as store:
+    with a_store(where) as store:
         return dict(store.rows(3))
 
 
@@ -134,15 +134,15 @@ def test_a_write_that_recovery_has_passed_does_not_take_the_offset_back(rows: Ro
 
 
 def test_what_is_on_disk_is_there_for_the_next_process(tmp_path: Path) -> None:
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1"), (b"b", b"2")])
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         assert dict(store.rows(3)) == {b"a": b"1", b"b": b"2"}
         assert store.persisted_offset(CHANGELOG) == 1
 
 
 def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         store.apply(3, [(b"a", b"1")], None)
     assert reopened(tmp_path) == {}
 
@@ -150,7 +150,7 @@ def test_rows_without_an_offset_are_dropped(tmp_path: Path) -> None:
 def test_rows_that_were_not_kept_current_for_long_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         store.wrote(CHANGELOG, 0, [(b"a", b"1")])
     assert reopened(tmp_path) == {b"a": b"1"}
     later = time.time() + TRUST_SECONDS + 60
@@ -167,7 +167,7 @@ ROWS = [(b"%05d" % number, os.urandom(100)) for number in range(2_000)]
 
 def many_rows(where: Path) -> None:
     """Rows of partition 3 in files of several blocks."""
-    with held(where) as store:
+    with a_store(where) as store:
         store.wrote(CHANGELOG, 0, ROWS)
     assert reopened(where) == dict(ROWS)  # RocksDB writes the files when it opens what was only in its log
 
@@ -212,7 +212,7 @@ def test_a_damaged_database_is_set_aside_and_read_again(
 ) -> None:
     many_rows(tmp_path)
     damage(directory)
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         assert dict(store.rows(3)) == {}
         assert store.persisted_offset(CHANGELOG) is None
         store.wrote(CHANGELOG, 0, ROWS)
@@ -241,7 +241,7 @@ def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of
     tmp_path: Path, directory: Path
 ) -> None:
     many_rows(tmp_path)
-    with held(tmp_path) as store:
+    with a_store(tmp_path) as store:
         spoil_middle(directory)
         with pytest.raises(Exception, match="Corruption"):
             dict(store.rows(3))
@@ -250,7 +250,7 @@ def test_a_database_that_is_damaged_while_it_is_read_is_an_error_and_not_half_of
 def test_a_database_that_is_open_already_is_not_taken_for_a_damaged_one(
     tmp_path: Path, directory: Path
 ) -> None:
-    with held(tmp_path), pytest.raises(Exception, match="LOCK"), held(tmp_path):
+    with a_store(tmp_path), pytest.raises(Exception, match="LOCK"), a_store(tmp_path):
         pass
     assert not directory.with_name("table-3.db.damaged").exists()
 
@@ -393,10 +393,10 @@ def page_keys(where: Path) -> set[bytes]:
     store = a_table(an_app(Settings(), Names(), tables), "trials", "changelog", 4, rocks).rows
     for partition in range(4):
         store.apply(partition, [], None)
-    found = {key for partition in range(4) for key, _ in store.rows(partition)}
+    result = {key for partition in range(4) for key, _ in store.rows(partition)}
     for partition in range(4):
         store.let_go(partition)
-    return found
+    return result
 
 
 # -----------------------------------------------------------------------------

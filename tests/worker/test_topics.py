@@ -31,12 +31,12 @@ async def test_events_are_kept_for_ever_and_tables_compacted(kafka_bootstrap: st
     await ensure_topics(settings)
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
     await admin.start()
-    found = {}
+    result = {}
     for topic in plan(settings):
         [answer] = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic.name)])
-        found[topic.name] = {row[0]: row[1] for row in answer.resources[0][4]}
+        result[topic.name] = {row[0]: row[1] for row in answer.resources[0][4]}
     await admin.close()
     for topic in plan(settings):
-        assert topic.config.items() <= found[topic.name].items()
-    assert found[f"{namespace}.trial-events"]["retention.ms"] == "-1"
-    assert found[f"{namespace}.trials-changelog"]["cleanup.policy"] == "compact"
+        assert topic.config.items() <= result[topic.name].items()
+    assert result[f"{namespace}.trial-events"]["retention.ms"] == "-1"
+    assert result[f"{namespace}.trials-changelog"]["cleanup.policy"] == "compact"

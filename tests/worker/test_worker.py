@@ -47,7 +47,7 @@ def published(bench: Bench) -> list[tuple[str, bytes | None, bytes | None]]:
 
 def digests(bench: Bench) -> dict[tuple[str, str], str]:
     return {
-        (change.kind, change.key): change.digest for change in bench.standing() if change.value is not None
+        (change.kind, change.key): change.digest for change in bench.current() if change.value is not None
     }
 
 
@@ -72,7 +72,7 @@ async def test_a_run_is_closed_as_soon_as_it_was_idle_for_the_time_set() -> None
     await bench.handle(a_batch(0, EVENTS[:60]))
     bench.seconds = 50.0
     await bench.handle(a_batch(60, [event for event in EVENTS[60:120] if b'"run 1"' in event]))
-    before = {(change.kind, change.key): change.value for change in bench.standing() if change.value}
+    before = {(change.kind, change.key): change.value for change in bench.current() if change.value}
     bench.seconds = 59.9
     assert bench.processor.idle.close_due(bench.partition) == 0
     bench.seconds = 60.0
@@ -154,8 +154,8 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:600]))
     await close_all(bench)
-    gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
-    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
+    missing = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
+    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, missing, None)])
     asked = []
 
     async def log(_: Any, place: Any, start: Any, stop: int) -> AsyncGenerator[list[Any]]:
@@ -178,8 +178,8 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     bench = Bench()
     await bench.handle(a_batch(0, EVENTS[:60]))
     await close_all(bench)
-    gone = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
-    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, gone, None)])
+    missing = next(key for key, _ in bench.tables.trials.of_partition(0) if key.startswith("run 2/"))
+    bench.tables.written("trials-changelog", 0, 0, [bench.tables.trials.put(0, missing, None)])
 
     async def log(*_: Any) -> AsyncGenerator[list[Any]]:
         yield [a_record(7, EVENTS[7])]
@@ -212,7 +212,7 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     await bench.handle(a_batch(0, EVENTS[:60]))
     await bench.handle(a_batch(60, [b'{"type":"run_deleted","run_id":"run 1","revision":9}']))
     await close_all(bench)
-    tombstones = [c for c in bench.standing() if c.value is None]
+    tombstones = [c for c in bench.current() if c.value is None]
     assert [(c.kind, c.key, c.state_version) for c in tombstones] == [("run", "run 1", 60)]
     bench.broker.writes.clear()
     late = [event for event in EVENTS[60:600] if b'"run 1"' in event]
@@ -241,9 +241,9 @@ def idle_runs_come_and_go(deployment: Deployment, redis_server: RedisServer) -> 
     worker = deployment.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
     deployment.publish(trial_events(400))
     deployment.wait_until_equal(worker)
-    standing = {topic: deployment.latest(topic) for topic in KINDS}
+    current = {topic: deployment.latest(topic) for topic in KINDS}
     worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed")
-    assert {topic: deployment.latest(topic) for topic in KINDS} == standing
+    assert {topic: deployment.latest(topic) for topic in KINDS} == current
     late = [event for event in trial_events(400, seed=2) if b'"run 1"' in event or b'"run 3"' in event]
     deployment.publish([*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
     deployment.wait_until_equal(worker)

@@ -22,11 +22,11 @@ from streamer.worker.transport import AsFetched, StreamerApp, TopicPartition, ba
 class Probe:
     """Takes batches and notes their sizes."""
 
-    def __init__(self, app: StreamerApp, wanted: int, seconds_per_batch: float, raise_after: int) -> None:
+    def __init__(self, app: StreamerApp, expected: int, seconds_per_batch: float, raise_after: int) -> None:
         self.app = app
         self.sizes: list[int] = []
         self.peak = 0
-        self.wanted, self.seconds, self.raise_after = wanted, seconds_per_batch, raise_after
+        self.expected, self.seconds, self.raise_after = expected, seconds_per_batch, raise_after
         self.done = asyncio.Event()
 
     async def take(self, stream: Any) -> None:
@@ -39,12 +39,12 @@ class Probe:
             self.sizes.append(len(batch.records))
             await asyncio.sleep(self.seconds)
             batch.finish()
-            if sum(self.sizes) >= self.wanted:
+            if sum(self.sizes) >= self.expected:
                 self.done.set()
 
 
 async def main(
-    bootstrap: str, topic: str, embedded: bool, wanted: int, seconds: float, raise_after: int
+    bootstrap: str, topic: str, embedded: bool, expected: int, seconds: float, raise_after: int
 ) -> None:
     """Send one record, wait for it, send the others, wait for them, report."""
     settings = Settings(bootstrap=bootstrap, embedded=embedded, partitions=1)
@@ -60,14 +60,14 @@ async def main(
         broker_max_poll_records=MAX_POLL_RECORDS,
     )
     app.transport = batch_transport(app, settings, topic)
-    probe = Probe(app, wanted, seconds, raise_after)
+    probe = Probe(app, expected, seconds, raise_after)
     app.agent(app.topic(topic, schema=AsFetched()))(probe.take)
     running = asyncio.ensure_future(app.start())
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         await producer.send_and_wait(topic, b"first", partition=0)
         while not probe.sizes:
             await asyncio.sleep(0.01)
-        acks = [await producer.send(topic, b"x" * 400, partition=0) for _ in range(wanted - 1)]
+        acks = [await producer.send(topic, b"x" * 400, partition=0) for _ in range(expected - 1)]
         await asyncio.gather(*acks)
     await probe.done.wait()
     await app.consumer.commit()

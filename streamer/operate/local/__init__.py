@@ -168,19 +168,19 @@ def child_environment(settings: Settings) -> dict[str, str]:
 # What `up` tells other commands of this machine: the file that `streamer.settings` reads.
 
 
-def write_discovery(found: dict[str, Any]) -> None:
+def write_discovery(result: dict[str, Any]) -> None:
     """Tell other commands about this process's stack; a reader never sees half a file.
 
     A stack that was announced before and still runs is remembered, and found again when this one ends.
     """
-    _announce(found | {"before": read_discovery()})
+    _announce(result | {"before": read_discovery()})
 
 
-def _announce(found: dict[str, Any]) -> None:
+def _announce(result: dict[str, Any]) -> None:
     path = discovery_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(found, indent=2) + "\n")
+    partial.write_text(json.dumps(result, indent=2) + "\n")
     partial.replace(path)
 
 
@@ -189,10 +189,10 @@ def remove_discovery() -> None:
 
     The stack that was announced before this one is announced again, if it still runs.
     """
-    found = read_discovery()
-    if found is None or found["pid"] != os.getpid():
+    result = read_discovery()
+    if result is None or result["pid"] != os.getpid():
         return
-    before = found.get("before")
+    before = result.get("before")
     while before is not None and not is_running(before["pid"], before["started_at"]):
         before = before.get("before")
     if before is None:

@@ -120,10 +120,10 @@ def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
         raise BatchRefused(CORRUPT)
     try:
         plain = _plain(records)
-        found = _numbered(plain)
+        result = _numbered(plain)
     except CorruptRecordException:
         raise BatchRefused(INVALID) from None
-    if not found == events == last_delta + 1:
+    if not result == events == last_delta + 1:
         raise BatchRefused(INVALID)
     return events, plain
 
@@ -303,11 +303,11 @@ def _placed(data: bytes) -> Iterator[tuple[int, int, Frame | Damage]]:
     decode, begin = (_decode_1, _any_place) if version_1 else (_decode, _next_frame_start)
     at = len(MAGIC) if data.startswith((MAGIC, MAGIC_1)) else 0
     while at < len(data):
-        found, end = decode(data, at)
-        if isinstance(found, Damage):
+        result, end = decode(data, at)
+        if isinstance(result, Damage):
             end = _next_frame(data, end, decode, begin)
-            found = found._replace(size=end - at, torn=found.torn and end == len(data))
-        yield at, end, found
+            result = result._replace(size=end - at, torn=result.torn and end == len(data))
+        yield at, end, result
         at = end
 
 

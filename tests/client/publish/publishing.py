@@ -38,13 +38,13 @@ def make_topics(settings: Settings) -> Settings:
 
 def arrived(settings: Settings) -> Counter[str]:
     """How often the event of each task is in the event topic; each must lie in its run's partition."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for record in read_topic(settings, Names(settings.namespace).trial_events):
         event = orjson.loads(record.value)
         assert record.key == event["run_id"].encode()
         assert record.partition == partition_of(event["run_id"], PARTITIONS)
-        found[event["task_id"]] += 1
-    return found
+        result[event["task_id"]] += 1
+    return result
 
 
 def tasks(count: int) -> set[str]:

@@ -55,14 +55,14 @@ class Taker:
     """Takes what an inbox hands on, until it hands on that it was the last."""
 
     def __init__(self) -> None:
-        self.found: list[Outgoing | Refused] = []
+        self.taken: list[Outgoing | Refused] = []
         self.ended = threading.Event()
 
     def __call__(self, checked: Validated | None) -> None:
         if checked is None:
             self.ended.set()
         else:
-            self.found += checked
+            self.taken += checked
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_all_that_was_taken_is_handed_on_in_order_before_the_end(inbox: Inbox, t
     assert (inbox.accepted, inbox.waiting) == (200, 200)
     inbox.close()
     assert taker.ended.wait(20)
-    assert [b'"t%d"' % number in one.value for number, one in enumerate(taker.found)] == [True] * 200
+    assert [b'"t%d"' % number in one.value for number, one in enumerate(taker.taken)] == [True] * 200
     with pytest.raises(RuntimeError, match=r"before close\(\)"):
         inbox.accept(an_event("late"))
 
@@ -98,7 +98,7 @@ def test_an_invalid_event_is_handed_on_as_refused_between_the_others(inbox: Inbo
         inbox.accept(event)
     inbox.close()
     assert taker.ended.wait(20)
-    first, refused, last = taker.found
+    first, refused, last = taker.taken
     assert isinstance(first, Outgoing)
     assert isinstance(last, Outgoing)
     assert isinstance(refused, Refused)
@@ -259,7 +259,7 @@ def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
     spill.append(events[2:])
     chunk = spill.read()
     assert chunk is not None
-    assert [orjson.loads(found)["task_id"] for found in chunk.lines] == sorted(tasks(4))
+    assert [orjson.loads(result)["task_id"] for result in chunk.lines] == sorted(tasks(4))
     spill.confirm(chunk)
     assert (spill.unsent, spill.read()) == (0, None)
     spill.close()
@@ -298,9 +298,9 @@ def test_many_benchmarks_arrive_as_they_were_handed_over(
     publisher.publish(a_trial(task_id="proxy", benchmarks=MappingProxyType(LARGE)))
     publisher.publish(EVENT.validate_python(a_trial(task_id="model", benchmarks=LARGE)))
     assert publisher.flush(DEADLINE_SECONDS)
-    found = {event["task_id"]: event for event in events(settings)}
-    assert found.keys() == {"mapping", "proxy", "model"}
-    assert all(event["benchmarks"] == LARGE for event in found.values())
+    result = {event["task_id"]: event for event in events(settings)}
+    assert result.keys() == {"mapping", "proxy", "model"}
+    assert all(event["benchmarks"] == LARGE for event in result.values())
     value = record_of(a_trial(benchmarks=LARGE)).value
     assert decode(value) == EVENT.validate_python(a_trial(benchmarks=LARGE))
 

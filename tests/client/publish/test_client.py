@@ -434,12 +434,12 @@ def test_each_helper_publishes_its_event(publisher: TrialPublisher, settings: Se
     publisher.run_finished(run_id="r", status="done")
     publisher.publish(EVENT.validate_python({"type": "run_finished", "run_id": "r2"}))
     assert publisher.flush(DEADLINE_SECONDS)
-    found = {(event["type"], event["run_id"]): event for event in events(settings)}
-    assert len(found) == 5
-    assert found["run_started", "r"]["started_at"].startswith("2026-01-02T03:04:05")
-    assert found["trial_result", "r"]["cost_usd"] == 0.5
-    assert found["trial_retracted", "r"]["revision"] == 3
-    assert found["run_finished", "r"]["status"] == "done"
+    result = {(event["type"], event["run_id"]): event for event in events(settings)}
+    assert len(result) == 5
+    assert result["run_started", "r"]["started_at"].startswith("2026-01-02T03:04:05")
+    assert result["trial_result", "r"]["cost_usd"] == 0.5
+    assert result["trial_retracted", "r"]["revision"] == 3
+    assert result["run_finished", "r"]["status"] == "done"
 
 
 def test_a_start_arrives_with_its_slot_time_and_position(
@@ -448,8 +448,8 @@ def test_a_start_arrives_with_its_slot_time_and_position(
     start = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     publisher.started(run_id="r", task_id="t1", attempt=2, agent="a", model="m", started_at=start, position=7)
     assert publisher.flush(DEADLINE_SECONDS)
-    (found,) = events(settings)
-    assert found == {
+    (result,) = events(settings)
+    assert result == {
         "type": "trial_started",
         "run_id": "r",
         "task_id": "t1",
@@ -465,8 +465,8 @@ async def test_a_start_is_published_from_asyncio_too(settings: Settings, tmp_pat
     async with AsyncTrialPublisher(settings, spill_dir=tmp_path) as publisher:
         publisher.started(run_id="r", task_id="t1", agent="a", model="m", position=0)
         assert await publisher.flush(DEADLINE_SECONDS)
-    (found,) = await asyncio.to_thread(events, settings)
-    assert (found["type"], found["task_id"], found["position"]) == ("trial_started", "t1", 0)
+    (result,) = await asyncio.to_thread(events, settings)
+    assert (result["type"], result["task_id"], result["position"]) == ("trial_started", "t1", 0)
 
 
 def test_many_threads_may_publish_at_once(publisher: TrialPublisher, settings: Settings) -> None:
@@ -494,9 +494,9 @@ def test_an_event_is_taken_as_it_is_at_the_call(publisher: TrialPublisher, setti
     event["tests"]["passed"] = 2
     event["benchmarks"]["b"]["agent/nop"] = 0.75
     assert publisher.flush(DEADLINE_SECONDS)
-    [found] = events(settings)
-    assert (found["task_id"], found["tests"]["passed"]) == ("before", 1)
-    assert found["benchmarks"] == {"b": {"agent/nop": 0.5}}
+    [result] = events(settings)
+    assert (result["task_id"], result["tests"]["passed"]) == ("before", 1)
+    assert result["benchmarks"] == {"b": {"agent/nop": 0.5}}
 
 
 def test_after_close_nothing_is_taken_and_closing_again_does_no_harm(

@@ -103,8 +103,8 @@ def test_the_helpers_take_every_field_of_their_event() -> None:
 @pytest.fixture(params=ENGINES, scope="module")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
     directory = tmp_path_factory.mktemp("publish")
-    with online(directory, bootstrap_of(request, request.param), request.param, worker=False) as found:
-        yield found
+    with online(directory, bootstrap_of(request, request.param), request.param, worker=False) as result:
+        yield result
 
 
 def in_topic(settings: Settings) -> list[tuple[int, bytes | None, bytes]]:
@@ -129,15 +129,17 @@ def test_every_event_lies_in_the_partition_of_its_run_under_its_key(stack: Onlin
     records = [outgoing(a_trial(run_id=f"rün-{n % 17}", task_id=f"t{n}")) for n in range(500)]
     assert asyncio.run(send_all(stack.settings, records)) == 500
     expected = [(partition_of_key(r.key or b"", PARTITIONS), r.key, r.value) for r in records]
-    found = [record for record in in_topic(stack.settings) if (record[1] or b"").startswith("rün-".encode())]
-    assert found == sorted(expected)
+    result = [record for record in in_topic(stack.settings) if (record[1] or b"").startswith("rün-".encode())]
+    assert result == sorted(expected)
 
 
 def test_a_record_is_sent_while_its_source_is_silent(stack: Online) -> None:
     with ThreadedPublisher(stack.settings) as publisher:
         for sent in (1, 2):
             publisher.send(outgoing(a_trial(run_id="slow", task_id=f"t{sent}")))
-            wait_for(lambda wanted=sent: publisher.acknowledged == wanted, "acknowledged without a flush", 10)
+            wait_for(
+                lambda expected=sent: publisher.acknowledged == expected, "acknowledged without a flush", 10
+            )
 
 
 def test_blocking_code_keeps_the_order_of_a_run(stack: Online) -> None:

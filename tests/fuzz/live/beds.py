@@ -112,8 +112,8 @@ class OnUp:
     @property
     def settings(self) -> Settings:
         """Where broker and Redis are now."""
-        found = self._stack.found
-        where = {name: found[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
+        result = self._stack.addresses
+        where = {name: result[name] for name in ("bootstrap", "redis", "namespace", "partitions")}
         return Settings(**where, embedded=True)
 
     def processes(self) -> dict[str, int]:
@@ -121,8 +121,8 @@ class OnUp:
         if self._stack.process.poll() is not None:
             return {}
         below = descendants(self._stack.process.pid)
-        found = {name: pid for name, part in PARTS.items() for pid, line in below.items() if part in line}
-        return {"up": self._stack.process.pid} | found
+        result = {name: pid for name, part in PARTS.items() for pid, line in below.items() if part in line}
+        return {"up": self._stack.process.pid} | result
 
     def restart(self) -> None:
         """SIGTERM to `up`, and another `up` on the same journal."""
@@ -148,7 +148,7 @@ class OnUp:
             run_idle_seconds=IDLE_SECONDS,
         )
         wait_for(
-            lambda: stack.discovery.exists() or stack.process.poll() is not None,
+            lambda: stack.addresses.exists() or stack.process.poll() is not None,
             "the start of `up`",
             START_SECONDS,
         )

@@ -119,13 +119,13 @@ class Episode:
 
     def _until_current(self, settings: Settings, within: float) -> tuple[list[str], float]:
         """Wait for the healthy runs, so many seconds at most; the harm, and how long it took."""
-        keys, wanted = Keys(settings.namespace), {}
+        keys, expected = Keys(settings.namespace), {}
         for run_id in self._expected.runs():
             for change in self._expected.run(run_id).summaries():
-                wanted[keys.of_run(run_id, entry_of(change, notify=False).suffix)] = change.digest
+                expected[keys.of_run(run_id, entry_of(change, notify=False).suffix)] = change.digest
         began = time.monotonic()
         with redis.Redis.from_url(settings.redis) as client:
-            while behind := [key for key, digest in wanted.items() if _digest(client, key) != digest]:
+            while behind := [key for key, digest in expected.items() if _digest(client, key) != digest]:
                 if ended := self._ended():
                     return ended, within
                 if time.monotonic() > began + within:
@@ -208,7 +208,7 @@ def quarantined(settings: Settings) -> list[str]:
     """A sentence for each run in quarantine, as the workers' heartbeats say."""
     with StateReader(settings) as reader:
         told = [worker.status.get("quarantined", {}) for worker in reader.workers()]
-    return [f"run {run!r:.80} is in quarantine: {why}" for found in told for run, why in found.items()]
+    return [f"run {run!r:.80} is in quarantine: {why}" for result in told for run, why in result.items()]
 
 
 def verified(settings: Settings) -> list[str]:
@@ -238,8 +238,8 @@ def unreadable(settings: Settings) -> list[str]:
 
 def rejections(settings: Settings) -> dict[str, int]:
     """How many rejections have which code."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for record in read_topic(settings, Names(settings.namespace).topic("trial-rejections")):
         code = orjson.loads(record.value or b"{}")["code"]
-        found[code] = found.get(code, 0) + 1
-    return found
+        result[code] = result.get(code, 0) + 1
+    return result

@@ -38,8 +38,8 @@ def comparable(folder: Path) -> list[Event]:
     return sorted(lasting, key=json.dumps)
 
 
-def _lasting(found: Event) -> Event:
-    return {name: value for name, value in found.items() if name not in OF_THE_MOMENT}
+def _lasting(result: Event) -> Event:
+    return {name: value for name, value in result.items() if name not in OF_THE_MOMENT}
 
 
 def test_the_recording_is_what_every_eval_ever_writes(written: Path, tmp_path: Path) -> None:

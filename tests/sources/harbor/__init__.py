@@ -25,8 +25,8 @@ def unpack_jobs(home: Path) -> Path:
 def summaries(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     """Agent:model to its summary."""
     folding = fold_records(records_of_lines(json.dumps(event).encode() for event in events))
-    found = [change.summary for change in folding.summaries() if change.summary]
-    return {s["agent_model"]: s for s in found if s["type"] == "agent_model_summary"}
+    result = [change.summary for change in folding.summaries() if change.summary]
+    return {s["agent_model"]: s for s in result if s["type"] == "agent_model_summary"}
 
 
 def a_trial_result(task: str = "t", name: str = "t__abc1234", **fields: Any) -> Event:

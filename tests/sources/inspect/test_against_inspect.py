@@ -46,7 +46,7 @@ def named(logs: Path) -> dict[str, dict[str, Any]]:
     """Named metrics of the one agent in a folder of logs, as our fold has them."""
     [summary] = summaries(converted(logs)[0]).values()
     kept = ("count", "mean", "standard_error")
-    return {name: {key: found[key] for key in kept} for name, found in summary["metrics"].items()}
+    return {name: {key: result[key] for key in kept} for name, result in summary["metrics"].items()}
 
 
 def approximately(numbers: dict[str, Any]) -> Any:

@@ -52,7 +52,9 @@ def golden(tasks: list[list[float]], interval: Any) -> dict[str, Any]:
     return {
         "tasks": tasks,
         "standard_error": float(stderr(cluster="task")(scores)),
-        "intervals": {level: [float(found["lower"]), float(found["upper"])] for level, found in ends.items()},
+        "intervals": {
+            level: [float(result["lower"]), float(result["upper"])] for level, result in ends.items()
+        },
     }
 
 

@@ -45,23 +45,23 @@ def take(settings: Settings, directory: Path, out: Path) -> dict[str, str]:
         "STREAMER_REDIS": settings.redis,
         "STREAMER_EMBEDDED": "true",
     }
-    found = {}
+    result = {}
     for view, run in VIEWS.items():
         for name, size in SIZES.items():
             arguments = ("watch", run) if run else ("watch",)
             with Terminal(directory, *arguments, environment=where, size=size) as terminal:
                 terminal.shows(*WHOLE[view])
                 screen = terminal.still()
-            found[f"{view}-{name}"] = ADDRESS.sub("127.0.0.1:6379", screen)
-            (out / f"watch-{view}-{name}.txt").write_text(found[f"{view}-{name}"], "utf-8")
-    return found
+            result[f"{view}-{name}"] = ADDRESS.sub("127.0.0.1:6379", screen)
+            (out / f"watch-{view}-{name}.txt").write_text(result[f"{view}-{name}"], "utf-8")
+    return result
 
 
 def put(document: str, screens: dict[str, str]) -> str:
     """The document with its screens anew: each stands in the block after `<!-- screen: NAME -->`."""
     for name, screen in screens.items():
         block = re.compile(rf"(<!-- screen: {name} -->\n```text\n).*?(```\n)", re.DOTALL)
-        document = block.sub(lambda found, screen=screen: found[1] + screen + found[2], document)  # type: ignore[misc]
+        document = block.sub(lambda result, screen=screen: result[1] + screen + result[2], document)  # type: ignore[misc]
     return document
 
 

@@ -54,8 +54,8 @@ class Driver:
 
     def order(self, *words: str) -> list[str]:
         """Those of the words that are on the screen, from the top."""
-        found = {word: self.text.find(word) for word in words}
-        return sorted((word for word in words if found[word] >= 0), key=found.__getitem__)
+        result = {word: self.text.find(word) for word in words}
+        return sorted((word for word in words if result[word] >= 0), key=result.__getitem__)
 
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""

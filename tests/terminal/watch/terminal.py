@@ -26,13 +26,13 @@ AGE = re.compile(r"\d+ (s|min) ago")
 
 def tmux() -> str:
     """Path of tmux; without one the test is skipped, loudly."""
-    found = shutil.which("tmux")
-    if not found:
+    result = shutil.which("tmux")
+    if not result:
         pytest.skip(
             "SKIPPED LOUDLY: there is no tmux, so `streamer watch` was not driven in a terminal. "
             "Install it (apt-get install tmux)"
         )
-    return found
+    return result
 
 
 class Terminal:

@@ -98,16 +98,16 @@ columns = st.lists(
     min_size=1,
     max_size=12,
 ).map(
-    lambda found: [
-        DrawnColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(found)
+    lambda result: [
+        DrawnColumn(str(n), "head", str, rank, least=least) for n, (rank, least) in enumerate(result)
     ]
 )
 widths = st.lists(st.integers(1, 60), min_size=12, max_size=12)
 
 
-def table(*wanted: tuple[str, int, int]) -> list[DrawnColumn[int]]:
+def table(*expected: tuple[str, int, int]) -> list[DrawnColumn[int]]:
     """(key, rank, least) as columns."""
-    return [DrawnColumn(key, key, str, rank, least=least) for key, rank, least in wanted]
+    return [DrawnColumn(key, key, str, rank, least=least) for key, rank, least in expected]
 
 
 @given(columns, widths, st.integers(1, 200))
@@ -148,8 +148,8 @@ def test_unknown_values_come_last_in_both_directions_and_baselines_after_them() 
     column = DrawnColumn("value", "value", str, 0, value=lambda row: row[1])
     rows = [("a", 1.0), ("nop", 9.0), ("b", None), ("c", 3.0)]
     for descending, order in ((True, "c a b nop"), (False, "a c b nop")):
-        found = ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
-        assert " ".join(name for name, _ in found) == order
+        result = ordered(rows, [column], Sort("value", descending), lambda row: row[0] == "nop")
+        assert " ".join(name for name, _ in result) == order
 
 
 def test_sorting_goes_round_all_columns_that_can_be_sorted_by() -> None:

@@ -143,10 +143,10 @@ def _value(kind: str, cell: str, quoted: bool) -> Value:
 
 def _quoted_cells(text: str) -> list[bool]:
     """Whether each cell stands in quotes, which the csv module does not tell."""
-    found, at = [], 0
+    result, at = [], 0
     while at < len(text):
-        found.append(text[at] == '"')
-        if found[-1]:
+        result.append(text[at] == '"')
+        if result[-1]:
             at += 1
             while text[at] != '"' or text[at + 1 : at + 2] == '"':
                 at += 2 if text[at] == '"' else 1
@@ -154,7 +154,7 @@ def _quoted_cells(text: str) -> list[bool]:
         while text[at] not in ",\r":
             at += 1
         at += 1 if text[at] == "," else 2
-    return found
+    return result
 
 
 class Elements(HTMLParser):

@@ -116,8 +116,8 @@ def test_nothing_in_markdown_is_a_link_or_a_mention() -> None:
 
 def test_nothing_in_decoded_markdown_is_a_mention() -> None:
     name = "x @org/team o/r#1 GH-1"
-    found = Document(name, ["a fact"], [name], [], name)
-    text = unescape(document_as_markdown(found).decode())
+    result = Document(name, ["a fact"], [name], [], name)
+    text = unescape(document_as_markdown(result).decode())
     assert text.count("org/team") == 3
     assert re.search(r"@\w|#\d|GH-\d", text) is None
 
@@ -183,17 +183,17 @@ def test_json_holds_the_summaries_and_trials_of_the_fold_as_they_are() -> None:
 
 def test_every_object_of_json_is_a_message_of_the_schemas(data: RunData) -> None:
     report = json.loads(FORMATS["json"](data))
-    for found in (report["run"], *report["agents"], *report["tiers"], *report["trials"]):
-        SUMMARY.validate_json(orjson.dumps(found), extra="forbid")
+    for result in (report["run"], *report["agents"], *report["tiers"], *report["trials"]):
+        SUMMARY.validate_json(orjson.dumps(result), extra="forbid")
 
 
 def test_a_matrix_that_is_too_large_is_named_in_the_html_report_and_left_out(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "MAX_CELLS", 1)
-    found = as_html(data).decode()
-    assert "has over 1 cells, too many to show" in found
-    assert '"matrix":' not in found
+    result = as_html(data).decode()
+    assert "has over 1 cells, too many to show" in result
+    assert '"matrix":' not in result
 
 
 def test_an_infinite_cost_of_pass_is_infinite_everywhere() -> None:
@@ -281,12 +281,12 @@ def test_names_of_agents_and_tasks_are_no_markup() -> None:
         the_plan("s"),
         *BASELINE,
     ]
-    found = judge(
+    result = judge(
         Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "r", HOSTILE_OF_GATE_MARKDOWN, fixed=True)),
         Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "s", "b", fixed=True)),
         Terms(),
     )
-    text = gate_markdown(found).decode()
+    text = gate_markdown(result).decode()
     assert "only in the candidate" in text
     assert not any(part in text for part in ("<img", "](", "https://", "@team", " #1"))
     row = next(line for line in text.splitlines() if line.startswith("| candidate"))
@@ -302,8 +302,8 @@ def test_a_name_mentions_nobody_once_github_has_decoded_it(name: str) -> None:
     plan = the_plan("r", tasks=[name], order=None)
     events = [plan, trial("r", name, name, True), the_plan("s"), *BASELINE]
     sides = [side(events, run, agent, fixed=True) for run, agent in (("r", name), ("s", "b"))]
-    found = judge(Entrant(name, sides[1]), Entrant(name, sides[0]), Terms())
-    text = unescape(re.sub("<code>.*?</code>", "", gate_markdown(found).decode()))
+    result = judge(Entrant(name, sides[1]), Entrant(name, sides[0]), Terms())
+    text = unescape(re.sub("<code>.*?</code>", "", gate_markdown(result).decode()))
     assert MENTION.search(name)
     assert "only in the baseline" in text
     assert "points worse than" in text
