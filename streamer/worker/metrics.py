@@ -23,7 +23,14 @@ from streamer.folding.fold import Folded
 
 FOLD_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 PUBLISH_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-EFFECTS = ("counted", "duplicates", "superseded", "ignored", "held")
+EFFECTS = {
+    "counted": "counted",
+    "duplicates": "duplicates",
+    "superseded": "superseded",
+    "ignored": "ignored",
+    "quarantined_events": "held",
+}
+"""A count of the fold and the label that the metric has published for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +84,15 @@ class Metrics:
             buckets=PUBLISH_SECONDS,
             registry=self.registry,
         )
-        for effect in EFFECTS:
+        for effect in EFFECTS.values():
             self._events.labels(effect)
         ProcessCollector(registry=self.registry)
         self.registry.register(_Gauges(self))
 
     def folded(self, folded: Folded) -> None:
         """Count what a fold reported."""
-        for effect in EFFECTS:
-            if count := getattr(folded, effect):
+        for name, effect in EFFECTS.items():
+            if count := getattr(folded, name):
                 self._events.labels(effect).inc(count)
         self._rejections.inc(len(folded.rejections))
         self._missing_times.inc(folded.missing_times)

@@ -492,7 +492,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ({}, "cba"),
         ({"descending": True}, "abc"),
