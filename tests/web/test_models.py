@@ -47,4 +47,4 @@ def test_a_problem_is_an_answer_that_nobody_keeps() -> None:
     assert (answer.status_code, answer.media_type) == (404, MEDIA_TYPE)
     assert answer.headers["cache-control"] == "no-store"
     body = json.loads(bytes(answer.body))
-    assert (body["title"], body["status"], body["detail"]) == ("Not Parsed", 404, "there is no such run")
+    assert (body["title"], body["status"], body["detail"]) == ("Not Found", 404, "there is no such run")

@@ -39,7 +39,7 @@ def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     with watched(page) as said:
         yield page
     context.close()
-    assert [line for line in said if "404 (Not Parsed)" not in line] == []
+    assert [line for line in said if "404 (Not Found)" not in line] == []
 
 
 def open_trial(page: Page, url: str, task: str = "task-1") -> None:
