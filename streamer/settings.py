@@ -33,6 +33,8 @@ from pydantic import (
     field_validator,
 )
 
+from streamer.schemas.base import optional
+
 # -----------------------------------------------------------------------------
 # Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
 #
@@ -120,12 +122,10 @@ class Settings(BaseModel):
     redis: str = Field(
         default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.", repr=False
     )
-    redis_password: SecretStr | None = Field(default=None, description="Redis password, if not in the URL.")
-    redis_password_file: Path | None = Field(default=None, description="File that holds the Redis password.")
-    redis_cafile: Path | None = Field(default=None, description="CA certificates to trust for Redis.")
-    redis_expire_seconds: int | None = Field(
-        default=None, ge=1, description="Expiry of a run's keys; null: never."
-    )
+    redis_password: SecretStr | None = optional("Redis password, if not in the URL.")
+    redis_password_file: Path | None = optional("File that holds the Redis password.")
+    redis_cafile: Path | None = optional("CA certificates to trust for Redis.")
+    redis_expire_seconds: int | None = optional("Expiry of a run's keys; null: never.", ge=1)
     namespace: str = Field(
         default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="Prefix of topics, group and keys."
     )
@@ -134,8 +134,8 @@ class Settings(BaseModel):
     )
     replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
     embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
-    client_id: str | None = Field(
-        default=None, min_length=1, description="Name that Kafka knows these clients by; null: the library's."
+    client_id: str | None = optional(
+        "Name that Kafka knows these clients by; null: the library's.", min_length=1
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="How Kafka is spoken to."
@@ -143,14 +143,12 @@ class Settings(BaseModel):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         default="PLAIN", description="SASL mechanism, where the protocol has SASL."
     )
-    sasl_username: str | None = Field(default=None, description="SASL user.")
-    sasl_password: SecretStr | None = Field(default=None, description="SASL password; better in a file.")
-    sasl_password_file: Path | None = Field(
-        default=None, validate_default=True, description="File that holds the SASL password."
-    )
-    ssl_cafile: Path | None = Field(default=None, description="CA certificates to trust for Kafka.")
-    ssl_certfile: Path | None = Field(default=None, description="Client certificate for Kafka.")
-    ssl_keyfile: Path | None = Field(default=None, description="Key of the client certificate.")
+    sasl_username: str | None = optional("SASL user.")
+    sasl_password: SecretStr | None = optional("SASL password; better in a file.")
+    sasl_password_file: Path | None = optional("File that holds the SASL password.", validate_default=True)
+    ssl_cafile: Path | None = optional("CA certificates to trust for Kafka.")
+    ssl_certfile: Path | None = optional("Client certificate for Kafka.")
+    ssl_keyfile: Path | None = optional("Key of the client certificate.")
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         default="zstd", description="Codec of what is written to Kafka, by clients and workers."
     )
@@ -171,29 +169,27 @@ class Settings(BaseModel):
         gt=0,
         description="A run without events for so long leaves memory until the next one; null: never.",
     )
-    data_dir: Path | None = Field(
-        default=None,
-        description="Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "
-        "user's data dir.",
+    data_dir: Path | None = optional(
+        "Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "
+        "user's data dir."
     )
-    prices_file: Path | None = Field(default=None, description="TOML price table of the user (R2).")
+    prices_file: Path | None = optional("TOML price table of the user (R2).")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Least level of a worker's log."
     )
     log_format: Literal["text", "json"] = Field(
         default="text", description="A worker's log: lines for people, or one JSON object per line."
     )
-    metrics_address: str | None = Field(
-        default=None,
+    metrics_address: str | None = optional(
+        "HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
-        description="HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
     )
     adopt_configuration: bool = Field(
         default=False,
         description="A worker that starts makes its own prices, profiles and formulas those of its group, as "
         "the one of `up` does; false: it waits for `streamer config adopt`.",
     )
-    epoch: int | None = Field(default=None, ge=1, description="Overrides the epoch kept in streamer-meta.")
+    epoch: int | None = optional("Overrides the epoch kept in streamer-meta.", ge=1)
 
     _decided_by_implicit_file: tuple[str, ...] = PrivateAttr(default=())
 

@@ -19,7 +19,7 @@ import re
 import sys
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 from pydantic import (
@@ -345,6 +345,11 @@ Benchmarks = Annotated[
     dict[BenchmarkName, JsonValue], Field(max_length=MAX_BENCHMARKS_PER_TRIAL), _SafeNumbers
 ]
 """Free JSON by benchmark name, 10,000 entries at most."""
+
+
+def optional(description: str, **constraints: Any) -> Any:
+    """A field that is null unless it is given."""
+    return Field(default=None, description=description, **constraints)
 
 
 class Message(BaseModel):

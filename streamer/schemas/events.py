@@ -72,6 +72,7 @@ from streamer.schemas.base import (
     SignedCount,
     Text,
     Total,
+    optional,
 )
 
 # -----------------------------------------------------------------------------
@@ -92,9 +93,9 @@ class MetricPlan(Message):
 
     model_config = ConfigDict(extra="ignore")
 
-    direction: Direction | None = Field(default=None, description="Which way is better; null: higher.")
-    unit: ShortText | None = Field(default=None, description="Unit of the number, as USD or seconds.")
-    label: ShortText | None = Field(default=None, description="Heading for people; null: the name.")
+    direction: Direction | None = optional("Which way is better; null: higher.")
+    unit: ShortText | None = optional("Unit of the number, as USD or seconds.")
+    label: ShortText | None = optional("Heading for people; null: the name.")
 
 
 PlannedMetrics = Annotated[dict[MetricName, MetricPlan], Field(max_length=MAX_METRICS)]
@@ -135,12 +136,12 @@ class Artifact(Message):
 
     name: Key = Field(description="What it is, as `agent log`.")
     path: Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARACTERS, pattern=RELATIVE_PATH)] | None = (
-        Field(default=None, description="Where it lies below the run's directory, without `..`.")
+        optional("Where it lies below the run's directory, without `..`.")
     )
-    url: Annotated[str, StringConstraints(max_length=MAX_LINK_CHARACTERS, pattern=WEB_LINK)] | None = Field(
-        default=None, description="Where it can be fetched, http or https."
+    url: Annotated[str, StringConstraints(max_length=MAX_LINK_CHARACTERS, pattern=WEB_LINK)] | None = (
+        optional("Where it can be fetched, http or https.")
     )
-    media_type: ShortText | None = Field(default=None, description="As `text/plain`; null: not known.")
+    media_type: ShortText | None = optional("As `text/plain`; null: not known.")
 
     @model_validator(mode="after")
     def _has_one_place(self) -> Self:
@@ -176,17 +177,12 @@ class FormulaCodeSummary(Message):
     """Run-level aggregation of one agent:model across all tasks."""
 
     mean_speedup: Number | None = Field(description="Mean of the task speedups, ratio > 0.")
-    mean_speedup_standard_error: Number | None = Field(
-        default=None,
-        description="Of the mean speedup, clustered by task, a ratio. Null: a baseline, or fewer than two "
-        "tasks (inference 6).",
+    mean_speedup_standard_error: Number | None = optional(
+        "Of the mean speedup, clustered by task, a ratio. Null: a baseline, or fewer than two "
+        "tasks (inference 6)."
     )
-    mean_speedup_low: Number | None = Field(
-        default=None, description="Lower end of the mean speedup's interval, 95 %."
-    )
-    mean_speedup_high: Number | None = Field(
-        default=None, description="Upper end of the mean speedup's interval, 95 %."
-    )
+    mean_speedup_low: Number | None = optional("Lower end of the mean speedup's interval, 95 %.")
+    mean_speedup_high: Number | None = optional("Upper end of the mean speedup's interval, 95 %.")
     mean_success_rate: Number | None = Field(description="Mean success over all trials, in [0, 1] (R21).")
     num_benchmarks: Total = Field(description="Sum over tasks, invalid entries included (A4).")
     num_valid_benchmarks: Total = Field(description="Sum over tasks of the valid entries (A1).")
@@ -293,11 +289,11 @@ class TestCounts(Message):
     model_config = ConfigDict(extra="ignore")
 
     status: SectionStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
-    passed: SignedCount | None = Field(default=None, description="Tests passed.")
-    failed: SignedCount | None = Field(default=None, description="Tests failed.")
-    error: SignedCount | None = Field(default=None, description="Tests that ended in an error.")
-    skipped: SignedCount | None = Field(default=None, description="Tests skipped.")
-    total: SignedCount | None = Field(default=None, description="Tests collected.")
+    passed: SignedCount | None = optional("Tests passed.")
+    failed: SignedCount | None = optional("Tests failed.")
+    error: SignedCount | None = optional("Tests that ended in an error.")
+    skipped: SignedCount | None = optional("Tests skipped.")
+    total: SignedCount | None = optional("Tests collected.")
 
 
 class SnapshotCounts(Message):
@@ -306,15 +302,11 @@ class SnapshotCounts(Message):
     model_config = ConfigDict(extra="ignore")
 
     status: SnapshotStatus = Field(description="`missing` and `unparsable` count as failed (R5, R20).")
-    passed: SignedCount | None = Field(default=None, description="Snapshots equal.")
-    failed: SignedCount | None = Field(
-        default=None, description="Snapshots that differ, the snapshot's own count (R6)."
-    )
-    skipped: SignedCount | None = Field(default=None, description="Snapshots not compared.")
-    total: SignedCount | None = Field(default=None, description="Snapshots in all.")
-    pass_to_fail: SignedAmount | None = Field(
-        default=None, description="Tests that passed before and fail now."
-    )
+    passed: SignedCount | None = optional("Snapshots equal.")
+    failed: SignedCount | None = optional("Snapshots that differ, the snapshot's own count (R6).")
+    skipped: SignedCount | None = optional("Snapshots not compared.")
+    total: SignedCount | None = optional("Snapshots in all.")
+    pass_to_fail: SignedAmount | None = optional("Tests that passed before and fail now.")
 
 
 # -----------------------------------------------------------------------------
@@ -371,63 +363,44 @@ class SlotEvent(Event):
     model: Name = Field(
         default=UNKNOWN, description="The model behind the agent; normalised for reporting (E10)."
     )
-    tier: Key | None = Field(default=None, description="Prompt tier, T0 to T6; null where there is none.")
-    subtest: Key | None = Field(default=None, description="Variant inside the tier.")
+    tier: Key | None = optional("Prompt tier, T0 to T6; null where there is none.")
+    subtest: Key | None = optional("Variant inside the tier.")
 
 
 class TrialResult(Measurements, SlotEvent):
     """One finished trial of one agent: the content of one slot (R17)."""
 
     type: Literal["trial_result"] = Field(description="Which event this is: one finished trial.")
-    agent_index: Ordinal | None = Field(
-        default=None, description="Position in a multi-agent trial, from 1 (R10)."
-    )
+    agent_index: Ordinal | None = optional("Position in a multi-agent trial, from 1 (R10).")
     revision: Revision = Field(
         default=0, description="Grows with every correction: Unix ns of writing, or 0."
     )
-    trial_id: Text | None = Field(default=None, description="The harness's own id of the trial.")
-    trial_name: Text | None = Field(default=None, description="The harness's own name of the trial.")
-    harness: ShortText | None = Field(default=None, description="Which harness wrote the result.")
-    resolved: bool | None = Field(default=None, description="The harness's verdict; null: no verdict (R19).")
-    failure_mode: ShortText | None = Field(
-        default=None, description='Why it ended early; "unset" if it did not (G6).'
+    trial_id: Text | None = optional("The harness's own id of the trial.")
+    trial_name: Text | None = optional("The harness's own name of the trial.")
+    harness: ShortText | None = optional("Which harness wrote the result.")
+    resolved: bool | None = optional("The harness's verdict; null: no verdict (R19).")
+    failure_mode: ShortText | None = optional('Why it ended early; "unset" if it did not (G6).')
+    score: SignedAmount | None = optional("The judge's weighted score, clamped to [0, 1] (R13).")
+    cache_read_tokens: Count | None = optional("Input tokens read from a cache.")
+    cache_write_tokens: Count | None = optional("Input tokens written to a cache.")
+    cost_usd: Amount | None = optional("Reported cost in US dollars (R2).")
+    duration_seconds: Amount | None = optional("Wall time in seconds.")
+    started_at: EventTime = optional("Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    finished_at: EventTime = optional("End, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    tests: TestCounts | None = optional("Test suite; null: does not apply (R20).")
+    snapshot: SnapshotCounts | None = optional("Snapshots; null: does not apply (R20).")
+    claimed: Claims | None = optional("Advantages and counts that a log states without speedups (R3).")
+    speedup_percentage: SignedAmount | None = optional("Old result format (B9), in percent.")
+    benchmarks: Benchmarks | None = optional(
+        'Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
+        "invalid entries are allowed and counted (A1, A4); null: not measured (R21)."
     )
-    score: SignedAmount | None = Field(
-        default=None, description="The judge's weighted score, clamped to [0, 1] (R13)."
+    metrics: Metrics | None = optional("Metrics by name, finite numbers; null: none (R30).")
+    labels: TrialLabels | None = optional(
+        "Free labels of the trial, by which readers can break results down."
     )
-    cache_read_tokens: Count | None = Field(default=None, description="Input tokens read from a cache.")
-    cache_write_tokens: Count | None = Field(default=None, description="Input tokens written to a cache.")
-    cost_usd: Amount | None = Field(default=None, description="Reported cost in US dollars (R2).")
-    duration_seconds: Amount | None = Field(default=None, description="Wall time in seconds.")
-    started_at: EventTime = Field(
-        default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing."
-    )
-    finished_at: EventTime = Field(
-        default=None, description="End, RFC 3339 with zone; outside 2000 to 2200: missing."
-    )
-    tests: TestCounts | None = Field(default=None, description="Test suite; null: does not apply (R20).")
-    snapshot: SnapshotCounts | None = Field(
-        default=None, description="Snapshots; null: does not apply (R20)."
-    )
-    claimed: Claims | None = Field(
-        default=None, description="Advantages and counts that a log states without speedups (R3)."
-    )
-    speedup_percentage: SignedAmount | None = Field(
-        default=None, description="Old result format (B9), in percent."
-    )
-    benchmarks: Benchmarks | None = Field(
-        default=None,
-        description='Name to {"agent/nop": x, "oracle/nop": y} or {"agent_s", "nop_s", "oracle_s"}, seconds; '
-        "invalid entries are allowed and counted (A1, A4); null: not measured (R21).",
-    )
-    metrics: Metrics | None = Field(
-        default=None, description="Metrics by name, finite numbers; null: none (R30)."
-    )
-    labels: TrialLabels | None = Field(
-        default=None, description="Free labels of the trial, by which readers can break results down."
-    )
-    message: FailureMessage | None = Field(default=None, description="Why it failed, for people.")
-    artifacts: Artifacts | None = Field(default=None, description="Files that the trial left, and links.")
+    message: FailureMessage | None = optional("Why it failed, for people.")
+    artifacts: Artifacts | None = optional("Files that the trial left, and links.")
 
 
 class TrialStarted(SlotEvent):
@@ -440,13 +413,10 @@ class TrialStarted(SlotEvent):
     revision: Revision = Field(
         default=0, description="As in a result; a retraction up to it withdraws the start."
     )
-    started_at: EventTime = Field(
-        default=None, description="Start, RFC 3339 with zone; outside 2000 to 2200: missing."
-    )
-    position: Position | None = Field(
-        default=None,
-        description="How many trials the run had started before, counted by the one process that "
-        "starts them; null: not counted.",
+    started_at: EventTime = optional("Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    position: Position | None = optional(
+        "How many trials the run had started before, counted by the one process that "
+        "starts them; null: not counted."
     )
 
 
@@ -458,78 +428,60 @@ class RunStarted(Event):
 
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
     revision: Revision = Field(default=0, description="Grows with every correction of the plan.")
-    harness: ShortText | None = Field(default=None, description="Which harness runs it.")
-    started_at: EventTime = Field(
-        default=None, description="Start of the run; outside 2000 to 2200: missing."
+    harness: ShortText | None = optional("Which harness runs it.")
+    started_at: EventTime = optional("Start of the run; outside 2000 to 2200: missing.")
+    tasks: TaskIds | TaskCount | None = optional("Task ids, or how many there are.")
+    attempts: int | None = optional("Attempts per task (and subtest).", ge=1, le=MAX_PLANNED_ATTEMPTS)
+    order: Order | None = optional(
+        "The queue in which each agent:model's trials start: tasks, or pairs of task and "
+        "attempt; null: not known before the starts."
     )
-    tasks: TaskIds | TaskCount | None = Field(default=None, description="Task ids, or how many there are.")
-    attempts: int | None = Field(
-        default=None, ge=1, le=MAX_PLANNED_ATTEMPTS, description="Attempts per task (and subtest)."
+    order_kind: Literal["shuffled", "chosen", "unknown"] | None = optional(
+        "Where that order comes from. `shuffled`: at random, declared before the first start. "
+        "`chosen`: by duration, difficulty or results. null: `unknown`."
     )
-    order: Order | None = Field(
-        default=None,
-        description="The queue in which each agent:model's trials start: tasks, or pairs of task and "
-        "attempt; null: not known before the starts.",
+    concurrency: Ordinal | None = optional(
+        "Trials of one agent:model that run at once, at most; null: unknown."
     )
-    order_kind: Literal["shuffled", "chosen", "unknown"] | None = Field(
-        default=None,
-        description="Where that order comes from. `shuffled`: at random, declared before the first start. "
-        "`chosen`: by duration, difficulty or results. null: `unknown`.",
+    task_difficulty: Difficulties | None = optional(
+        "Task to its difficulty, 0 to 1, as known before the run: the order must not follow it."
     )
-    concurrency: Ordinal | None = Field(
-        default=None, description="Trials of one agent:model that run at once, at most; null: unknown."
-    )
-    task_difficulty: Difficulties | None = Field(
-        default=None,
-        description="Task to its difficulty, 0 to 1, as known before the run: the order must not follow it.",
-    )
-    plan_complete: bool | None = Field(
-        default=None,
-        description="False while the plan is still being read, or names only a part, so that nothing is "
+    plan_complete: bool | None = optional(
+        "False while the plan is still being read, or names only a part, so that nothing is "
         "concluded from it. True takes that back, with a higher `revision`. null: nothing is said of it, so "
-        "an earlier false stands; a plan of which nobody says false is complete.",
+        "an earlier false stands; a plan of which nobody says false is complete."
     )
-    agent_models: list[PlannedLabel] | None = Field(
-        default=None, max_length=MAX_AGENT_MODELS, description="Planned agent:model labels."
+    agent_models: list[PlannedLabel] | None = optional(
+        "Planned agent:model labels.", max_length=MAX_AGENT_MODELS
     )
-    tiers: list[Key] | None = Field(default=None, max_length=MAX_TIERS, description="Planned tiers.")
-    subtests: dict[Key, SubtestCount] | None = Field(
-        default=None, max_length=MAX_TIERS, description="Planned subtests of each tier."
+    tiers: list[Key] | None = optional("Planned tiers.", max_length=MAX_TIERS)
+    subtests: dict[Key, SubtestCount] | None = optional(
+        "Planned subtests of each tier.", max_length=MAX_TIERS
     )
-    baseline_tier: Key | None = Field(
-        default=None, description="Tier that uplift is measured from; T0 if unset."
+    baseline_tier: Key | None = optional("Tier that uplift is measured from; T0 if unset.")
+    baselines: list[Key] | None = optional(
+        "Baseline agents; nop and oracle if unset (R10).", max_length=MAX_BASELINES
     )
-    baselines: list[Key] | None = Field(
-        default=None, max_length=MAX_BASELINES, description="Baseline agents; nop and oracle if unset (R10)."
+    judged: bool | None = optional(
+        "Whether trials get a judge's score, so that the grade rests on the composite from the "
+        "start; null: as seen (R13)."
     )
-    judged: bool | None = Field(
-        default=None,
-        description="Whether trials get a judge's score, so that the grade rests on the composite from the "
-        "start; null: as seen (R13).",
-    )
-    infrastructure_failures: list[Key] | None = Field(
-        default=None,
+    infrastructure_failures: list[Key] | None = optional(
+        "Failure modes that are the infrastructure's, in place of the table per harness.",
         max_length=MAX_INFRASTRUCTURE_FAILURES,
-        description="Failure modes that are the infrastructure's, in place of the table per harness.",
     )
-    grading_profile: Key | None = Field(
-        default=None, description="`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
+    grading_profile: Key | None = optional(
+        "`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
     )
-    metrics: PlannedMetrics | None = Field(
-        default=None, description="Named metrics that get a board, and how to read them (R30)."
+    metrics: PlannedMetrics | None = optional("Named metrics that get a board, and how to read them (R30).")
+    primary_metric: PrimaryMetric | None = optional(
+        "What boards are ordered by: one of their metrics, or `metrics/NAME` (R30); null: pass_rate."
     )
-    primary_metric: PrimaryMetric | None = Field(
-        default=None,
-        description="What boards are ordered by: one of their metrics, or `metrics/NAME` (R30); "
-        "null: pass_rate.",
-    )
-    project: Text | None = Field(default=None, description="Project the run belongs to.")
-    benchmark: Key | None = Field(default=None, description="Benchmark; names the board across runs.")
-    benchmark_version: Text | None = Field(default=None, description="Version of the benchmark.")
-    display_name: Text | None = Field(default=None, description="Name for people.")
-    labels: dict[Key, LabelValue] | None = Field(
-        default=None, max_length=MAX_LABELS, description="Free labels of the run."
-    )
+    project: Text | None = optional("Project the run belongs to.")
+    benchmark: Key | None = optional("Benchmark; names the board across runs.")
+    benchmark_version: Text | None = optional("Version of the benchmark.")
+    display_name: Text | None = optional("Name for people.")
+    labels: dict[Key, LabelValue] | None = optional("Free labels of the run.", max_length=MAX_LABELS)
 
 
 class RunFinished(Event):
@@ -537,8 +489,8 @@ class RunFinished(Event):
 
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
     revision: Revision = Field(default=0, description="Grows with every correction.")
-    finished_at: EventTime = Field(default=None, description="End of the run; outside 2000 to 2200: missing.")
-    status: Text | None = Field(default=None, description="What the harness calls the outcome.")
+    finished_at: EventTime = optional("End of the run; outside 2000 to 2200: missing.")
+    status: Text | None = optional("What the harness calls the outcome.")
 
 
 class TrialRetracted(SlotEvent):
@@ -546,7 +498,7 @@ class TrialRetracted(SlotEvent):
 
     type: Literal["trial_retracted"] = Field(description="Which event this is: a slot is emptied.")
     revision: Revision = Field(description="The floor: results up to this revision are withdrawn.")
-    reason: Text | None = Field(default=None, description="Why, for people.")
+    reason: Text | None = optional("Why, for people.")
 
 
 class RunDeleted(Event):

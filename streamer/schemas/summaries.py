@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
-from streamer.schemas.base import Instant, Message, Number, Total
+from streamer.schemas.base import Instant, Message, Number, Total, optional
 from streamer.schemas.events import (
     PRIMARY_METRIC,
     Direction,
@@ -101,13 +101,12 @@ class Statistics(Message):
     max: Number | None = Field(description="Largest value.")
     std_dev: Number | None = Field(description="Population standard deviation, or sample by profile; >= 0.")
     count: int = Field(ge=0, description="Values counted.")
-    standard_error: Number | None = Field(
-        default=None,
-        description="Of the mean, clustered by task, in the metric's unit; of metrics with a board, for an "
-        "agent:model over the run. Null: fewer than two tasks (inference 6).",
+    standard_error: Number | None = optional(
+        "Of the mean, clustered by task, in the metric's unit; of metrics with a board, for an "
+        "agent:model over the run. Null: fewer than two tasks (inference 6)."
     )
-    low: Number | None = Field(default=None, description="Lower end of the mean's interval, 95 %.")
-    high: Number | None = Field(default=None, description="Upper end of the mean's interval, 95 %.")
+    low: Number | None = optional("Lower end of the mean's interval, 95 %.")
+    high: Number | None = optional("Upper end of the mean's interval, 95 %.")
 
 
 class MetricReading(Message):
@@ -197,12 +196,11 @@ class Published(InStream):
     """What every summary carries about where it stands in the stream, and what its numbers rest on."""
 
     digest: Digest
-    made_with: str | None = Field(
-        default=None,
-        description="Fingerprint of the prices, profiles and formulas behind the numbers; null: not said.",
+    made_with: str | None = optional(
+        "Fingerprint of the prices, profiles and formulas behind the numbers; null: not said."
     )
-    degraded: str | None = Field(
-        default=None, description="Why newer events of the run are not counted (quarantine); null: they are."
+    degraded: str | None = optional(
+        "Why newer events of the run are not counted (quarantine); null: they are."
     )
 
 
@@ -402,12 +400,8 @@ class GradeChange(InStream):
     from_grade: Grade | None = Field(description="Grade before; null: none.")
     to_grade: Grade | None = Field(description="Grade now; null: none.")
     provisional: bool = Field(description="True while planned trials are missing (R26).")
-    grade_basis: GradeBasis | None = Field(
-        default=None, description="What the grade rests on now (R13); null: nothing."
-    )
-    grade_score: float | None = Field(
-        default=None, ge=0, le=1, description="The number that gives the grade now."
-    )
+    grade_basis: GradeBasis | None = optional("What the grade rests on now (R13); null: nothing.")
+    grade_score: float | None = optional("The number that gives the grade now.", ge=0, le=1)
     grade_provisional: bool = Field(
         default=False, description="True while trials wait for their judge (R13)."
     )
@@ -455,9 +449,8 @@ class TrialScore(Measurements):
         description="The harness's verdict, or the one that tests and snapshot give (R27); null: no verdict "
         "(R19)."
     )
-    verdict_source: VerdictSource | None = Field(
-        default=None,
-        description="Whether the harness said it, or tests and snapshot did (R27); null: no verdict.",
+    verdict_source: VerdictSource | None = optional(
+        "Whether the harness said it, or tests and snapshot did (R27); null: no verdict."
     )
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
@@ -479,9 +472,7 @@ class TrialScore(Measurements):
     duration_seconds: float | None = Field(
         description="Wall time in seconds, >= 0: as reported, else from start to end; null: unknown."
     )
-    metrics: Metrics | None = Field(
-        default=None, description="Metrics by name, as reported (R30); null: none."
-    )
+    metrics: Metrics | None = optional("Metrics by name, as reported (R30); null: none.")
 
 
 class ScoredTrial(TrialScore, InSlot, InStream):
@@ -547,24 +538,19 @@ class Group(Counted):
     )
     metrics: NamedMetrics
     grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
-    grade_basis: GradeBasis | None = Field(
-        default=None,
-        description="What the grade rests on: the median composite where there is a judge, else the mean "
-        "pass rate; null: no trials (R13).",
+    grade_basis: GradeBasis | None = optional(
+        "What the grade rests on: the median composite where there is a judge, else the mean "
+        "pass rate; null: no trials (R13)."
     )
-    grade_score: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="The number that gives the grade; null while no judge has scored (R13).",
+    grade_score: float | None = optional(
+        "The number that gives the grade; null while no judge has scored (R13).", ge=0, le=1
     )
     grade_provisional: bool = Field(
         default=False,
         description="True while trials of a judged group wait for their judge, until the run ends (R13).",
     )
-    uncertainty: Uncertainty | None = Field(
-        default=None,
-        description="What may be concluded (docs/inference.md); null: a worker of before wrote it.",
+    uncertainty: Uncertainty | None = optional(
+        "What may be concluded (docs/inference.md); null: a worker of before wrote it."
     )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field
 
-from streamer.schemas.base import Instant, Message, Number, agent_model_label
+from streamer.schemas.base import Instant, Message, Number, agent_model_label, optional
 from streamer.schemas.events import FormulaCodePayload, FormulaCodeSummary
 from streamer.schemas.summaries import (
     AgentModelSummary,
@@ -211,8 +211,8 @@ class Difference(Message):
         "fewer than two tasks (inference 7)."
     )
     higher_is_better: bool = Field(description="Direction of the metric.")
-    unit: str | None = Field(default=None, description="Named metric: its unit; null: not said.")
-    label: str | None = Field(default=None, description="Named metric: heading for people; null: the name.")
+    unit: str | None = optional("Named metric: its unit; null: not said.")
+    label: str | None = optional("Named metric: heading for people; null: the name.")
     a_better: int = Field(ge=0, description="Tasks where the first side is better.")
     b_better: int = Field(ge=0, description="Tasks where the second side is better.")
     equal: int = Field(ge=0, description="Tasks where they are equal.")

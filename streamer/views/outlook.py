@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from streamer.client.queries import ComparedRun
-from streamer.schemas.base import Instant, Message, agent_model_label
+from streamer.schemas.base import Instant, Message, agent_model_label, optional
 from streamer.schemas.summaries import (
     SILENT_AFTER,
     AgentModelSummary,
@@ -498,7 +498,7 @@ class Outlook(Message):
     first_two: list[str] = Field(
         description="What may be said of the first two agents of the board, one sentence each."
     )
-    budget: BudgetOutlook | None = Field(default=None, description="Of the budget asked for; null: of none.")
+    budget: BudgetOutlook | None = optional("Of the budget asked for; null: of none.")
 
 
 def outlook_of(

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import Field
 
-from streamer.schemas.base import MAX_COUNT, Message
+from streamer.schemas.base import MAX_COUNT, Message, optional
 from streamer.schemas.events import RELATIVE_PATH, TrialResult
 from streamer.settings import Settings
 from streamer.sources.base import AUTO, ConvertOptions, ConvertReport, slot_of
@@ -287,7 +287,7 @@ class ToolCall(Message):
 
     name: str = Field(description="The tool.")
     arguments: str = Field(description="Its arguments: text, or JSON.")
-    output: str | None = Field(default=None, description="What it gave; null: the log does not say.")
+    output: str | None = optional("What it gave; null: the log does not say.")
     error: bool = Field(default=False, description="It failed, as the log or its output says.")
 
 
@@ -297,11 +297,11 @@ class Step(Message):
     number: int = Field(ge=1, description="From 1, in the order of the log.")
     source: Source = Field(description="Who took it.")
     text: str = Field(default="", description="What was said; empty: nothing.")
-    reasoning: str | None = Field(default=None, description="The model's reasoning; null: not logged.")
+    reasoning: str | None = optional("The model's reasoning; null: not logged.")
     calls: list[ToolCall] = Field(default=[], description="Calls of tools, in order.")
-    at: str | None = Field(default=None, description="When, as the log writes it; null: not logged.")
-    tokens: int | None = Field(default=None, ge=0, description="Output tokens; null: not logged.")
-    cost_usd: float | None = Field(default=None, ge=0, description="Cost in USD; null: not logged.")
+    at: str | None = optional("When, as the log writes it; null: not logged.")
+    tokens: int | None = optional("Output tokens; null: not logged.", ge=0)
+    cost_usd: float | None = optional("Cost in USD; null: not logged.", ge=0)
     error: bool = Field(default=False, description="It, or a call in it, failed.")
 
 
@@ -426,10 +426,8 @@ class Span(Message):
     """A piece of a line whose characters look alike."""
 
     text: str = Field(description="The characters; nothing in them controls a terminal.")
-    color: int | None = Field(
-        default=None, ge=0, le=15, description="Colour of the text, 0 to 15; null: as usual."
-    )
-    background: int | None = Field(default=None, ge=0, le=15, description="Colour behind it, likewise.")
+    color: int | None = optional("Colour of the text, 0 to 15; null: as usual.", ge=0, le=15)
+    background: int | None = optional("Colour behind it, likewise.", ge=0, le=15)
     bold: bool = Field(default=False, description="Bold.")
     dim: bool = Field(default=False, description="Faint.")
     italic: bool = Field(default=False, description="Italic.")
@@ -764,7 +762,7 @@ class ArtifactView(Message):
     size: int = Field(ge=0, description="Bytes of the file.")
     steps: list[Step] = Field(default=[], description="Of a trajectory, in order.")
     lines: list[list[Span]] = Field(default=[], description="Of a log or a diff: each line's pieces.")
-    left_out: str | None = Field(default=None, description="What is not shown, in words; null: nothing.")
+    left_out: str | None = optional("What is not shown, in words; null: nothing.")
 
 
 def view_of(home: Path, path: str, name: str) -> ArtifactView:

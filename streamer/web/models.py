@@ -25,7 +25,7 @@ from streamer.client.queries import (
 )
 from streamer.folding.breakdowns import UnknownLabel
 from streamer.folding.fold import CannotBeFolded
-from streamer.schemas.base import MAX_METRIC_NAME_CHARACTERS, METRIC_NAME, Instant, Message, Number
+from streamer.schemas.base import MAX_METRIC_NAME_CHARACTERS, METRIC_NAME, Instant, Message, Number, optional
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, Artifact, TrialResult
 from streamer.schemas.summaries import (
     AgentModelSummary,
@@ -108,10 +108,8 @@ class ListedTrial(TrialRow):
     """A trial in a list, with what tells repeats apart, and why it failed; null: the harness did not say."""
 
     trial_name: str | None = described(TrialResult, "trial_name")
-    finished_at: Instant | None = Field(default=None, description="When it ended.")
-    reason: str | None = Field(
-        default=None, description="The line of a failed trial's message that says why."
-    )
+    finished_at: Instant | None = optional("When it ended.")
+    reason: str | None = optional("The line of a failed trial's message that says why.")
 
 
 class TrialArtifact(Message):
@@ -211,21 +209,18 @@ class NoQuery(Query):
 class AsOfQuery(Query):
     """The query of a run that can be folded again."""
 
-    as_of: str | None = Field(
-        default=None,
-        max_length=64,
-        description="Count only events up to this offset (a `state_version`) or time (with zone); folds the "
+    as_of: str | None = optional(
+        "Count only events up to this offset (a `state_version`) or time (with zone); folds the "
         "log of the run again.",
+        max_length=64,
     )
 
 
 class RunsQuery(Query):
     """The query of all runs."""
 
-    as_of: str | None = Field(
-        default=None,
-        max_length=64,
-        description="Count only events up to this time (with zone); folds the whole log again.",
+    as_of: str | None = optional(
+        "Count only events up to this time (with zone); folds the whole log again.", max_length=64
     )
 
 
@@ -235,21 +230,15 @@ class WhyQuery(AsOfQuery):
     metric: MetricName = Field(
         default=PRIMARY_METRIC, description="METRIC of docs/redis.md, or metrics/NAME."
     )
-    agent: str | None = Field(
-        default=None, description="Only this agent, or agent:model; all but baselines if not given."
-    )
-    since: str | None = Field(
-        default=None, max_length=64, description="Only what moved it after this offset or time."
-    )
+    agent: str | None = optional("Only this agent, or agent:model; all but baselines if not given.")
+    since: str | None = optional("Only what moved it after this offset or time.", max_length=64)
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many moves.")
 
 
 class OutlookQuery(AsOfQuery):
     """The query of an outlook."""
 
-    budget: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="USD that the run should not cost more than."
-    )
+    budget: float | None = optional("USD that the run should not cost more than.", ge=0, allow_inf_nan=False)
 
 
 class TiersQuery(AsOfQuery):
@@ -262,21 +251,20 @@ class BoardsQuery(Query):
     """What narrows a leaderboard."""
 
     metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
-    run: str | None = Field(default=None, description="Only this run.")
-    benchmark: str | None = Field(default=None, description="Only runs of this benchmark.")
+    run: str | None = optional("Only this run.")
+    benchmark: str | None = optional("Only runs of this benchmark.")
     label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
-    as_of: str | None = Field(
-        default=None,
-        max_length=64,
-        description="Count only events up to this time (with zone), or with `run` up to this offset; folds "
+    as_of: str | None = optional(
+        "Count only events up to this time (with zone), or with `run` up to this offset; folds "
         "the log again.",
+        max_length=64,
     )
 
 
 class LeaderboardQuery(BoardsQuery):
     """The query of a leaderboard with a row for each run."""
 
-    limit: int | None = Field(default=None, ge=1, description="At most so many rows.")
+    limit: int | None = optional("At most so many rows.", ge=1)
 
 
 class LeaderboardsQuery(BoardsQuery):
@@ -288,7 +276,7 @@ class LeaderboardsQuery(BoardsQuery):
 class HistoryQuery(Query):
     """The query of a run's history."""
 
-    kind: Literal["run", "agent_model", "tier"] | None = Field(default=None, description="Only these.")
+    kind: Literal["run", "agent_model", "tier"] | None = optional("Only these.")
     points: int = Field(
         default=400, ge=2, le=MAX_POINTS, description="At most so many per group, the latest always."
     )
@@ -297,17 +285,13 @@ class HistoryQuery(Query):
 class TrialsQuery(Query):
     """The query of a run's trials."""
 
-    task: str | None = Field(default=None, description="Only this task.")
-    tier: str | None = Field(default=None, description="Only this tier.")
-    agent: str | None = Field(default=None, description="Only this agent, or agent:model.")
-    outcome: TrialOutcome | None = Field(default=None, description="Only these.")
-    failure_mode: str | None = Field(
-        default=None, description="Only failed trials of this mode; empty: those without one."
-    )
-    kind: str | None = Field(default=None, description="Only failed trials of this `kind` of `/failures`.")
-    search: str | None = Field(
-        default=None, max_length=512, description="In task, agent:model or failure mode; case is ignored."
-    )
+    task: str | None = optional("Only this task.")
+    tier: str | None = optional("Only this tier.")
+    agent: str | None = optional("Only this agent, or agent:model.")
+    outcome: TrialOutcome | None = optional("Only these.")
+    failure_mode: str | None = optional("Only failed trials of this mode; empty: those without one.")
+    kind: str | None = optional("Only failed trials of this `kind` of `/failures`.")
+    search: str | None = optional("In task, agent:model or failure mode; case is ignored.", max_length=512)
     sort: TrialSort = Field(default="latest", description="Order; unknown values come last.")
     descending: bool = Field(default=False, description="Greatest first.")
     offset: int = Field(default=0, ge=0, description="Skip so many.")
@@ -326,8 +310,8 @@ class CompareQuery(Query):
 
     a: str = Field(description="Run of the first side.")
     b: str = Field(description="Run of the second side.")
-    a_agent: str | None = Field(default=None, description="Agent:model of the first side; all if not given.")
-    b_agent: str | None = Field(default=None, description="Agent:model of the second side.")
+    a_agent: str | None = optional("Agent:model of the first side; all if not given.")
+    b_agent: str | None = optional("Agent:model of the second side.")
     offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
     limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
 
