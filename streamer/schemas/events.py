@@ -313,10 +313,6 @@ class SnapshotCounts(Message):
 # The six events that harnesses publish to the topic `trial-events`.
 
 
-SchemaVersion = Annotated[
-    Literal[1], Field(description="Version of the event schema; an unknown one is rejected.")
-]
-
 TaskIds = Annotated[list[Id], Field(max_length=MAX_TASKS)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 SubtestCount = Annotated[int, Field(ge=0, le=MAX_SUBTESTS)]
@@ -334,7 +330,9 @@ class Event(Message):
 
     model_config = ConfigDict(extra="allow")
 
-    schema_version: SchemaVersion = 1
+    schema_version: Literal[1] = Field(
+        default=1, description="Version of the event schema; an unknown one is rejected."
+    )
     run_id: Id = Field(description="The benchmark run or experiment; also the record key.")
 
 

@@ -33,57 +33,10 @@ Digest = Annotated[
         description="SHA-256, hexadecimal, of the canonical JSON without the fields that tell the way.",
     ),
 ]
-RunId = Annotated[str, Field(description="The benchmark run or experiment.")]
 AgentModel = Annotated[str, Field(description="Label `agent:model`; a colon in the agent is %3A (R7).")]
 Agent = Annotated[str, Field(description="The LLM agent under test.")]
 Model = Annotated[str, Field(description="The model behind the agent, normalised (E10, R24).")]
-GradingProfile = Annotated[str, Field(description="Profile that grades and weighs, as `specified` (R12).")]
 SemanticsVersion = Annotated[int, Field(ge=1, description="Version of what the numbers mean.")]
-Epoch = Annotated[int, Field(ge=0, description="Grows with every rebuild from the log.")]
-StateVersion = Annotated[
-    int, Field(ge=-1, description="Offset of the last event folded into the run; -1: none.")
-]
-LastEventAt = Annotated[
-    Instant | None, Field(description="Greatest event time folded into the run, UTC; null: none known.")
-]
-AccuracyExcludingInfrastructure = Annotated[
-    float | None,
-    Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="resolved / trials without those that the infrastructure failed; null: no other trials.",
-    ),
-]
-InfrastructureFailures = Annotated[
-    int,
-    Field(
-        default=0,
-        ge=0,
-        description="Trials that are unresolved because the infrastructure failed, not the agent.",
-    ),
-]
-FailureModes = Annotated[
-    dict[str, int],
-    Field(
-        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "
-        "name, and all others as `other`."
-    ),
-]
-Coverage = Annotated[dict[str, int], Field(description="Metric to how many trials had it (R1).")]
-Trials = Annotated[int, Field(ge=0, description="Slots filled.")]
-InFlight = Annotated[
-    int,
-    Field(
-        default=0,
-        ge=0,
-        description="Trials that have started and have no result, until the run has finished (inference 3).",
-    ),
-]
-Superseded = Annotated[int, Field(ge=0, description="Results that lost their slot (R17); not digested.")]
-Conflicts = Annotated[
-    int, Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
-]
 
 
 def kind(what: str) -> Any:
@@ -131,17 +84,6 @@ NamedMetrics = Annotated[
         "100 in all. `count` says how many trials have it.",
     ),
 ]
-PlannedMetrics = Annotated[
-    dict[str, MetricReading],
-    Field(default={}, description="The named metrics that have a board, and how to read them (R30)."),
-]
-PrimaryMetric = Annotated[
-    str,
-    Field(
-        default=PRIMARY_METRIC,
-        description="What boards are ordered by: one of their metrics, or `metrics/NAME`.",
-    ),
-]
 
 
 class PassAtK(Message):
@@ -150,15 +92,6 @@ class PassAtK(Message):
     value: float | None = Field(ge=0, le=1, description="Mean over the tasks covered.")
     tasks_covered: int = Field(ge=0, description="Tasks with at least k attempts.")
     partial: bool = Field(description="True until all planned tasks cover this k.")
-
-
-PassAtKs = Annotated[
-    dict[str, PassAtK] | None,
-    Field(
-        description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
-        "of several agent:models or tiers are mixed (R11)."
-    ),
-]
 
 
 class Tokens(Message):
@@ -185,11 +118,13 @@ class InSlot(Message):
 class InStream(Message):
     """What every message of a run carries about where it stands in the stream."""
 
-    run_id: RunId
+    run_id: str = Field(description="The benchmark run or experiment.")
     semantics_version: SemanticsVersion
-    epoch: Epoch
-    state_version: StateVersion
-    last_event_at: LastEventAt
+    epoch: int = Field(ge=0, description="Grows with every rebuild from the log.")
+    state_version: int = Field(ge=-1, description="Offset of the last event folded into the run; -1: none.")
+    last_event_at: Instant | None = Field(
+        description="Greatest event time folded into the run, UTC; null: none known."
+    )
 
 
 class Published(InStream):
@@ -505,23 +440,39 @@ class Counted(Published):
         description="True while planned trials are missing, or the plan is not complete yet (R26)."
     )
     accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
-    accuracy_excluding_infrastructure: AccuracyExcludingInfrastructure
-    infrastructure_failures: InfrastructureFailures
-    pass_at_k: PassAtKs
+    accuracy_excluding_infrastructure: float | None = optional(
+        "resolved / trials without those that the infrastructure failed; null: no other trials.", ge=0, le=1
+    )
+    infrastructure_failures: int = Field(
+        default=0,
+        ge=0,
+        description="Trials that are unresolved because the infrastructure failed, not the agent.",
+    )
+    pass_at_k: dict[str, PassAtK] | None = Field(
+        description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
+        "of several agent:models or tiers are mixed (R11)."
+    )
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     tokens: Tokens = Field(description="Token totals.")
-    failure_modes: FailureModes
-    coverage: Coverage
-    in_flight: InFlight
-    grading_profile: GradingProfile
-    superseded: Superseded
-    conflicts: Conflicts
+    failure_modes: dict[str, int] = Field(
+        description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "
+        "name, and all others as `other`."
+    )
+    coverage: dict[str, int] = Field(description="Metric to how many trials had it (R1).")
+    in_flight: int = Field(
+        default=0,
+        ge=0,
+        description="Trials that have started and have no result, until the run has finished (inference 3).",
+    )
+    grading_profile: str = Field(description="Profile that grades and weighs, as `specified` (R12).")
+    superseded: int = Field(ge=0, description="Results that lost their slot (R17); not digested.")
+    conflicts: int = Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
 
 
 class Group(Counted):
     """Numbers that every group of trials has: an agent:model, a tier, an agent:model within a tier."""
 
-    trials: Trials
+    trials: int = Field(ge=0, description="Slots filled.")
     runs_planned: int | None = Field(
         ge=0, description="Trials planned; null: nobody said, or the plan is not complete yet (R26)."
     )
@@ -628,8 +579,13 @@ class RunSummary(Counted):
     benchmark_version: str | None = Field(description="Version of the benchmark, from the plan.")
     display_name: str | None = Field(description="Name for people, from the plan.")
     labels: dict[str, str] = Field(description="Free labels of the run, from the plan.")
-    metrics: PlannedMetrics
-    primary_metric: PrimaryMetric
+    metrics: dict[str, MetricReading] = Field(
+        default={}, description="The named metrics that have a board, and how to read them (R30)."
+    )
+    primary_metric: str = Field(
+        default=PRIMARY_METRIC,
+        description="What boards are ordered by: one of their metrics, or `metrics/NAME`.",
+    )
     status: str | None = Field(description="What run_finished said; null while it runs.")
     started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")
     finished_at: Instant | None = Field(description="End of the run, UTC, from run_finished.")
