@@ -1,16 +1,16 @@
-"""The answers to each path of the API. OPERATIONS at the end lists the paths."""
+"""The answers to each path of the API; `OPERATIONS` lists the paths."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import BaseModel
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from streamer.client.feeds import NotInLog, scored_trials
 from streamer.client.folded import FoldedRun, RunLog, fold_run, labelled
-from streamer.client.queries import ComparedRun, HistoryEntry
+from streamer.client.queries import HistoryEntry
 from streamer.client.queries import RunSnapshot as StoredSnapshot
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
@@ -74,6 +74,7 @@ from streamer.web.log import (
     run_curves,
 )
 from streamer.web.models import (
+    JSON,
     Answer,
     AsOfQuery,
     BadQuery,
@@ -162,21 +163,11 @@ T = TypeVar("T")
 
 async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[StoredSnapshot, datetime | None]:
     """The run as of a position, and the time of that; None: not known."""
-    return await answer_as_of(web, "snapshot", run_id, as_of, _folded_snapshot)
 
+    def answer(folded: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
+        return folded.snapshot(), folded.log.moment
 
-async def comparison_as_of(web: Web, run_id: str, as_of: str) -> ComparedRun:
-    """The agents of the run compared, as of a position."""
-    return await answer_as_of(web, "comparison", run_id, as_of, FoldedRun.comparison)
-
-
-async def moves_of(web: Web, run_id: str, query: WhyQuery) -> MetricMoves:
-    """Which events of the run moved a number."""
-    question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
-    as_of = _position(query.as_of)
-    version = (await web.reader.run(run_id)).state_version
-    work = partial(why, web.settings, run_id, web.prices, question, as_of)
-    return MetricMoves.of(await web.folds.answer(("why", run_id, version, query.model_dump_json()), work))
+    return await answer_as_of(web, "snapshot", run_id, as_of, answer)
 
 
 async def answer_as_of(
@@ -230,37 +221,110 @@ async def in_order(web: Web, comparison: Comparison) -> Comparison:
         return comparison
 
 
-def _folded_snapshot(folded: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
-    return folded.snapshot(), folded.log.moment
-
-
 def _position(text: str | None) -> Position | None:
     return None if text is None else Position.of(text)
 
 
 # -----------------------------------------------------------------------------
-# Answers about one run that are worked out when somebody asks: curves, outlook, breakdown by a label.
+# The answers to each path of the API, each below its path. OPERATIONS has all of them, in this order.
 
 
-async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
+OPERATIONS: list[Operation] = []
+
+A = TypeVar("A", bound=Callable[..., Awaitable[Answer]])
+
+
+def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> Callable[[A], A]:
+    """Declare a path. The annotations of the function say what may be asked, and what it answers with.
+
+    Args:
+        answers: what the bytes are, where the function gives bytes.
+        media: their type.
+    """
+
+    def declare(answer: A) -> A:
+        annotated = get_type_hints(answer)
+        result = answers or annotated["return"]
+        many = get_origin(result) is list
+        model = get_args(result)[0] if many else result
+        OPERATIONS.append(Operation(path, summary, annotated["query"], model, many, answer, media))
+        return answer
+
+    return declare
+
+
+@_get("/api/runs", "All runs, the latest first.")
+async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
     if query.as_of is not None:
-        return await answer_as_of(web, "curves", run, query.as_of, _curves)
-    summary = await web.reader.run(run)
-    return await web.curves.curves(run, (summary.epoch, summary.state_version))
+        past = await web.runs_as_of.at(query.as_of)
+        return [RunNow.of(run, past.moment) for run in past.runs()]
+    summaries = await web.reader.runs()
+    now = datetime.now(UTC)
+    return [RunNow.of(run, now) for run in summaries]
 
 
-async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
-    """What a run still has before it."""
+@_get("/api/runs/{run}", "One run.")
+async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
+    now = datetime.now(UTC)
     if query.as_of is not None:
-        question = "outlook", query.budget
-        return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
-    snapshot = await web.reader.snapshot(run)
-    compared = await web.reader.comparison(run)
-    return outlook_of(
-        snapshot.run, snapshot.agents, snapshot.in_flight, compared, datetime.now(UTC), query.budget
+        snapshot, moment = await snapshot_as_of(web, run, query.as_of)
+        return RunNow.of(snapshot.run, moment or now)
+    return RunNow.of(await web.reader.run(run), now)
+
+
+@_get(
+    "/api/runs/{run}/snapshot",
+    "One run with its agent:models, tiers and trials in flight, all from one moment.",
+)
+async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
+    if query.as_of is not None:
+        snapshot, _ = await snapshot_as_of(web, run, query.as_of)
+    else:
+        snapshot = await web.reader.snapshot(run)
+    return RunSnapshot(
+        run=snapshot.run, agents=snapshot.agents, tiers=snapshot.tiers, in_flight=snapshot.in_flight
     )
 
 
+@_get("/api/runs/{run}/agents", "The agent:models of a run, baselines too, by label.")
+async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
+    if query.as_of is not None:
+        return (await snapshot_as_of(web, run, query.as_of))[0].agents
+    return await web.reader.agents(run)
+
+
+@_get(
+    "/api/runs/{run}/comparison",
+    "The agents of a run compared: the rank of each, and what may be said of every two.",
+)
+async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
+    if query.as_of is not None:
+        compared = await answer_as_of(web, "comparison", run, query.as_of, FoldedRun.comparison)
+    else:
+        compared = await web.reader.comparison(run)
+    return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
+
+
+@_get("/api/runs/{run}/tiers", "The tiers of a run.")
+async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
+    if query.as_of is not None:
+        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
+        return [tier for tier in tiers if query.within or tier.agent_model is None]
+    return await web.reader.tiers(run, within=query.within)
+
+
+@_get("/api/runs/{run}/why", "What moved a number of the run's agents; folds the log of the run again.")
+async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
+    question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
+    version = (await web.reader.run(run)).state_version
+    work = partial(why, web.settings, run, web.prices, question, _position(query.as_of))
+    return MetricMoves.of(await web.folds.answer(("why", run, version, query.model_dump_json()), work))
+
+
+@_get(
+    "/api/runs/{run}/labels/{label}",
+    "The trials of a run by the values of one of their labels; folds the log of the run again.",
+)
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
     """A run broken down by a label."""
     if query.as_of is not None:
@@ -271,6 +335,37 @@ async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[Label
         question = "labels", run, (await web.reader.run(run)).state_version, label
         groups = await web.folds.answer(question, partial(labelled, web.settings, run, label, web.prices))
     return [LabelGroup.model_validate(group) for group in groups]
+
+
+@_get("/api/runs/{run}/history", "Headline numbers over time, oldest first.")
+async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
+    return history_points(await web.history(run), query.kind, query.points)
+
+
+@_get(
+    "/api/runs/{run}/curves",
+    "The learning curves of a run, by the trials' own times; folds the log of the run again.",
+)
+async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
+    if query.as_of is not None:
+        return await answer_as_of(web, "curves", run, query.as_of, _curves)
+    summary = await web.reader.run(run)
+    return await web.curves.curves(run, (summary.epoch, summary.state_version))
+
+
+@_get(
+    "/api/runs/{run}/outlook", "What a run still has before it: forecasts, running trials, places, a budget."
+)
+async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
+    """What a run still has before it."""
+    if query.as_of is not None:
+        question = "outlook", query.budget
+        return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
+    snapshot = await web.reader.snapshot(run)
+    compared = await web.reader.comparison(run)
+    return outlook_of(
+        snapshot.run, snapshot.agents, snapshot.in_flight, compared, datetime.now(UTC), query.budget
+    )
 
 
 def _curves(folded: FoldedRun) -> RunCurves:
@@ -286,6 +381,7 @@ def _outlook(budget: float | None, folded: FoldedRun) -> Outlook:
 # The answers about trials: lists, why they failed, how agents do on tasks, and one trial with its files.
 
 
+@_get("/api/runs/{run}/trials", "A page of scored trials.")
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
     stored = await web.trials.trials(run)
@@ -328,6 +424,10 @@ def _kind(facts: EventFacts | None) -> str:
     return "" if facts is None else facts.kind
 
 
+@_get(
+    "/api/runs/{run}/failures",
+    "The trials that did not succeed, grouped by failure mode and message, the largest group first.",
+)
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
     stored = await web.trials.trials(run)
@@ -341,6 +441,7 @@ async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     return failure_groups(failed)
 
 
+@_get("/api/runs/{run}/matrix", "Each agent on each task: outcomes, a metric, and what is running.")
 async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
     if query.as_of is not None:
         question = "matrix", query.metric, query.sort
@@ -357,6 +458,9 @@ def _matrix_as_of(query: MatrixQuery, folded: FoldedRun) -> Matrix:
     return matrix_of(rows, folded.snapshot().in_flight, query.metric, query.sort)
 
 
+@_get(
+    "/api/runs/{run}/trials/{trial}", "One scored trial with its payload, as published.", answers=ScoredTrial
+)
 async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
     content = await web.trials.payload(run, trial)
     if content is None:
@@ -364,6 +468,10 @@ async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
     return content
 
 
+@_get(
+    "/api/runs/{run}/trials/{trial}/event",
+    "What the harness said of a trial besides its numbers: message, times, files.",
+)
 async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
     event = await _event_of(web, run, trial)
     given, closed = event.artifacts or [], None
@@ -403,6 +511,10 @@ def _described(number: int, file: Artifact, closed: str | None) -> TrialArtifact
     )
 
 
+@_get(
+    "/api/runs/{run}/trials/{trial}/artifacts/{artifact}",
+    "One file of a trial, by its number, read as steps, a log or a diff.",
+)
 async def _artifact(web: Web, query: NoQuery, run: str, trial: str, artifact: str) -> ArtifactView:
     place = await _place(web, run, trial, artifact)
     async with web.reading:
@@ -446,111 +558,11 @@ async def _place(web: Web, run: str, trial: str, artifact: str) -> _Place:
     return _Place(directory, event, file.path, file.name)
 
 
-TRIAL_OPERATIONS = (
-    Operation("/api/runs/{run}/trials", "A page of scored trials.", TrialsQuery, TrialPage, False, _trials),
-    Operation(
-        "/api/runs/{run}/failures",
-        "The trials that did not succeed, grouped by failure mode and message, the largest group first.",
-        NoQuery,
-        FailureGroup,
-        True,
-        _failures,
-    ),
-    Operation(
-        "/api/runs/{run}/matrix",
-        "Each agent on each task: outcomes, a metric, and what is running.",
-        MatrixQuery,
-        Matrix,
-        False,
-        _matrix,
-    ),
-    Operation(
-        "/api/runs/{run}/trials/{trial}",
-        "One scored trial with its payload, as published.",
-        NoQuery,
-        ScoredTrial,
-        False,
-        _trial,
-    ),
-    Operation(
-        "/api/runs/{run}/trials/{trial}/event",
-        "What the harness said of a trial besides its numbers: message, times, files.",
-        NoQuery,
-        TrialEvent,
-        False,
-        _event,
-    ),
-    Operation(
-        "/api/runs/{run}/trials/{trial}/artifacts/{artifact}",
-        "One file of a trial, by its number, read as steps, a log or a diff.",
-        NoQuery,
-        ArtifactView,
-        False,
-        _artifact,
-    ),
-)
-
-
 # -----------------------------------------------------------------------------
-# The answers to each path of the API. OPERATIONS at the end lists the paths.
+# The answers about several runs: leaderboards, comparisons, and how this server stands.
 
 
-async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
-    if query.as_of is not None:
-        past = await web.runs_as_of.at(query.as_of)
-        return [RunNow.of(run, past.moment) for run in past.runs()]
-    summaries = await web.reader.runs()
-    now = datetime.now(UTC)
-    return [RunNow.of(run, now) for run in summaries]
-
-
-async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
-    now = datetime.now(UTC)
-    if query.as_of is not None:
-        snapshot, moment = await snapshot_as_of(web, run, query.as_of)
-        return RunNow.of(snapshot.run, moment or now)
-    return RunNow.of(await web.reader.run(run), now)
-
-
-async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
-    if query.as_of is not None:
-        snapshot, _ = await snapshot_as_of(web, run, query.as_of)
-    else:
-        snapshot = await web.reader.snapshot(run)
-    return RunSnapshot(
-        run=snapshot.run, agents=snapshot.agents, tiers=snapshot.tiers, in_flight=snapshot.in_flight
-    )
-
-
-async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
-    return await moves_of(web, run, query)
-
-
-async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
-    if query.as_of is not None:
-        compared = await comparison_as_of(web, run, query.as_of)
-    else:
-        compared = await web.reader.comparison(run)
-    return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
-
-
-async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
-    if query.as_of is not None:
-        return (await snapshot_as_of(web, run, query.as_of))[0].agents
-    return await web.reader.agents(run)
-
-
-async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
-    if query.as_of is not None:
-        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
-        return [tier for tier in tiers if query.within or tier.agent_model is None]
-    return await web.reader.tiers(run, within=query.within)
-
-
-async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
-    return history_points(await web.history(run), query.kind, query.points)
-
-
+@_get("/api/leaderboard", "Agent:models by a metric, best first; no baselines, provisional ones last.")
 async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow]:
     labels = dict(map(_label, query.label))
     narrowed: dict[str, Any] = {
@@ -570,21 +582,33 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
     ]
 
 
+@_get(
+    "/api/leaderboards",
+    "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
+)
 async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoard]:
     return await web.leaderboards.boards(query, dict(map(_label, query.label)))
 
 
+@_get(
+    "/api/leaderboards.html",
+    "The same leaderboards as one HTML file that needs nothing else.",
+    answers=list[BenchmarkBoard],
+    media="text/html",
+)
 async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
     document = await web.leaderboards.document(query, dict(map(_label, query.label)))
     return one_file(document)
 
 
+@_get("/api/compare", "Two runs, or two agents, on the tasks that both have done.")
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
     return await in_order(web, compare_sides(a, b, query.offset, query.limit))
 
 
+@_get("/api/health", "Whether this server follows Redis.")
 async def _health(web: Web, query: NoQuery) -> Health:
     return await web.hub.health()
 
@@ -601,112 +625,6 @@ def _label(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise BadQuery(f"label={text!r}: write KEY=VALUE")
     return key, value
-
-
-OPERATIONS = (
-    Operation("/api/runs", "All runs, the latest first.", RunsQuery, RunNow, True, _runs),
-    Operation("/api/runs/{run}", "One run.", AsOfQuery, RunNow, False, _run),
-    Operation(
-        "/api/runs/{run}/snapshot",
-        "One run with its agent:models, tiers and trials in flight, all from one moment.",
-        AsOfQuery,
-        RunSnapshot,
-        False,
-        _snapshot,
-    ),
-    Operation(
-        "/api/runs/{run}/agents",
-        "The agent:models of a run, baselines too, by label.",
-        AsOfQuery,
-        AgentModelSummary,
-        True,
-        _agents,
-    ),
-    Operation(
-        "/api/runs/{run}/comparison",
-        "The agents of a run compared: the rank of each, and what may be said of every two.",
-        AsOfQuery,
-        ComparedAgents,
-        False,
-        _comparison,
-    ),
-    Operation("/api/runs/{run}/tiers", "The tiers of a run.", TiersQuery, TierSummary, True, _tiers),
-    Operation(
-        "/api/runs/{run}/why",
-        "What moved a number of the run's agents; folds the log of the run again.",
-        WhyQuery,
-        MetricMoves,
-        False,
-        _why,
-    ),
-    Operation(
-        "/api/runs/{run}/labels/{label}",
-        "The trials of a run by the values of one of their labels; folds the log of the run again.",
-        AsOfQuery,
-        LabelGroup,
-        True,
-        labels,
-    ),
-    Operation(
-        "/api/runs/{run}/history",
-        "Headline numbers over time, oldest first.",
-        HistoryQuery,
-        HistoryPoint,
-        True,
-        _history,
-    ),
-    Operation(
-        "/api/runs/{run}/curves",
-        "The learning curves of a run, by the trials' own times; folds the log of the run again.",
-        AsOfQuery,
-        RunCurves,
-        False,
-        curves_of,
-    ),
-    Operation(
-        "/api/runs/{run}/outlook",
-        "What a run still has before it: forecasts, running trials, places, a budget.",
-        OutlookQuery,
-        Outlook,
-        False,
-        outlook,
-    ),
-    *TRIAL_OPERATIONS,
-    Operation(
-        "/api/leaderboard",
-        "Agent:models by a metric, best first; no baselines, provisional ones last.",
-        LeaderboardQuery,
-        LeaderboardRow,
-        True,
-        _leaderboard,
-    ),
-    Operation(
-        "/api/leaderboards",
-        "A leaderboard for each benchmark: finished runs pooled by agent:model, intervals and ranks.",
-        LeaderboardsQuery,
-        BenchmarkBoard,
-        True,
-        _leaderboards,
-    ),
-    Operation(
-        "/api/leaderboards.html",
-        "The same leaderboards as one HTML file that needs nothing else.",
-        LeaderboardsQuery,
-        BenchmarkBoard,
-        True,
-        _leaderboards_file,
-        media="text/html",
-    ),
-    Operation(
-        "/api/compare",
-        "Two runs, or two agents, on the tasks that both have done.",
-        CompareQuery,
-        Comparison,
-        False,
-        _compare,
-    ),
-    Operation("/api/health", "Whether this server follows Redis.", NoQuery, Health, False, _health),
-)
 
 
 def values_of(answer: Answer) -> Any:
