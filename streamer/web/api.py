@@ -63,6 +63,7 @@ from streamer.web.log import (
     Folds,
     Leaderboards,
     LogTruncated,
+    Recent,
     RunCurves,
     RunsAsOf,
     StoredTrial,
@@ -124,6 +125,7 @@ class Web:
         reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
         runs_as_of: all runs as of an earlier time.
+        histories: of the runs that people look at.
     """
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
@@ -140,18 +142,7 @@ class Web:
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)
-        self._histories: dict[str, tuple[float, asyncio.Task[list[HistoryEntry]]]] = {}
-
-    async def history(self, run_id: str) -> list[HistoryEntry]:
-        """The history of a run, read once for all who ask at about the same time."""
-        read_at, reading = self._histories.pop(run_id, (float("-inf"), None))
-        now = time.monotonic()
-        if reading is None or now - read_at >= HISTORY_SECONDS:
-            read_at, reading = now, asyncio.create_task(self.reader.history(run_id))
-        self._histories[run_id] = read_at, reading
-        while len(self._histories) > MAX_HISTORIES:
-            del self._histories[next(iter(self._histories))]
-        return await asyncio.shield(reading)
+        self.histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
 
 
 # -----------------------------------------------------------------------------
@@ -339,7 +330,8 @@ async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[Label
 
 @_get("/api/runs/{run}/history", "Headline numbers over time, oldest first.")
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
-    return history_points(await web.history(run), query.kind, query.points)
+    entries = await web.histories.answer(run, partial(web.reader.history, run))
+    return history_points(entries, query.kind, query.points)
 
 
 @_get(

@@ -7,7 +7,7 @@ import logging
 import re
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from html import escape
@@ -141,22 +141,16 @@ def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "array", "items": reference} if operation.many else reference
     if operation.file_name is not None:
         schema = {"type": "string", "description": "A file to keep."}
-    return {
-        "operationId": _id(operation.path),
-        "summary": operation.summary,
-        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
-        "responses": {
-            "200": {"description": "The answer.", "content": {operation.media: {"schema": schema}}},
-            "default": _PROBLEM,
-        },
-    }
+    says = {operation.media: {"schema": schema}}
+    return _operation(operation.path, operation.summary, says, _query_parameters(operation.query))
 
 
 def _post(answer: dict[str, Any]) -> dict[str, Any]:
     event = {"oneOf": [{"$ref": REFERENCE.format(model=model.__name__)} for model in EVENT_TYPES]}
-    return {
-        "operationId": _id(EVENTS_PATH),
-        "summary": "Publish events.",
+    operation = _operation(EVENTS_PATH, "Publish events.", {"application/json": {"schema": answer}}, [])
+    operation["responses"] |= {status: _refusal(status, meaning) for status, meaning in _REFUSALS.items()}
+    del operation["parameters"]
+    return operation | {
         "description": _ABOUT_PUBLISHING,
         "security": [{}, {"publish_token": []}],
         "requestBody": {
@@ -165,11 +159,6 @@ def _post(answer: dict[str, Any]) -> dict[str, Any]:
                 BodyKind.LINES.value: {"schema": {"type": "string", "description": "One event per line."}},
                 BodyKind.JSON.value: {"schema": {"anyOf": [{"type": "array", "items": event}, event]}},
             },
-        },
-        "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer}}},
-            **{status: _refusal(status, meaning) for status, meaning in _REFUSALS.items()},
-            "default": _PROBLEM,
         },
     }
 
@@ -189,31 +178,32 @@ def _stream(path: str, summary: str) -> dict[str, Any]:
             "schema": {"type": "string"},
         },
     ]
-    return {
-        "operationId": _id(path),
-        "summary": summary,
-        "description": _ABOUT_STREAMS,
-        "parameters": [*_path_parameters(path), *resume],
-        "responses": {
-            "200": {
-                "description": "Until the viewer goes.",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
-            "default": _PROBLEM,
-        },
-    }
+    says = {"text/event-stream": {"schema": {"type": "string"}}}
+    return _operation(path, summary, says, resume, "Until the viewer goes.") | {"description": _ABOUT_STREAMS}
 
 
 def _file_operation(path: str, ending: str) -> dict[str, Any]:
     media_type = WRITERS[ending][1].partition(";")[0]
+    summary = f"All scored trials of a run as {ending}, as `streamer report` writes them."
+    return _operation(path, summary, {media_type: {}}, _query_parameters(AsOfQuery), "A file to keep.")
+
+
+def _operation(
+    path: str, summary: str, says: dict[str, Any], parameters: list[dict[str, Any]], what: str = "The answer."
+) -> dict[str, Any]:
+    """What all operations have in common.
+
+    Args:
+        says: the content of the answer by media type, which `what` describes.
+        parameters: besides those in the path.
+    """
+    names = re.findall(r"{(\w+)}", path)
+    in_path = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
     return {
-        "operationId": _id(path),
-        "summary": f"All scored trials of a run as {ending}, as `streamer report` writes them.",
-        "parameters": [*_path_parameters(path), *_query_parameters(AsOfQuery)],
-        "responses": {
-            "200": {"description": "A file to keep.", "content": {media_type: {}}},
-            "default": _PROBLEM,
-        },
+        "operationId": "_".join(re.findall(r"\w+", path.removeprefix("/api"))),
+        "summary": summary,
+        "parameters": in_path + parameters,
+        "responses": {"200": {"description": what, "content": says}, "default": _PROBLEM},
     }
 
 
@@ -223,31 +213,18 @@ _PROBLEM = {
 }
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    names = re.findall(r"{(\w+)}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
-
-
 def _query_parameters(query: type[Query]) -> list[dict[str, Any]]:
     schema = query.model_json_schema()
-    required = schema.get("required", ())
-    parameters = []
-    for name, field in schema.get("properties", {}).items():
-        described = {key: value for key, value in field.items() if key not in ("title", "description")}
-        parameters.append(
-            {
-                "name": name,
-                "in": "query",
-                "required": name in required,
-                "description": field["description"],
-                "schema": described,
-            }
-        )
-    return parameters
-
-
-def _id(path: str) -> str:
-    return "_".join(re.findall(r"\w+", path.removeprefix("/api")))
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "description": field["description"],
+            "schema": {key: value for key, value in field.items() if key not in ("title", "description")},
+        }
+        for name, field in schema.get("properties", {}).items()
+    ]
 
 
 # -----------------------------------------------------------------------------
@@ -352,47 +329,30 @@ def create_app(
         return Response(status_code=204)
 
     async def events(request: Request) -> Response:
-        try:
-            answer = await publish_events(web.intake, request)
-        except Exception as error:
-            return _explained(web, error)
-        return _json(canonical_json(answer.model_dump()))
+        return _json(canonical_json((await publish_events(web.intake, request)).model_dump()))
 
-    async def updates(request: Request) -> Response:
-        run_id = request.path_params.get("run")
-        try:
-            _refuse_as_of(request)
-            room = await web.hub.enter(None if run_id is None else unquote(run_id))
-        except Exception as error:
-            return _explained(web, error)
-        return _Stream(web, None if run_id is None else unquote(run_id), room, request)
+    async def updates(request: Request, run: str | None = None) -> Response:
+        _refuse_as_of(request)
+        return _Stream(web, run, await web.hub.enter(run), request)
 
-    async def play(request: Request) -> Response:
-        names = {name: unquote(value) for name, value in request.path_params.items()}
-        try:
-            return player(await recorded(web, **names), names["trial"])
-        except Exception as error:
-            return _explained(web, error)
+    async def play(request: Request, **names: str) -> Response:
+        return player(await recorded(web, **names), names["trial"])
 
-    def download_of(ending: str) -> Any:
-        async def answer(request: Request) -> Response:
-            try:
-                query = _query(AsOfQuery, request)
-                return await download(web, query, unquote(request.path_params["run"]), ending)
-            except Exception as error:
-                return _explained(web, error)
+    async def download_as(ending: str, request: Request, run: str) -> Response:
+        return await download(web, _query(AsOfQuery, request), run, ending)
 
-        return answer
-
+    answers: dict[str, Callable[..., Awaitable[Response]]] = {
+        PLAYER_PATH: play,
+        **{path: partial(download_as, ending) for path, ending in DOWNLOADS.items()},
+        **dict.fromkeys(STREAMS, updates),
+        **{operation.path: partial(_answer, web, operation) for operation in OPERATIONS},
+    }
     routes = [
         Route("/", _index),
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
-        Route(EVENTS_PATH, events, methods=["POST"]),
-        Route(PLAYER_PATH, play),
-        *(Route(path, download_of(ending)) for path, ending in DOWNLOADS.items()),
-        *(Route(path, updates) for path in STREAMS),
-        *(Route(operation.path, _endpoint(web, operation)) for operation in OPERATIONS),
+        Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
+        *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
     ]
@@ -401,20 +361,30 @@ def create_app(
     return RequestChecks(zipped, token, publish_token, host_names)
 
 
-def _endpoint(web: Web, operation: Operation) -> Any:
-    async def answer(request: Request) -> Response:
-        parameters = {name: unquote(value) for name, value in request.path_params.items()}
+def _endpoint(web: Web, answer: Callable[..., Awaitable[Response]]) -> Any:
+    """A function of a request and of the parameters in its path; what it raises is explained."""
+
+    async def endpoint(request: Request) -> Response:
         try:
-            query = _query(operation.query, request)
-            result = await operation.answer(web, query, **parameters)
-            body = result if isinstance(result, bytes) else canonical_json(values_of(result))
+            return await answer(
+                request, **{name: unquote(part) for name, part in request.path_params.items()}
+            )
         except Exception as error:
             return _explained(web, error)
-        if operation.file_name is not None:
-            return _file_response(body, operation.media, operation.file_name)
-        return _json(body)
 
-    return answer
+    return endpoint
+
+
+async def _answer(web: Web, operation: Operation, request: Request, **parameters: str) -> Response:
+    result = await operation.answer(web, _query(operation.query, request), **parameters)
+    body = result if isinstance(result, bytes) else canonical_json(values_of(result))
+    if operation.file_name is None:
+        return _json(body)
+    as_file = {
+        "cache-control": "no-store",
+        "content-disposition": f'attachment; filename="{operation.file_name}"',
+    }
+    return Response(body, media_type=operation.media, headers=as_file)
 
 
 def _query(model: type[Q], request: Request) -> Q:
@@ -464,11 +434,6 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 def _json(body: bytes) -> Response:
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
-
-
-def _file_response(content: bytes, media: str, name: str) -> Response:
-    as_file = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=media, headers=as_file)
 
 
 async def _index(request: Request) -> Response:

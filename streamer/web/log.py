@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -246,6 +246,31 @@ class Folds:
             task.exception()  # the one who asked may have gone, and then nobody else looks at it
 
 
+class Recent(Generic[T]):
+    """Answers of the last seconds, each worked out once for all who ask at about the same time.
+
+    Args:
+        seconds: so old an answer is given again.
+        most: so many are kept, those asked for last.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, seconds: float, most: int, clock: Callable[[], float]) -> None:
+        self._seconds, self._most, self._clock = seconds, most, clock
+        self._stored: dict[Hashable, tuple[float, asyncio.Task[T]]] = {}
+
+    async def answer(self, question: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `work` gives, or gave a moment ago."""
+        read_at, reading = self._stored.pop(question, (float("-inf"), None))
+        now = self._clock()
+        if reading is None or now - read_at >= self._seconds:
+            read_at, reading = now, asyncio.create_task(work())
+        self._stored[question] = read_at, reading
+        while len(self._stored) > self._most:
+            del self._stored[next(iter(self._stored))]
+        return await asyncio.shield(reading)
+
+
 # -----------------------------------------------------------------------------
 # All runs as of an earlier time, for answers about several: lists of runs, and leaderboards.
 
@@ -415,8 +440,8 @@ class Leaderboards:
     """
 
     def __init__(self, reader: AsyncStateReader, past: RunsAsOf, clock: Callable[[], float]) -> None:
-        self._reader, self._past, self._clock = reader, past, clock
-        self._stored: dict[str, tuple[float, asyncio.Task[list[BenchmarkBoard]]]] = {}
+        self._reader, self._past = reader, past
+        self._recent: Recent[list[BenchmarkBoard]] = Recent(FRESH_BOARDS_SECONDS, MAX_BOARDS, clock)
 
     async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
         """A board for each benchmark.
@@ -431,15 +456,7 @@ class Leaderboards:
         """
         if not can_have_board(query.metric):
             raise UnknownMetric(query.metric)
-        key = query.model_dump_json()
-        read_at, reading = self._stored.pop(key, (float("-inf"), None))
-        now = self._clock()
-        if reading is None or now - read_at >= FRESH_BOARDS_SECONDS:
-            read_at, reading = now, asyncio.create_task(self._read(query, labels))
-        self._stored[key] = read_at, reading
-        while len(self._stored) > MAX_BOARDS:
-            del self._stored[next(iter(self._stored))]
-        return await asyncio.shield(reading)
+        return await self._recent.answer(query.model_dump_json(), partial(self._read, query, labels))
 
     async def document(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> Document:
         """The same boards as a document, for one HTML file."""
