@@ -19,7 +19,7 @@ import re
 import sys
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote
 
 from pydantic import (
@@ -359,6 +359,12 @@ class Message(BaseModel):
     """
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
+
+    @classmethod
+    def like(cls, source: object, **others: Any) -> Self:
+        """A message with the values that an object has under the names of its fields, and these others."""
+        names = cls.model_fields.keys() - others.keys()
+        return cls(**{name: getattr(source, name) for name in names}, **others)
 
 
 # -----------------------------------------------------------------------------

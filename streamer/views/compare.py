@@ -208,24 +208,14 @@ def pair_standing(
     if counts.final is not None and counts.pairs:
         low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
         final = Range(low=low, high=high)
-    return PairStanding(
+    return PairStanding.like(
+        result,
         a=a,
         b=b,
         counts=counts,
-        tasks=result.tasks,
-        ahead=result.ahead,
-        behind=result.behind,
-        equal=result.equal,
-        open=result.open,
-        uneven=result.uneven,
-        difference=result.difference,
         final=final,
         reachable=_range_of(result.reachable),
-        better=result.better,
-        worse=result.worse,
-        ended=result.ended,
         interval=_range_of(result.interval),
-        p_value=result.p_value,
         words=list(_pair_words(a, b, result, final, shuffled=comparison.order_kind == "shuffled")),
     )
 

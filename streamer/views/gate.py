@@ -683,16 +683,12 @@ def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | 
     final, other = result.final, result.baseline
     if other is None or final is None or final.basis == "exact" or final.ends is None:
         return []
-    return _order_words(_name(result.candidate), _name(other), final, final.ends)
+    return _order_words(_called(result.candidate), _called(other), final, final.ends)
 
 
 def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
     text = f"{run.run_id}/{agent_model}" if agent_model else run.run_id
     return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
-
-
-def _name(side: GateSide) -> str:
-    return f"{side.agent_model} of {side.run_id}"
 
 
 def _order_words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:

@@ -300,14 +300,14 @@ def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bo
     below = [entry for entry in entries if entry.left_out is not None]
     below.sort(key=lambda entry: (sign * entry.value, entry.agent.agent_model, entry.run.run.run_id))
     named = {run.run.benchmark_version for run in runs}
-    return BenchmarkBoard(
+    return BenchmarkBoard.like(
+        of,
+        title="",
+        notes=[],
         benchmark=None if mixed else next(iter(names)),
         mixed=mixed,
         versions=sorted(version for version in named if version is not None),
         metric=metric,
-        label=of.label,
-        unit=of.unit,
-        higher_is_better=of.higher_is_better,
         rows=_placed(pooled, {label: Rank(best=p.best, worst=p.worst) for label, p in ranks.items()}),
         below=[_row_below(entry, now) for entry in below],
         rank_missing=missing,
@@ -327,7 +327,10 @@ def _pooled(
 ) -> tuple[float, BoardRow, dict[str, list[Attempts]]]:
     """The finished runs of one agent:model, the oldest first: its value, its row, and its trials by task."""
     newest = entries[-1]
-    tasks = _by_task(_task_names(entry, together=together) for entry in reversed(entries))
+    tasks: dict[str, list[Attempts]] = {}
+    for entry in reversed(entries):
+        for task, one in _task_names(entry, together=together).items():
+            tasks.setdefault(task, []).append(one)
     rests_on, value, interval = [newest], newest.value, newest.interval
     if of.name == PRIMARY_METRIC:
         rests_on = list(entries)
@@ -339,11 +342,11 @@ def _pooled(
         )
         mean, ends = clusters.mean(), rate_interval(clusters)
         value, interval = mean or 0.0, ends and Ends(low=ends.low, high=ends.high)
-    row = BoardRow(
+    row = BoardRow.like(
+        newest.agent,
         order=None,
         rank=None,
-        agent_model=newest.agent.agent_model,
-        value=_number(value),
+        value=json_number(value),
         interval=interval,
         trials=sum(entry.agent.trials for entry in rests_on),
         tasks=len(tasks) if of.name == PRIMARY_METRIC else len(newest.tasks),
@@ -367,15 +370,6 @@ def _task_names(entry: Entry, *, together: bool) -> Mapping[str, Attempts]:
     return {f"{of}\n{task}": attempts for task, attempts in entry.tasks.items()}
 
 
-def _by_task(several: Iterable[Mapping[str, Attempts]]) -> dict[str, list[Attempts]]:
-    """The trials at each task, run by run."""
-    by_task: dict[str, list[Attempts]] = {}
-    for tasks in several:
-        for task, one in tasks.items():
-            by_task.setdefault(task, []).append(one)
-    return by_task
-
-
 def _placed(
     pooled: Sequence[tuple[float, BoardRow, Mapping[str, Sequence[Attempts]]]], ranks: Mapping[str, Rank]
 ) -> list[BoardRow]:
@@ -390,14 +384,12 @@ def _placed(
 
 
 def _row_below(entry: Entry, now: datetime) -> BoardRow:
-    return BoardRow(
+    return BoardRow.like(
+        entry.agent,
         order=None,
         rank=None,
-        agent_model=entry.agent.agent_model,
-        value=_number(entry.value),
+        value=json_number(entry.value),
         interval=None if entry.left_out == "unfinished" else entry.interval,
-        trials=entry.agent.trials,
-        tasks=entry.agent.tasks,
         unknown=sum(one.unknown for one in entry.tasks.values()),
         runs=[entry.run.run.run_id],
         newest=entry.run.run.run_id,
@@ -419,18 +411,8 @@ def _why(entry: Entry, now: datetime) -> str | None:
 
 def _point(entry: Entry) -> TrendPoint:
     run = entry.run.run
-    return TrendPoint(
-        run=run.run_id,
-        at=run.last_event_at,
-        value=_number(entry.value),
-        interval=entry.interval,
-        trials=entry.agent.trials,
-    )
-
-
-def _number(value: float) -> Any:
-    """A known value as it stands in JSON."""
-    return json_number(value)
+    at, value = run.last_event_at, json_number(entry.value)
+    return TrendPoint.like(entry, run=run.run_id, at=at, value=value, trials=entry.agent.trials)
 
 
 def _change(entries: Sequence[Entry]) -> Change | None:
@@ -646,16 +628,11 @@ def point_of(entry: HistoryEntry) -> HistoryPoint:
         if name.startswith(NAMED)
     }
     provisional = entry.headline.get("provisional")
-    return HistoryPoint(
-        id=entry.id,
-        kind=entry.kind,  # type: ignore[arg-type]
+    return HistoryPoint.like(
+        entry,
         agent_model=agent_model,
         tier=tier,
-        epoch=entry.epoch,
-        state_version=entry.state_version,
-        last_event_at=entry.last_event_at,
-        deleted=entry.deleted,
-        grade=entry.headline.get("grade"),  # type: ignore[arg-type]
+        grade=entry.headline.get("grade"),
         metrics=named,
         provisional=None if provisional is None else provisional == "true",
         **numbers,

@@ -604,16 +604,13 @@ def _running(trial: TrialInFlight, at: datetime | None) -> Running:
     age = None
     if at is not None and trial.started_at is not None:
         age = max(0.0, (at - trial.started_at).total_seconds())
-    return Running(
+    return Running.like(
+        trial,
         task=f"{trial.shard}: {trial.task_id}" if trial.shard else trial.task_id,
-        attempt=trial.attempt,
         agent_model=agent_model_label(trial.agent, trial.model),
-        tier=trial.tier,
-        subtest=trial.subtest,
-        started_at=trial.started_at,
         age_seconds=age,
     )
 
 
 def _forecast(estimate: Estimate | None) -> Forecast | None:
-    return estimate and Forecast(low=estimate.low, likely=estimate.likely, high=estimate.high)
+    return estimate and Forecast.like(estimate)

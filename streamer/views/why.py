@@ -452,17 +452,8 @@ def _numbers(of: Move | Total) -> dict[str, Any]:
 
 
 def _trial(move: Move) -> MovingTrial | None:
-    if move.trial is None:
-        return None
     key = move.trial
-    return MovingTrial(
-        shard=key.shard,
-        task_id=key.task_id,
-        attempt=key.attempt,
-        agent_model=agent_model_label(key.agent, key.model),
-        tier=key.tier,
-        subtest=key.subtest,
-    )
+    return key and MovingTrial.like(key, agent_model=agent_model_label(key.agent, key.model))
 
 
 def _named(trial: MovingTrial | None) -> str:

@@ -24,7 +24,7 @@ from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.score.prices import price_table
-from streamer.schemas.events import Artifact, TrialResult
+from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
 from streamer.schemas.wire import Position, json_number
 from streamer.settings import Settings
@@ -272,9 +272,7 @@ async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
         snapshot, _ = await snapshot_as_of(web, run, query.as_of)
     else:
         snapshot = await web.reader.snapshot(run)
-    return RunSnapshot(
-        run=snapshot.run, agents=snapshot.agents, tiers=snapshot.tiers, in_flight=snapshot.in_flight
-    )
+    return RunSnapshot.like(snapshot)
 
 
 @_get("/api/runs/{run}/agents", "The agent:models of a run, baselines too, by label.")
@@ -472,16 +470,11 @@ async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
             await asyncio.to_thread(web.directories.of, run, event.shard)
     except CannotBeOpened as error:
         closed = str(error)
-    files = [_described(number, file, closed) for number, file in enumerate(given)]
-    return TrialEvent(
-        trial_id=event.trial_id,
-        trial_name=event.trial_name,
-        started_at=event.started_at,
-        finished_at=event.finished_at,
-        labels=event.labels or {},
-        message=event.message,
-        artifacts=files,
-    )
+    files = [
+        TrialArtifact.like(file, number=number, closed=None if file.url is not None else closed)
+        for number, file in enumerate(given)
+    ]
+    return TrialEvent.like(event, labels=event.labels or {}, artifacts=files)
 
 
 async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
@@ -490,17 +483,6 @@ async def _event_of(web: Web, run: str, trial: str) -> TrialResult:
     if event is None:
         raise NoSuchTrial(run, trial)
     return event
-
-
-def _described(number: int, file: Artifact, closed: str | None) -> TrialArtifact:
-    return TrialArtifact(
-        number=number,
-        name=file.name,
-        path=file.path,
-        url=file.url,
-        media_type=file.media_type,
-        closed=None if file.url is not None else closed,
-    )
 
 
 @_get(
