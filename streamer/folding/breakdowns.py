@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from streamer.folding.groups import COMPOSITE, GroupState
-from streamer.folding.plan import Denominators
+from streamer.folding.plan import Denominators, GroupPlan
 from streamer.folding.score import NOP, Scored
 from streamer.folding.slots import (
     NO_TIME,
@@ -35,7 +35,7 @@ from streamer.folding.summaries import (
     uplift,
 )
 from streamer.folding.uncertainty import Evidence, conclusion
-from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label, is_plausible
+from streamer.schemas.base import SEMANTICS_VERSION, is_plausible
 from streamer.schemas.plain import AnyTrial
 from streamer.schemas.wire import json_number
 
@@ -103,7 +103,7 @@ def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
     groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
     if all(value is None for value, _, _ in groups):
         raise UnknownLabel(run, label)
-    return [_label_body(run, groups[place], label, place) for place in sorted(groups, key=_label_order)]
+    return [_label_body(run, groups[place], label, place) for place in sorted(groups, key=_order)]
 
 
 def _labels(slot: Slot) -> dict[str, str]:
@@ -119,21 +119,24 @@ def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[Lab
 
 def _label_body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
     value, agent, model = place
-    return group_body(run, group, run.denominators().of_group(None)) | {
-        "type": "label_summary",
+    own = {"label": label, "value": value, "agent_model": GroupId(None, agent, model).agent_model}
+    return _body("label_summary", run, group, run.denominators().of_group(None)) | own
+
+
+def _body(kind: str, run: RunState, group: GroupState, plan: GroupPlan) -> dict[str, Any]:
+    """What the parts of a run have in common with its summaries."""
+    return group_body(run, group, plan) | {
+        "type": kind,
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,
-        "label": label,
-        "value": value,
-        "agent_model": GroupId(None, agent, model).agent_model,
         "superseded": group.superseded,
         "conflicts": group.conflicts,
     }
 
 
-def _label_order(place: LabelId) -> tuple[bool, str, str, str]:
-    value, agent, model = place
-    return (value is None, value or "", agent or "", model or "")
+def _order(place: tuple[str | None, ...]) -> tuple[Any, ...]:
+    """By name, each part without a name first; but trials without the label, or the tier, come last."""
+    return (place[0] is None, *(part or "" for part in place))
 
 
 # -----------------------------------------------------------------------------
@@ -153,20 +156,14 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     """
     run.count()
     planned = run.denominators()
-    groups = _groups(run)
-    return [
-        _subtest_body(run, groups[group_id], group_id, planned)
-        for group_id in sorted(groups, key=_subtest_order)
-    ]
 
-
-def _groups(run: RunState) -> dict[SubtestId, GroupState]:
     def places(key: SlotKey, slot: Slot) -> Iterator[SubtestId]:
         for group in run.scores.groups_of(key):
             if group.tier is not None:
                 yield (group.tier, key.subtest, group.agent, group.model)
 
-    return broken_down(run, places)
+    groups = broken_down(run, places)
+    return [_subtest_body(run, groups[place], place, planned) for place in sorted(groups, key=_order)]
 
 
 def _subtest_body(
@@ -176,25 +173,15 @@ def _subtest_body(
     baseline_tier = run.plan.baseline_tier
     baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
     count = planned.subtest(pooled=agent is None)
-    return group_body(run, group, planned.of_group(count)) | {
-        "type": "subtest_summary",
-        "run_id": run.run_id,
-        "semantics_version": SEMANTICS_VERSION,
+    return _body("subtest_summary", run, group, planned.of_group(count)) | {
         "tier": tier,
         "subtest": subtest,
-        "agent_model": None if agent is None else agent_model_label(agent, model or ""),
+        "agent_model": GroupId(None, agent, model).agent_model,
         "runs_completed": group.trials,
         "baseline_tier": baseline_tier,
         "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
         "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
-        "superseded": group.superseded,
-        "conflicts": group.conflicts,
     }
-
-
-def _subtest_order(group_id: SubtestId) -> tuple[str, str, str, str]:
-    tier, subtest, agent, model = group_id
-    return (tier, subtest or "", agent or "", model or "")
 
 
 # -----------------------------------------------------------------------------

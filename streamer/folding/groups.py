@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol, Self, TypeVar
@@ -92,25 +92,20 @@ class FormulaCodeSums:
 
     def merge(self, other: FormulaCodeSums) -> None:
         """Count in all trials of the other, which stays as it is."""
-        for name in _FORMULACODE_COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for mine, theirs in self._sums(other):
-            mine.merge(theirs)
+        self._change(other, 1)
 
     def unmerge(self, other: FormulaCodeSums) -> None:
         """Undo one `merge` of the other."""
-        for name in _FORMULACODE_COUNTS:
-            setattr(self, name, getattr(self, name) - getattr(other, name))
-        for mine, theirs in self._sums(other):
-            mine.unmerge(theirs)
+        self._change(other, -1)
 
-    def _sums(self, other: FormulaCodeSums) -> Iterator[tuple[ExactSum, ExactSum]]:
-        """Each sum beside the other's."""
-        yield self.speedup, other.speedup
-        yield self.speedup_percentage, other.speedup_percentage
+    def _change(self, other: FormulaCodeSums, sign: int) -> None:
+        for name in _FORMULACODE_COUNTS:
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
+        change(self.speedup, other.speedup, sign)
+        change(self.speedup_percentage, other.speedup_percentage, sign)
         for name in ADVANTAGES:
-            yield self.advantages[name], other.advantages[name]
-            yield self.logs[name], other.logs[name]
+            change(self.advantages[name], other.advantages[name], sign)
+            change(self.logs[name], other.logs[name], sign)
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
         """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""

@@ -134,7 +134,7 @@ class Summaries:
         group = self.run.groups.get(group_id)
         if group is None and group_id.tier is None and _owner(group_id) in self._missing:
             group = GroupState()  # planned, without a single sub-trial
-        if group is None and self._awaits(group_id):
+        if group is None and self._evidence(GroupState(), group_id).in_flight > 0:
             group = GroupState()  # started, without a result
         if group is None:
             self.final_missing.pop(group_id, None)
@@ -142,10 +142,6 @@ class Summaries:
         of_tier = group_id.tier is not None
         body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
         return self._finish(group_id, body, group)
-
-    def _awaits(self, group_id: GroupId) -> bool:
-        """Whether trials of the group are in flight."""
-        return self._evidence(GroupState(), group_id).in_flight > 0
 
     def _evidence(self, group: GroupState, group_id: GroupId) -> Evidence:
         run = self.run
@@ -569,7 +565,7 @@ def group_body(
         "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
         "statistics": statistics,
         "metrics": named_body(group.named, run.plan, profile.ddof, evidence),
-        "coverage": _coverage(group),
+        "coverage": {metric: total.count for metric, total in (group.distributions | group.sums).items()},
         "failure_modes": most_frequent(group.failure_modes),
         "grade": profile.grade(score),
         "grade_basis": basis,
@@ -577,12 +573,6 @@ def group_body(
         "grade_provisional": is_pending and not plan.finished,
         "grading_profile": profile.name,
     }
-
-
-def _coverage(group: GroupState) -> dict[str, int]:
-    """How many trials had each metric (R1)."""
-    counts = {metric: distribution.count for metric, distribution in group.distributions.items()}
-    return counts | {metric: total.count for metric, total in group.sums.items()}
 
 
 def _tokens(group: GroupState) -> dict[str, int | float | None]:
@@ -819,22 +809,16 @@ class Grades:
 def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NotificationRecord:
     """The grade of a group moved from `before` to `after`; None stands for no grade."""
     summary = change.summary or {}
-    content = {
+    taken_over = ("last_event_at", "provisional", "grade_basis", "grade_score", "grade_provisional")
+    content = {name: summary[name] for name in taken_over} | {
         "type": "grade_change",
-        "run_id": change.run_id,
-        "semantics_version": SEMANTICS_VERSION,
         "epoch": change.epoch,
         "state_version": change.state_version,
-        "last_event_at": summary["last_event_at"],
         "digest": change.digest,
         "agent_model": change.group.agent_model,
         "tier": change.group.tier,
         "from_grade": before,
         "to_grade": after,
-        "provisional": summary["provisional"],
-        "grade_basis": summary["grade_basis"],
-        "grade_score": summary["grade_score"],
-        "grade_provisional": summary["grade_provisional"],
     }
     return _sealed(change.run_id, content)
 
@@ -843,8 +827,6 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
     """A late event moved the score of a trial that had been counted (R9)."""
     content = {
         "type": "rescored",
-        "run_id": run.run_id,
-        "semantics_version": SEMANTICS_VERSION,
         "epoch": epoch,
         "state_version": run.state_version,
         "last_event_at": rfc3339(run.last_event_at),
@@ -858,6 +840,7 @@ def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
 
 
 def _sealed(run_id: str, content: dict[str, Any]) -> NotificationRecord:
+    content |= {"run_id": run_id, "semantics_version": SEMANTICS_VERSION}
     notice_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
     return NotificationRecord(run_id, encode_id(run_id), canonical_json(content | {"id": notice_id}))
 

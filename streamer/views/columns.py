@@ -507,6 +507,11 @@ LABELLED = replace(
 )
 """The agents of a run, for each value of a label."""
 
+
+def _gain(name: str, format: str, rank: int, hint: str) -> Column:
+    return Column(name, name, format, (f"tier_{name}",), sort="greatest", rank=rank, hint=hint)
+
+
 TIERS = Board(
     "Tiers",
     (
@@ -519,24 +524,8 @@ TIERS = Board(
         IN_FLIGHT,
         PASS_RATE,
         metric("composite_score"),
-        Column(
-            "uplift",
-            "uplift",
-            "gain_percent",
-            ("tier_uplift",),
-            sort="greatest",
-            rank=2,
-            hint="What the grade rests on, over the baseline tier's, minus 1",
-        ),
-        Column(
-            "delta",
-            "delta",
-            "gain",
-            ("tier_delta",),
-            sort="greatest",
-            rank=12,
-            hint="What the grade rests on, minus the baseline tier's",
-        ),
+        _gain("uplift", "gain_percent", 2, "What the grade rests on, over the baseline tier's, minus 1"),
+        _gain("delta", "gain", 12, "What the grade rests on, minus the baseline tier's"),
         Column("spread", "spread", "spread", ("statistics",), on=("page",)),
         Column("deviation", "std dev", "spread", ("statistics",), on=("page",)),
         metric("accuracy", on=("terminal", "text")),

@@ -7,7 +7,7 @@ attempts: of several the mean is taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import fsum, isfinite
@@ -181,11 +181,12 @@ class PairStanding(Message):
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
 
-def pair_standings(compared: ComparedRun) -> list[PairStanding]:
+def pair_standings(compared: ComparedRun, only: Collection[str] | None = None) -> list[PairStanding]:
     """Every two agents of a run, in the order of the comparison; [] if there is none.
 
     Args:
         compared: as `StateReader.comparison` gives it.
+        only: labels of two agents, to get their pair alone; None: all pairs.
     """
     comparison = compared.comparison
     if comparison is None:
@@ -194,6 +195,7 @@ def pair_standings(compared: ComparedRun) -> list[PairStanding]:
     return [
         pair_standing(comparison, pair, labels[pair.a], labels[pair.b], compared.tasks)
         for pair in comparison.pairs
+        if only is None or {labels[pair.a], labels[pair.b]} == set(only)
     ]
 
 
@@ -237,8 +239,7 @@ def between(
     if ours is None or theirs is None:
         return []
     if a.run.run_id == b.run.run_id:
-        labels = {ours, theirs}
-        return next((pair.words for pair in pair_standings(a) if {pair.a, pair.b} == labels), [])
+        return [said for pair in pair_standings(a, (ours, theirs)) for said in pair.words]
     result = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
     return list(_pair_words(*names, result, None, shuffled=False, about=" on tasks like these"))

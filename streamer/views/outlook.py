@@ -23,7 +23,7 @@ from streamer.schemas.summaries import (
 )
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import best_first, primary_of
-from streamer.views.compare import MISSING, pair_standing
+from streamer.views.compare import MISSING, pair_standings
 from streamer.views.models import Label
 
 # -----------------------------------------------------------------------------
@@ -567,14 +567,7 @@ def _first_two(
     order = best_first(primary_of(run.model_dump(include={"primary_metric"})))
     rows = sorted((agent.model_dump() for agent in agents if not agent.baseline), key=order)
     labels = [row["agent_model"] for row in rows[:2]]
-    labels_there = [agent.agent_model for agent in compared.comparison.agents]
-    for pair in compared.comparison.pairs:
-        if {labels_there[pair.a], labels_there[pair.b]} == set(labels):
-            result = pair_standing(
-                compared.comparison, pair, labels_there[pair.a], labels_there[pair.b], compared.tasks
-            )
-            return result.words
-    return []
+    return [said for pair in pair_standings(compared, labels) for said in pair.words]
 
 
 def _budget(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:

@@ -336,10 +336,8 @@ def as_markdown(data: RunData) -> bytes:
     """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
     run = data.run
     lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
-    labels = (f"{key}={value}" for key, value in run["labels"].items())
-    facts = [run["run_id"], *about(run, data.state), *labels]
     lines += [
-        " · ".join(map(name, facts)),
+        " · ".join(map(name, _facts(run, data.state))),
         "",
         *(f"- {text(line)}" for line in head_lines(run, data.read_at)),
         "",

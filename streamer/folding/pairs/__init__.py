@@ -477,10 +477,10 @@ def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bo
     losses, wins = won.transpose(1, 0, 2), can_win
     if ended:
         losses, wins = losses[:, :, -1:], won[:, :, -1:]
-    size, table = 1 << tasks.bit_length(), _at_end if ended else _at_any_look
+    size = 1 << tasks.bit_length()
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
-        worse = (losses >= table(size, level)[wins + losses]).any(axis=2)
+        worse = (losses >= _least_losses(size, level, ended)[wins + losses]).any(axis=2)
         np.fill_diagonal(worse, val=False)
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
@@ -505,14 +505,9 @@ def _first_of_each(order: list[int], columns: list[int]) -> list[int]:
     return [task for place, task in enumerate(tasks) if task < 0 or first[task] == place]
 
 
-@lru_cache(maxsize=256)
-def _at_any_look(tasks: int, level: Fraction) -> NDArray[np.int64]:
-    return np.array(least_losses(tasks, level))
-
-
-@lru_cache(maxsize=256)
-def _at_end(tasks: int, level: Fraction) -> NDArray[np.int64]:
-    return np.array(least_losses_at_end(tasks, level))
+@lru_cache(maxsize=512)
+def _least_losses(tasks: int, level: Fraction, ended: bool) -> NDArray[np.int64]:
+    return np.array((least_losses_at_end if ended else least_losses)(tasks, level))
 
 
 # -----------------------------------------------------------------------------
