@@ -1,0 +1,73 @@
+"""How soon the page's server answers about a run with very many trials: a page of them, failures, curves.
+
+    python -m benchmarks.large_run [--trials N]
+
+This builds the run on an embedded stack with a real worker, and starts a server of the page that has read
+nothing yet. `first` is its first answer, which reads the log; `again` is the answer to the same question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import orjson
+
+from benchmarks.common import events, table
+from streamer.client.readers import StateReader
+from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from tests.web.browsing import WebProcess, a_stack
+
+TRIALS = 200_000
+RUN = "run-00000"
+PAGE = "trials?limit=100"
+ASKED = {
+    "a page of trials, the latest first": PAGE,
+    "the dearest trials of one agent": "trials?sort=cost_usd&descending=true&agent=agent-1",
+    "why trials failed": "failures",
+    "the learning curves": "curves",
+}
+"""What is asked, and its path below the run."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--trials", type=int, default=TRIALS, help="of one run of five agents in seven tiers")
+    trials = parser.parse_args().trials
+    rows: list[list[object]] = []
+    with tempfile.TemporaryDirectory(prefix="bench-large-run-") as folder, a_stack(Path(folder)) as stack:
+        publish(stack, trials)
+        for what, path in ASKED.items():
+            with WebProcess(stack, Path(folder)) as web:  # one that has read nothing yet
+                rows.append([what, *(f"{seconds(web, path):.2f}" for _ in range(2))])
+    print(f"{trials:,} trials, seconds")
+    print(table([["", "first", "again"], *rows]))
+
+
+def publish(stack: Settings, trials: int) -> None:
+    """Publish the run; on return a worker has folded all of it."""
+    with ThreadedPublisher(stack) as publisher:
+        for line in events(trials, runs=1):
+            event = orjson.loads(line) | {"trial_name": f"trial-{line[:12].hex()}"}
+            if not event["resolved"]:
+                event |= {"failure_mode": "agent_timeout", "message": f"TimeoutError: after {event['cost_usd']} s"}
+            publisher.send(Outgoing(RUN.encode(), orjson.dumps(event)))
+        publisher.flush()
+    with StateReader(stack) as reader:
+        reader.wait_for(RUN, lambda run: run.progress.done == trials, timeout_seconds=600)
+
+
+def seconds(web: WebProcess, path: str) -> float:
+    """How long the server takes for an answer."""
+    began = time.monotonic()
+    with urllib.request.urlopen(f"{web.url}/api/runs/{RUN}/{path}", timeout=600) as answer:
+        answer.read()
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    main()
