@@ -54,7 +54,10 @@ def publish(stack: Settings, trials: int) -> None:
         for line in events(trials, runs=1):
             event = orjson.loads(line) | {"trial_name": f"trial-{line[:12].hex()}"}
             if not event["resolved"]:
-                event |= {"failure_mode": "agent_timeout", "message": f"TimeoutError: after {event['cost_usd']} s"}
+                event |= {
+                    "failure_mode": "agent_timeout",
+                    "message": f"TimeoutError: after {event['cost_usd']} s",
+                }
             publisher.send(Outgoing(RUN.encode(), orjson.dumps(event)))
         publisher.flush()
     with StateReader(stack) as reader:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 from streamer.schemas.base import encode_id, run_of_key
 from streamer.schemas.wire import Guard, Version, version_of
@@ -119,26 +120,22 @@ def _update(record: Any) -> Update:
 # The one reader of scored trials: records of their topic, as what they change in one run.
 
 
-@dataclass(frozen=True, slots=True)
-class TrialChange:
+class TrialChange(Struct, frozen=True, gc=False):
     """The change that one record makes to a slot.
 
     Attributes:
         key: the slot's key on the topic.
         offset: where the record stands in its partition.
         value: the scored trial as published; None: the slot is empty now.
-        trial: what `value` parses to; None with it.
+        trial: what the reader parses `value` to; None with it.
+        version: (epoch, state_version); None with it.
     """
 
     key: bytes
     offset: int
     value: bytes | None
-    trial: dict[str, Any] | None
-
-    @property
-    def version(self) -> Version | None:
-        """(epoch, state_version); None of a slot that is empty now."""
-        return version_of(self.trial) if self.trial is not None else None
+    trial: Any
+    version: Version | None
 
 
 class ScoredTrialReader:
@@ -146,6 +143,8 @@ class ScoredTrialReader:
 
     Args:
         run_id: the run.
+        parse: takes what the caller needs out of a scored trial as published.
+        version: (epoch, state_version) of what was taken.
 
     >>> from types import SimpleNamespace as Record
     >>> values = (b'{"epoch":1,"state_version":%d}' % version for version in (5, 4))
@@ -154,20 +153,27 @@ class ScoredTrialReader:
     >>> [reader.change(record) is not None for record in records]
     [True, False]
     >>> reader.change(Record(key=b"r|slot", offset=2, value=None))
-    TrialChange(key=b'r|slot', offset=2, value=None, trial=None)
+    TrialChange(key=b'r|slot', offset=2, value=None, trial=None, version=None)
     >>> reader.change(Record(key=b"other|slot", offset=3, value=None))
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        parse: Callable[[bytes], Any] = orjson.loads,
+        version: Callable[[Any], Version] = version_of,
+    ) -> None:
         self._prefix = f"{encode_id(run_id)}|".encode()
         self._guard = Guard()
+        self._parse, self._version = parse, version
 
     def change(self, record: LogRecord) -> TrialChange | None:
         """The change that a record brings; None if it is about another run, or out of date."""
         if record.key is None or not record.key.startswith(self._prefix):
             return None
-        trial = None if record.value is None else orjson.loads(record.value)
-        change = TrialChange(record.key, record.offset, record.value, trial)
+        trial = None if record.value is None else self._parse(record.value)
+        version = None if trial is None else self._version(trial)
+        change = TrialChange(record.key, record.offset, record.value, trial, version)
         return change if self._guard.is_news(change.key, change.version) else None
 
 

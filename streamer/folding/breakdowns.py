@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from statistics import quantiles
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +12,7 @@ import numpy as np
 
 from streamer.folding.groups import COMPOSITE, GroupState
 from streamer.folding.plan import Denominators, GroupPlan
-from streamer.folding.score import NOP, Scored
+from streamer.folding.score import NOP, Scored, score_trial
 from streamer.folding.slots import (
     NO_TIME,
     GroupId,
@@ -242,18 +242,19 @@ def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
 
 def _in_order(run: RunState) -> list[_Ended]:
     """The trials of a run as they ended, those without a time last."""
-    trials, written = [], {}
+    trials = []
     for key, slot in run.slots.items():
-        scored = run.scores.of(slot)
-        if scored is not None:
+        if slot.revision is not None:
             event = event_of(slot.raw)
-            trials.append(_Ended(_end(event), key, scored))
-            written[key] = event_time(event, -1)
+            trials.append(_Ended(_end(event), key, slot.scored or score_trial(event, run.rules)))
     if all(trial.at == NO_TIME for trial in trials):
-        trials = [trial._replace(at=written[trial.key]) for trial in trials]
+        written = (event_time(event_of(run.slots[trial.key].raw), -1) for trial in trials)
+        trials = [trial._replace(at=at) for trial, at in zip(trials, written, strict=True)]
     low, high = plausible([trial.at for trial in trials if trial.at != NO_TIME])
     trials = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in trials]
-    return sorted(trials, key=lambda trial: (trial.at == NO_TIME, trial.at, str(trial.key)))
+    at_once = Counter(trial.at for trial in trials)
+    trials.sort(key=lambda trial: str(trial.key) if at_once[trial.at] > 1 else "")
+    return sorted(trials, key=lambda trial: (trial.at == NO_TIME, trial.at))
 
 
 def _end(event: AnyTrial) -> int:
@@ -283,16 +284,17 @@ def plausible(times: Sequence[int]) -> tuple[int, int]:
 def _points(
     run: RunState, group_id: GroupId, trials: list[_Ended], planned: Denominators, points: int
 ) -> list[dict[str, Any]]:
-    group, rows, before = GroupState(), [], 0
+    group, rows, before, at = GroupState(), [], 0, NO_TIME
     sizes = evenly(len(trials), points)
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
+    has_band = group_id.agent is not None and planned.declared(group_id)
+    final = _Final(run, group_id, planned, [trial.key for trial in trials]) if has_band else None
     for size in sizes:
-        counted = [(trial.key, trial.scored) for trial in trials[before:size]]
-        group.merge(GroupState.of(counted))
+        new = trials[before:size]
+        group.merge(GroupState.of([(trial.key, trial.scored) for trial in new]))
+        at = next((trial.at for trial in reversed(new) if trial.at != NO_TIME), at)
         before, is_last = size, size == len(trials)
-        at = next((trial.at for trial in reversed(trials[:size]) if trial.at != NO_TIME), NO_TIME)
-        ended = None if is_last else {trial.key for trial in trials[:size]}
-        band = _final(run, group_id, planned, ended, at) if size in bands and group_id.agent else None
+        band = final.interval(None if is_last else size, at) if final and size in bands else None
         numbers = _numbers(run, group_id, group, is_last=is_last)
         rows.append({"at": rfc3339(at), **numbers, "final": band})
     return rows
@@ -338,39 +340,42 @@ def _named(run: RunState, group: GroupState) -> dict[str, Any]:
     return {name: says["mean"] for name, says in body.items() if says["planned"]}
 
 
-def _final(
-    run: RunState, group_id: GroupId, planned: Denominators, ended: Set[SlotKey] | None, at: int
-) -> dict[str, float] | None:
-    """The interval of the final pass rate at a moment (inference 5).
+class _Final:
+    """The interval of a group's final pass rate, at any moment (inference 5).
 
     Args:
-        ended: trials that had ended by then; None: all.
-        at: when the last of them did, microseconds.
+        trials: of the group, as they ended.
     """
-    evidence = Evidence(
-        GroupState(),
-        run.scores.roster.lineup(group_id),
-        finished=ended is None and run.plan.finished is not None,
-    )
-    undeclared = planned.undeclared(group_id)
-    if undeclared:
-        return None
-    outcomes = None if ended is None else _outcomes_at(run, evidence, ended, at)
-    passes = conclusion(evidence, planned.declared(group_id), run.queue, outcomes).passes
-    if passes is None:
-        return None
-    low, high = passes.rates()
-    return {"low": low, "high": high}
 
+    def __init__(
+        self, run: RunState, group_id: GroupId, planned: Denominators, trials: list[SlotKey]
+    ) -> None:
+        self._queue, self._planned = run.queue, planned.declared(group_id)
+        lineup = run.scores.roster.lineup(group_id)
+        self._now = Evidence(GroupState(), lineup, finished=run.plan.finished is not None)
+        self._outcomes = Evidence(GroupState(), lineup, finished=False).outcomes()
+        places, keys = {key: place for place, key in enumerate(trials)}, lineup.keys()
+        self._rows = np.flatnonzero(lineup.states)
+        never, keys = np.iinfo(np.int64).max, [keys[row] for row in self._rows.tolist()]
+        starts = (run.slots[key].started_at for key in keys)
+        self._places = np.array([places.get(key, never) for key in keys], np.int64)
+        self._starts = np.array([never if at is None else at for at in starts], np.int64)
 
-def _outcomes_at(run: RunState, evidence: Evidence, ended: Set[SlotKey], at: int) -> dict[int, bool | None]:
-    """The outcome of each row that stood at that moment: the trial had ended, or started; None: no more."""
-    stored: dict[int, bool | None] = {}
-    keys, outcomes = evidence.lineup.keys(), evidence.outcomes()
-    for row in np.flatnonzero(evidence.lineup.states).tolist():
-        started_at = run.slots[keys[row]].started_at
-        if keys[row] in ended:
-            stored[row] = outcomes[row]
-        elif started_at is not None and started_at <= at:
-            stored[row] = None
-    return stored
+    def interval(self, ended: int | None, at: int) -> dict[str, float] | None:
+        """None: there is none.
+
+        Args:
+            ended: how many of the trials had ended; None: all, and nothing more is known than now.
+            at: when the last of them did, microseconds.
+        """
+        passes = conclusion(self._now, self._planned, self._queue, self._stored(ended, at)).passes
+        return None if passes is None else dict(zip(("low", "high"), passes.rates(), strict=True))
+
+    def _stored(self, ended: int | None, at: int) -> dict[int, bool | None] | None:
+        """Row to its outcome, of the trials that had ended by then; None: it had started, and no more."""
+        if ended is None:
+            return None
+        over = self._places < ended
+        there = over | (self._starts <= at)
+        rows = zip(self._rows[there].tolist(), over[there].tolist(), strict=True)
+        return {row: self._outcomes[row] if had_ended else None for row, had_ended in rows}

@@ -33,6 +33,7 @@ from streamer.text import counted, ends_in_points, points
 from streamer.views.cells import place, text
 from streamer.views.columns import COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
+    AnyRow,
     Comparison,
     Difference,
     Ends,
@@ -40,7 +41,6 @@ from streamer.views.models import (
     Side,
     SideTotals,
     TaskPair,
-    TrialRow,
     stated_mode,
 )
 from streamer.views.tables import Document, Table, table_of
@@ -52,7 +52,7 @@ from streamer.views.tables import Document, Table, table_of
 Task = tuple[str, str | None]
 """Task id and tier."""
 
-Rows = Mapping[Task, Sequence[TrialRow]]
+Rows = Mapping[Task, Sequence[AnyRow]]
 """The trials of one side, by task."""
 
 
@@ -96,7 +96,7 @@ def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list
     return sorted(flips, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
 
 
-def _failure_mode(trials: Iterable[TrialRow]) -> str | None:
+def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
     """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
     modes = Counter(stated_mode(trial.failure_mode) for trial in trials if not trial.success)
     named = [(-times, mode) for mode, times in modes.items() if mode is not None]
@@ -393,12 +393,12 @@ class ComparedSide(NamedTuple):
     run: ComparedRun
     agents: Sequence[AgentModelSummary]
     agent_model: str | None
-    rows: Sequence[TrialRow]
+    rows: Sequence[AnyRow]
 
 
 def side_of(
-    rows: Iterable[TrialRow], agents: Iterable[AgentModelSummary], agent_model: str | None
-) -> list[TrialRow]:
+    rows: Iterable[AnyRow], agents: Iterable[AgentModelSummary], agent_model: str | None
+) -> list[AnyRow]:
     """The trials of one side of a comparison.
 
     Args:
@@ -446,8 +446,8 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
 
 
 def compare(
-    a: Iterable[TrialRow],
-    b: Iterable[TrialRow],
+    a: Iterable[AnyRow],
+    b: Iterable[AnyRow],
     names: tuple[Named, Named],
     offset: int,
     limit: int,
@@ -539,14 +539,14 @@ def value_of(means: Side | SideTotals, metric: str) -> float | None:
     return value
 
 
-def _by_task(trials: Iterable[TrialRow]) -> Rows:
-    by_task: dict[Task, list[TrialRow]] = {}
+def _by_task(trials: Iterable[AnyRow]) -> Rows:
+    by_task: dict[Task, list[AnyRow]] = {}
     for trial in trials:
         by_task.setdefault((trial.task_id, trial.tier), []).append(trial)
     return by_task
 
 
-def _side_of(trials: Sequence[TrialRow]) -> Side:
+def _side_of(trials: Sequence[AnyRow]) -> Side:
     means = {
         metric: _mean(getattr(t, metric) for t in trials)
         for metric in COMPARED_METRICS

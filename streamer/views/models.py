@@ -10,10 +10,13 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
+import msgspec
+from msgspec import Struct, field
 from pydantic import BaseModel, Field
 
 from streamer.schemas.base import Instant, Message, Number, agent_model_label, optional
@@ -27,6 +30,7 @@ from streamer.schemas.summaries import (
     TrialInFlight,
     state_of,
 )
+from streamer.schemas.wire import Version
 
 Label = Annotated[str, Field(description="Label `agent:model`.")]
 TrialOutcome = Literal["passed", "failed", "fell_back", "no_verdict"]
@@ -140,16 +144,96 @@ class TrialRow(Message):
 
 
 def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
-    """A trial that fell back to the baseline did not pass, whatever its numbers say (C1)."""
-    if (trial["formulacode"] or {}).get("fallback_to_baseline"):
+    """The outcome of a scored trial (as parsed from JSON)."""
+    formulacode = trial["formulacode"]
+    fell_back = None if formulacode is None else bool(formulacode.get("fallback_to_baseline"))
+    return _outcome(trial["success"], trial["resolved"], fell_back)
+
+
+def _outcome(success: bool, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
+    """A trial that fell back to the baseline did not pass, whatever its numbers say (C1).
+
+    Args:
+        fell_back: None: the trial carries none of FormulaCode's sections.
+    """
+    if fell_back:
         return "fell_back"
-    if trial["success"]:
+    if success:
         return "passed"
-    return "no_verdict" if trial["resolved"] is None and trial["formulacode"] is None else "failed"
+    return "no_verdict" if resolved is None and fell_back is None else "failed"
 
 
 def _interned(text: str | None) -> str | None:
     return None if text is None else sys.intern(text)
+
+
+class _StoredFormulaCode(Struct, gc=False):
+    """What a list of trials shows of FormulaCode's part."""
+
+    task_speedup: float | None = None
+    agent_advantage: float | None = None
+    fallback_to_baseline: bool = False
+
+
+class StoredRow(Struct, gc=False):
+    """A :class:`TrialRow` in a quarter of its time and room: a server holds one for each trial of a run.
+
+    It has the fields of a row, and what tells which result it is of.
+    """
+
+    shard: str
+    task_id: str
+    attempt: int
+    agent_model: str
+    tier: str | None
+    subtest: str | None
+    resolved: bool | None
+    success: bool
+    failure_mode: str | None
+    composite_score: float | None
+    grade: Grade | None
+    cost_usd: float | None
+    duration_seconds: float | None
+    fingerprint: str
+    epoch: int
+    state_version: int
+    formulacode: _StoredFormulaCode | None = None
+    stored_metrics: dict[str, float] | None = field(default=None, name="metrics")
+    id: str = ""
+
+    @classmethod
+    def of(cls, value: bytes) -> StoredRow:
+        """The row of a scored trial as published, without its id."""
+        row = _stored_row(value)
+        row.task_id, row.agent_model = sys.intern(row.task_id), sys.intern(row.agent_model)
+        row.tier, row.failure_mode = _interned(row.tier), _interned(row.failure_mode)
+        return row
+
+    @property
+    def version(self) -> Version:
+        return self.epoch, self.state_version
+
+    @property
+    def outcome(self) -> TrialOutcome:
+        fell_back = None if self.formulacode is None else self.formulacode.fallback_to_baseline
+        return _outcome(self.success, self.resolved, fell_back)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        return self.stored_metrics or {}
+
+    @property
+    def task_speedup(self) -> float | None:
+        return self.formulacode.task_speedup if self.formulacode else None
+
+    @property
+    def agent_advantage(self) -> float | None:
+        return self.formulacode.agent_advantage if self.formulacode else None
+
+
+_stored_row = msgspec.json.Decoder(StoredRow).decode
+
+AnyRow = TrialRow | StoredRow
 
 
 class SideMeans(Message):
@@ -445,7 +529,7 @@ class _Cell:
     passes: int = 0
     unknown: int = 0
     running: int = 0
-    values: list[float] = field(default_factory=list)
+    values: list[float] = dataclass_field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -463,7 +547,7 @@ _Line = Mapping[str, _Cell]
 
 
 def matrix_of(
-    rows: Iterable[TrialRow],
+    rows: Iterable[AnyRow],
     in_flight: Iterable[TrialInFlight],
     metric: MatrixMetric = "outcome",
     sort: MatrixSort = "difficulty",

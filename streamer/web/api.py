@@ -379,7 +379,7 @@ async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     ids = None
     if query.kind is not None:
         ids = {trial_id for trial_id, trial in stored.items() if _kind(of(trial)) == query.kind}
-    page = page_of([trial.row for trial in stored.values()], query, ids)
+    page = await asyncio.to_thread(page_of, [trial.row for trial in stored.values()], query, ids)
     listed = [_with_facts(row, of(stored[row.id])) for row in page.trials]
     return page.model_copy(update={"trials": listed})
 

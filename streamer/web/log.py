@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from msgspec import Struct
 from pydantic import Field
 
 from streamer.client.feeds import ScoredTrialReader
@@ -25,13 +27,23 @@ from streamer.folding.slots import SlotRank, fingerprint, microseconds, slot_in_
 from streamer.folding.state import RunState
 from streamer.schemas.base import Instant, Message, Number
 from streamer.schemas.events import TrialResult, can_have_board
+from streamer.schemas.plain import AnyTrial, plain_trial
 from streamer.schemas.summaries import ShareRange
 from streamer.schemas.wire import Position, decode, may_name
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicAuthorizationFailedError, TopicMissing
 from streamer.storage.log import LogRecord, read_batches
 from streamer.views.leaderboard import BenchmarkBoard, boards_of, leaderboard_document, with_words
-from streamer.views.models import HistoryPoint, Label, TrialRow, described, kind_of, stated_mode, telling_line
+from streamer.views.models import (
+    AnyRow,
+    HistoryPoint,
+    Label,
+    StoredRow,
+    described,
+    kind_of,
+    stated_mode,
+    telling_line,
+)
 from streamer.views.tables import Document
 from streamer.web.models import LeaderboardsQuery, ListedTrial, Refused, TrialPage, TrialsQuery
 
@@ -493,8 +505,7 @@ class TrialMoved(Refused):
         super().__init__("This trial was scored again just now: ask once more")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTrial:
+class StoredTrial(Struct, frozen=True, gc=False):
     """The stored facts about a trial.
 
     Attributes:
@@ -504,7 +515,7 @@ class StoredTrial:
         fingerprint: of the content of the event that won the slot (R17).
     """
 
-    row: TrialRow
+    row: AnyRow
     key: bytes
     offset: int
     fingerprint: str
@@ -520,7 +531,7 @@ class _TrialsOfRun:
 
     def __init__(self, run_id: str) -> None:
         self.stored: dict[str, StoredTrial] = {}
-        self._reader = ScoredTrialReader(run_id)
+        self._reader = ScoredTrialReader(run_id, StoredRow.of, attrgetter("version"))
 
     def take(self, record: LogRecord) -> None:
         """What changed last stands at the end."""
@@ -529,8 +540,8 @@ class _TrialsOfRun:
         trial_id = hashlib.sha256(change.key).hexdigest()[:24]
         self.stored.pop(trial_id, None)
         if (trial := change.trial) is not None:
-            row = TrialRow.of(trial_id, trial)
-            self.stored[trial_id] = StoredTrial(row, change.key, change.offset, trial["fingerprint"])
+            trial.id = trial_id
+            self.stored[trial_id] = StoredTrial(trial, change.key, change.offset, trial.fingerprint)
 
 
 class TrialLog:
@@ -586,8 +597,7 @@ class EventsClosed(Refused):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EventFacts:
+class EventFacts(Struct, frozen=True, gc=False):
     """The facts that lists need about an event.
 
     Attributes:
@@ -627,8 +637,8 @@ class _EventsOfRun:
         """Keep the facts of a result of this run."""
         if not may_name(self._run_id, record.value):
             return
-        event = decode(record.value)
-        if not isinstance(event, TrialResult) or event.run_id != self._run_id:
+        event = plain_trial(record.value) or decode(record.value)
+        if not isinstance(event, AnyTrial) or event.run_id != self._run_id:
             return
         slot = slot_in_run(slot_key(event))
         rank = (event.revision, microseconds(event.finished_at), fingerprint(event))
@@ -686,7 +696,7 @@ class TrialEvents:
 # How lists of trials are filtered, ordered and divided into pages. Pure.
 
 
-ORDERS: dict[str, Callable[[TrialRow], Any]] = {
+ORDERS: dict[str, Callable[[AnyRow], Any]] = {
     "task": lambda row: (row.task_id, row.attempt),
     "agent": lambda row: row.agent_model,
     "tier": lambda row: row.tier,
@@ -697,7 +707,7 @@ ORDERS: dict[str, Callable[[TrialRow], Any]] = {
 }
 
 
-def page_of(rows: Sequence[TrialRow], query: TrialsQuery, kind: Collection[str] | None = None) -> TrialPage:
+def page_of(rows: Sequence[AnyRow], query: TrialsQuery, kind: Collection[str] | None = None) -> TrialPage:
     """The page that the query asks for.
 
     Args:
@@ -714,11 +724,12 @@ def page_of(rows: Sequence[TrialRow], query: TrialsQuery, kind: Collection[str] 
         filled.sort(key=order, reverse=query.descending)
         matching = filled + [row for row in matching if order(row) is None]
     page = matching[query.offset : query.offset + query.limit]
-    trials = [ListedTrial.model_construct(**dict(row)) for row in page]
+    unknown = dict.fromkeys(("trial_name", "finished_at", "reason"))
+    trials = [ListedTrial.like(row, **unknown) for row in page]
     return TrialPage(total=len(rows), matching=len(matching), offset=query.offset, trials=trials)
 
 
-def _matches(row: TrialRow, query: TrialsQuery) -> bool:
+def _matches(row: AnyRow, query: TrialsQuery) -> bool:
     failed = query.failure_mode is not None or query.kind is not None
     return (
         query.task in (None, row.task_id)
@@ -731,5 +742,5 @@ def _matches(row: TrialRow, query: TrialsQuery) -> bool:
     )
 
 
-def _text(row: TrialRow) -> str:
+def _text(row: AnyRow) -> str:
     return "\n".join((row.task_id, row.agent_model, row.failure_mode or ""))

@@ -45,7 +45,7 @@ from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
 from streamer.views.compare import side_of
 from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
 from streamer.views.leaderboard import history_points
-from streamer.views.models import TooManyCells, TrialRow, whole_matrix
+from streamer.views.models import AnyRow, TooManyCells, TrialRow, whole_matrix
 from streamer.views.outlook import eta_of, places_of
 from streamer.views.tables import (
     Document,
@@ -294,7 +294,7 @@ class UnknownAgent(Exception):
         super().__init__(f"run {run_id!r} has no agent:model {agent_model!r}. {hint}")
 
 
-def rows_of(data: RunData, agent_model: str | None) -> list[TrialRow]:
+def rows_of(data: RunData, agent_model: str | None) -> list[AnyRow]:
     """The trials of one side.
 
     Args:
