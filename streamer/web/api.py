@@ -125,7 +125,6 @@ class Web:
         reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
         runs_as_of: all runs as of an earlier time.
-        histories: of the runs that people look at.
     """
 
     def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
@@ -142,7 +141,11 @@ class Web:
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)
-        self.histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
+        self._histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        """The history of a run, read once for all who ask at about the same time."""
+        return await self._histories.answer(run_id, partial(self.reader.history, run_id))
 
 
 # -----------------------------------------------------------------------------
@@ -286,7 +289,7 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
     "/api/runs/{run}/comparison",
     "The agents of a run compared: the rank of each, and what may be said of every two.",
 )
-async def _comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
+async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
     if query.as_of is not None:
         compared = await answer_as_of(web, "comparison", run, query.as_of, FoldedRun.comparison)
     else:
@@ -303,7 +306,7 @@ async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
 
 
 @_get("/api/runs/{run}/why", "What moved a number of the run's agents; folds the log of the run again.")
-async def _why(web: Web, query: WhyQuery, run: str) -> MetricMoves:
+async def moves_of(web: Web, query: WhyQuery, run: str) -> MetricMoves:
     question = Question(metric_of(query.metric), query.agent, _position(query.since), query.limit)
     version = (await web.reader.run(run)).state_version
     work = partial(why, web.settings, run, web.prices, question, _position(query.as_of))
@@ -328,8 +331,7 @@ async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[Label
 
 @_get("/api/runs/{run}/history", "Headline numbers over time, oldest first.")
 async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint]:
-    entries = await web.histories.answer(run, partial(web.reader.history, run))
-    return history_points(entries, query.kind, query.points)
+    return history_points(await web.history(run), query.kind, query.points)
 
 
 @_get(

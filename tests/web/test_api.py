@@ -33,7 +33,7 @@ from streamer.web.api import (
     MAX_HISTORIES,
     OPERATIONS,
     Web,
-    comparison_as_of,
+    comparison,
     curves_of,
     download,
     labels,
@@ -386,9 +386,9 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
         asked: list[asyncio.Task[Any]] = [
             asyncio.create_task(question)
             for question in (
-                moves_of(web, "run-1", WhyQuery()),
+                moves_of(web, WhyQuery(), "run-1"),
                 snapshot_as_of(web, "run-1", "2"),
-                comparison_as_of(web, "run-1", "2"),
+                comparison(web, AsOfQuery(as_of="2"), "run-1"),
                 labels(web, AsOfQuery(), "run-1", "team"),
                 download(web, AsOfQuery(), "run-1", "csv"),
             )
@@ -399,7 +399,7 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
         assert await first
     await web.reader.close()
     assert moves.state_version == 3
-    assert snapshot.run.state_version == compared.run.state_version == 2
+    assert snapshot.run.state_version == compared.comparison.state_version == 2
     assert {group.value for group in groups} == {"red", None}
     assert file.body.count(b"\n") == 4
 
@@ -480,7 +480,7 @@ async def test_a_limited_number_of_histories_is_kept_the_latest(feed: Feed, sett
     web = Web(settings)
     for name in names:
         await web.history(name)
-    assert list(web._histories) == names[1:]
+    assert list(web._histories._stored) == names[1:]
     await web.reader.close()
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -15,7 +16,7 @@ from starlette.requests import Request
 
 from streamer.settings import Settings
 from streamer.web.api import Web
-from streamer.web.app import _endpoint, openapi, player
+from streamer.web.app import _answer, _endpoint, openapi, player
 from streamer.web.models import NoQuery, Operation
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
@@ -76,9 +77,9 @@ async def test_an_answer_that_cannot_be_written_as_json_is_a_problem_too() -> No
     async def answer(web: Web, query: NoQuery) -> Large:
         return Large(number=10**30)
 
-    operation = Operation("/large", "A number.", NoQuery, Large, False, answer)
+    operation, web = Operation("/large", "A number.", NoQuery, Large, False, answer), Web(Settings())
     scope = {"type": "http", "query_string": b"", "headers": [], "path_params": {}}
-    result = await _endpoint(Web(Settings()), operation)(Request(scope))
+    result = await _endpoint(web, partial(_answer, web, operation))(Request(scope))
     assert (result.status_code, result.media_type) == (500, "application/problem+json")
 
 

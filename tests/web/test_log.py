@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from streamer.client.folded import PastRuns
 from streamer.client.queries import UnknownMetric, UnknownRun
@@ -211,7 +211,7 @@ async def test_only_some_questions_are_kept(settings: Settings, times: list[floa
         boards = leaderboards(settings, reader, times)
         for number in range(2 * MAX_BOARDS):
             await boards.boards(LeaderboardsQuery(label=[f"k={number}"]), {"k": str(number)})
-        assert len(boards._stored) == MAX_BOARDS
+        assert len(boards._recent._stored) == MAX_BOARDS
 
 
 # -----------------------------------------------------------------------------
@@ -350,7 +350,7 @@ async def test_as_of_each_time_the_answers_are_those_of_then(logged: Settings, s
             moment = (start + timedelta(minutes=minute)).isoformat()
             for path in PATHS:
                 then[moment, path] = serving.get(path).json()
-            serving.web.leaderboards._stored.clear()
+            serving.web.leaderboards._recent._stored.clear()
         for (moment, path), answer in then.items():
             again = serving.get(f"{path}{'&' if '?' in path else '?'}as_of={quote(moment)}")
             assert again.status == 200, again.body
