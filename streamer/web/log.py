@@ -254,8 +254,13 @@ class Folds:
 
     def _done(self, question: Hashable, task: asyncio.Task[Any]) -> None:
         del self._under_way[question]
-        if not task.cancelled():
-            task.exception()  # the one who asked may have gone, and then nobody else looks at it
+        _seen(task)
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Look at how a task ended, also where the client that asked is gone."""
+    if not task.cancelled():
+        task.exception()
 
 
 class Recent(Generic[T]):
@@ -380,6 +385,10 @@ def run_curves(run: RunState, state_version: int) -> RunCurves:
     return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS)})
 
 
+WAIT_SECONDS = 1.0
+"""So long a viewer waits for newer curves; then those from before are given, and newer ones come later."""
+
+
 class _StoredCurves(NamedTuple):
     """The curves of a run as they were worked out for this version, and until when they are not again."""
 
@@ -409,7 +418,9 @@ class CurveCache:
         self._stored: dict[str, _StoredCurves] = {}
 
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
-        """The curves of a run, of this version or of one that was current a moment ago.
+        """The curves of a run, of this version or of an earlier one that was current when they were begun.
+
+        The first answer takes as long as the run takes to fold. Later ones take :data:`WAIT_SECONDS` at most.
 
         Raises:
             NotInLog: the event topic holds nothing of the run.
@@ -418,12 +429,23 @@ class CurveCache:
         """
         stored = self._stored.get(run_id)
         if stored is None or (stored.version != version and self._clock() >= stored.until):
-            stored = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+            renewal = asyncio.create_task(self._renewed(run_id, version))
+            renewal.add_done_callback(_seen)
+            await asyncio.wait([renewal], timeout=None if stored is None else WAIT_SECONDS)
+            stored = renewal.result() if stored is None or renewal.done() else stored
+        self._keep(run_id, stored)
+        return stored.curves
+
+    async def _renewed(self, run_id: str, version: tuple[int, int]) -> _StoredCurves:
+        stored = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+        self._keep(run_id, stored)
+        return stored
+
+    def _keep(self, run_id: str, stored: _StoredCurves) -> None:
         self._stored.pop(run_id, None)
         self._stored[run_id] = stored
         while len(self._stored) > MAX_CURVES:
             del self._stored[next(iter(self._stored))]
-        return stored.curves
 
     def _work_out(self, run_id: str, version: tuple[int, int]) -> _StoredCurves:
         began = self._clock()

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.folding import breakdowns
 from streamer.folding.breakdowns import BAND_POINTS, UnknownLabel, by_label, by_subtest, curves, evenly
 from streamer.folding.fold import fold_records
-from streamer.folding.state import RunState
+from streamer.folding.state import RunState, Scores
 from streamer.schemas.wire import records_of_lines
 from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, folded, summaries, summarised
 from tests.support.examples import examples
@@ -228,6 +229,21 @@ def test_a_bulk_publish_of_a_finished_run_draws_the_hours_of_the_run() -> None:
     [points] = curves_of(a_shuffled_run(60)).values()
     assert (points[0]["at"], points[-1]["at"]) == ("2026-01-31T09:17:00Z", "2026-02-01T02:00:00Z")
     assert [point["trials"] for point in points] == list(range(1, 61))
+
+
+def test_curves_read_each_event_once_whatever_the_points_and_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    event_of = breakdowns.event_of
+
+    def counted(raw: bytes) -> Any:
+        read.append(raw)
+        return event_of(raw)
+
+    monkeypatch.setattr(breakdowns, "event_of", counted)
+    monkeypatch.setattr(Scores, "of", lambda *_: pytest.fail("a trial is read and scored a second time"))
+    [points] = curves_of(a_shuffled_run(60)).values()
+    assert sum(point["final"] is not None for point in points) == BAND_POINTS
+    assert len(read) == len(set(read)) == 60
 
 
 def test_the_order_of_publishing_changes_no_curve() -> None:

@@ -14,6 +14,7 @@ from streamer.views import models
 from streamer.views.models import (
     FailedTrial,
     Matrix,
+    StoredRow,
     TooManyCells,
     TrialRow,
     WholeMatrix,
@@ -209,6 +210,25 @@ def test_a_file_has_each_matrix_that_the_page_may_ask_for(metric: str, sort: str
 )
 def test_each_outcome_follows_from_verdict_success_and_fallback(trial: dict[str, Any], outcome: str) -> None:
     assert outcome_of(trial) == outcome
+
+
+def test_a_stored_row_says_what_a_row_says_of_every_outcome() -> None:
+    ratios = {"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}}
+    events = [
+        a_trial(tier="T0", subtest="01", cost_usd=0.5, metrics={"reward": 0.5}, score=0.7),
+        a_trial(task_id="t2", resolved=None, duration_seconds=3),
+        a_trial(task_id="t3", resolved=False, failure_mode="agent_timeout", shard="s"),
+        a_trial(task_id="t4", benchmarks=ratios),
+        a_trial(task_id="t5", benchmarks=ratios, tests={"status": "failed", "failed": 1}, attempt=2),
+    ]
+    outcomes = set()
+    for change in folded(events)[0].run("run-1").take_scored():
+        stored = StoredRow.of(change.value or b"")
+        stored.id = "0" * 24
+        expected = TrialRow.of(stored.id, json.loads(change.value or b""))
+        assert {name: getattr(stored, name) for name in TrialRow.model_fields} == dict(expected)
+        outcomes.add(stored.outcome)
+    assert outcomes == {"passed", "no_verdict", "failed", "fell_back"}
 
 
 def test_a_row_has_what_the_scored_trial_says() -> None:

@@ -45,10 +45,11 @@ from streamer.web.log import (
     TrialMoved,
     page_of,
 )
-from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, TrialsQuery, problem, status_of
+from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, ListedTrial, TrialsQuery, problem, status_of
 from tests.support.board_runs import a_night
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_trial, folded
+from tests.support.eventually import eventually
 from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.test_api import lately, without_way
@@ -274,6 +275,30 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
     finally:
         gate.set()
     assert await other
+
+
+async def test_the_curves_from_before_are_given_while_a_large_run_is_folded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, ends = Event(), iter([3, 5])
+
+    def fold(*_: object) -> SimpleNamespace:
+        end = next(ends)
+        assert end == 3 or gate.wait(30)
+        return SimpleNamespace(run=folded(trials(0, end))[0].run("run-1"))
+
+    monkeypatch.setattr("streamer.web.log.fold_run", fold)
+    monkeypatch.setattr("streamer.web.log.WAIT_SECONDS", 0.05)
+    clock = Clock()
+    cache = CurveCache(Settings(), PriceTable.default(), Folds(), clock)
+    assert counted(await cache.curves("run-1", (1, 2))) == 3
+    clock.seconds += 3 * REST
+    async with asyncio.timeout(10):
+        before = await cache.curves("run-1", (1, 4))
+    assert (counted(before), before.state_version) == (3, 2), "they are not of this version, and say so"
+    gate.set()
+    await eventually(lambda: cache._stored["run-1"].version == (1, 4), "the newer curves come")
+    assert counted(await cache.curves("run-1", (1, 4))) == 5
 
 
 # -----------------------------------------------------------------------------
@@ -515,3 +540,19 @@ def test_a_page_holds_what_was_asked_for_in_its_order(query: dict[str, Any], exp
     page = page_of(ROWS, TrialsQuery(**query))
     assert "".join(row.id[0] for row in page.trials) == expected
     assert page.total == 3
+
+
+def test_a_page_of_a_large_run_makes_models_of_its_own_trials_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Counted(ListedTrial):
+        @classmethod
+        def like(cls, source: Any, **others: Any) -> Any:
+            made.append(source.id)
+            return ListedTrial.like(source, **others)
+
+    monkeypatch.setattr(run_log, "ListedTrial", Counted)
+    rows = [a_row(id=f"{number:024}", cost_usd=float(number)) for number in range(2_000)]
+    page = page_of(rows, TrialsQuery(sort="cost_usd", descending=True, offset=10, limit=20))
+    assert (page.total, page.matching, len(page.trials)) == (2_000, 2_000, 20)
+    assert made == [row.id for row in reversed(rows[1_970:1_990])]
