@@ -50,7 +50,7 @@ class Stacked:
         stack = launch(self._directory, worker=REAL_WORKER, ports=self._ports, **self._settings)
         self._stack = stack
         wait_for(
-            lambda: stack.addresses.exists() or stack.process.poll() is not None, "`up` is up", START_SECONDS
+            lambda: stack.discovery.exists() or stack.process.poll() is not None, "`up` is up", START_SECONDS
         )
         assert stack.process.poll() is None, stack.printed
 

@@ -143,7 +143,7 @@ def running(directory: Path, **options: Any) -> Iterator[Stack]:
     stack = launch(directory, **options)
     try:
         wait_for(
-            lambda: stack.addresses.exists() or stack.process.poll() is not None,
+            lambda: stack.discovery.exists() or stack.process.poll() is not None,
             f"the start of `up`; it printed {stack.printed!r}",
         )
         assert stack.process.poll() is None, stack.printed

@@ -294,7 +294,7 @@ def test_all_that_tail_published_survives_and_in_the_end_each_result_counts_once
             following.end_of_harnesses()
             following.wait_until_converted()
             assert ended(second, signal.SIGTERM) == 0
-            environment = {"STREAMER_DISCOVERY": str(stack.addresses)}
+            environment = {"STREAMER_DISCOVERY": str(stack.discovery)}
             verified = streamer("verify", "--all", "--topics", environment=environment)
             assert verified.returncode == 0, verified.stderr
             orderly(signal.SIGTERM)(stack)

@@ -239,7 +239,7 @@ def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Sign
         assert (result["namespace"], result["partitions"]) == ("team", PARTITIONS_OF_UP)
         assert result["data_dir"] == (None if ephemeral else str(tmp_path / "data"))
         assert stack.end(number) == 0
-        assert not stack.addresses.exists()
+        assert not stack.discovery.exists()
         assert not kafka_answers(port)
         assert not redis_answers(redis_port)
         for part in (result["bootstrap"], result["redis"]):
@@ -284,7 +284,7 @@ def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_surv
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
         assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
-        assert not stack.addresses.exists()
+        assert not stack.discovery.exists()
     with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
         assert numbers(stack, 100) == list(range(100))
 
@@ -389,7 +389,7 @@ def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: s
     wait_for(lambda: stack.other(part), f"the start of {part}")
     assert stack.end(signal.SIGINT) == 0
     assert "Everything ended" in stack.printed
-    assert not stack.addresses.exists()
+    assert not stack.discovery.exists()
 
 
 def test_a_second_up_on_the_same_directory_is_refused(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def deployment_on(stack: Stack, published: list[bytes]) -> Deployment:
     """What runs now, and all that was ever published to it."""
     result = stack.addresses
     return Deployment(
-        stack.addresses.parent,
+        stack.discovery.parent,
         result["bootstrap"],
         result["redis"],
         result["namespace"],
@@ -117,7 +117,7 @@ def test_a_harness_that_publishes_through_every_end_finds_all_of_it_and_verify_e
         harness.end()
         deployment_on(stack, harness.published).wait_until_equal()
         verify = [sys.executable, "-c", PROGRAM, "verify", "--all"]
-        environment = os.environ | {"STREAMER_DISCOVERY": str(stack.addresses)}
+        environment = os.environ | {"STREAMER_DISCOVERY": str(stack.discovery)}
         done = subprocess.run(verify, env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done
         interrupt_up(stack)

@@ -148,7 +148,7 @@ class OnUp:
             run_idle_seconds=IDLE_SECONDS,
         )
         wait_for(
-            lambda: stack.addresses.exists() or stack.process.poll() is not None,
+            lambda: stack.discovery.exists() or stack.process.poll() is not None,
             "the start of `up`",
             START_SECONDS,
         )
