@@ -92,6 +92,77 @@ def test_prices_that_change_by_date_or_hour_do_not_depend_on_the_clock(table: Pr
     assert per_million(price) == {"o3": (2, 8), "deepseek-chat": (0.27, 1.1)}[model]
 
 
+OPUS, SONNET, GPT_4O, GPT_5, GEMINI, QWEN = (15, 75), (3, 15), (5, 15), (1.25, 10), (1.25, 10), (0.45, 1.8)
+
+SPELLINGS: dict[str, tuple[float, float] | None] = {
+    "claude-opus-4-5": OPUS,
+    "anthropic/claude-opus-4-5-20251101": OPUS,
+    "claude-opus-4-5@20251101": OPUS,
+    "vertex_ai/claude-opus-4-5@20251101": OPUS,
+    "openrouter/anthropic/claude-opus-4.5": OPUS,
+    "openrouter/anthropic/claude-opus-4.5:thinking": OPUS,
+    "litellm_proxy/claude-opus-4-5-20251101": OPUS,
+    "litellm_proxy/anthropic/claude-opus-4-5": OPUS,
+    "litellm_proxy/prod/claude-opus-4-5-20251101": OPUS,
+    "litellm_proxy/openrouter/anthropic/claude-opus-4.5": OPUS,
+    "litellm_proxy/claude-sonnet-4": SONNET,
+    "litellm_proxy/neulab/claude-sonnet-4-20250514": SONNET,
+    "openrouter/anthropic/claude-sonnet-4": SONNET,
+    "openrouter/anthropic/claude-sonnet-4:beta": SONNET,
+    "vercel_ai_gateway/anthropic/claude-sonnet-4": SONNET,
+    "requesty/anthropic/claude-sonnet-4": SONNET,
+    "snowflake/claude-4-sonnet": SONNET,
+    "bedrock/us.anthropic.claude-sonnet-4-20250514-v1:0": SONNET,
+    "us.anthropic.claude-sonnet-4-20250514-v1:0": SONNET,
+    "azure/gpt-4o": GPT_4O,
+    "azure_ai/gpt-4o-2024-11-20": GPT_4O,
+    "github/gpt-4o": GPT_4O,
+    "hosted_vllm/gpt-4o": GPT_4O,
+    "OpenAI/gpt-5": GPT_5,
+    "@openai/gpt-5": GPT_5,
+    "openai/gpt-5-2025-08-07": GPT_5,
+    "openai/responses/gpt-5": GPT_5,
+    "openrouter/openai/gpt-5": GPT_5,
+    "LiteLLM_Proxy/openai/gpt-5": GPT_5,
+    "litellm_proxy/azure/gpt-5": GPT_5,
+    "portkey/gpt-5": GPT_5,
+    "helicone/gpt-5": GPT_5,
+    "openai-api/openai/gpt-5": GPT_5,
+    "google/gemini-2.5-pro": GEMINI,
+    "gemini/gemini-2.5-pro": GEMINI,
+    "vertex_ai/gemini-2.5-pro": GEMINI,
+    "openrouter/google/gemini-2.5-pro": GEMINI,
+    "litellm_proxy/gemini/gemini-2.5-pro": GEMINI,
+    "accounts/fireworks/models/qwen3-coder-480b-a35b-instruct": QWEN,
+    "fireworks_ai/accounts/fireworks/models/qwen3-coder-480b-a35b-instruct": QWEN,
+    "groq/openai/gpt-oss-120b": (0.15, 0.6),
+    "grok/grok-4": (3, 15),
+    # No gateway: a model on a machine of one's own has no price, and no name is guessed.
+    "ollama/llama3": None,
+    "vllm/claude-opus-4-5": None,
+    "hf/Qwen/Qwen3-32B": None,
+    "litellm_proxy/our-own-model": None,
+    "hosted_vllm/our/own-model": None,
+    "openrouter/": None,
+    "litellm_proxy": None,
+}
+"""What harnesses call models, and USD per million tokens in and out."""
+
+
+@pytest.mark.parametrize("model", SPELLINGS)
+def test_r2_a_model_has_its_price_under_every_spelling(table: PriceTable, model: str) -> None:
+    price = table.price(model)
+    assert (price and per_million(price)) == SPELLINGS[model]
+
+
+def test_r2_a_price_of_the_user_holds_behind_a_gateway_and_for_a_gateways_name_first() -> None:
+    mine = '[models."claude-sonnet-4"]\ninput = 1\noutput = 2\n'
+    gateway = '[models."litellm_proxy/claude-sonnet-4"]\ninput = 7\noutput = 8\n'
+    name = "litellm_proxy/claude-sonnet-4"
+    assert per_million(PriceTable.from_toml(mine).price(name)) == (1, 2)
+    assert per_million(PriceTable.from_toml(mine + gateway).price(name)) == (7, 8)
+
+
 def test_the_price_library_is_loaded_only_when_our_own_table_has_no_price() -> None:
     program = (
         "import sys; from streamer.folding.score.prices import PriceTable; table = PriceTable.default();"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -200,10 +202,52 @@ def snapshot_price(name: str) -> tuple[str, Price] | None:
     return None
 
 
+GATEWAYS = frozenset(
+    {"litellm", "litellm_proxy", "llm_proxy", "hosted_vllm", "openrouter", "openai-api", "openai_like"}
+    | {"custom_openai", "responses", "azure_ai", "fireworks_ai", "together_ai", "github", "portkey"}
+    | {"helicone", "requesty", "vercel", "vercel_ai_gateway", "ai-gateway", "aihubmix", "cloudflare"}
+    | {"databricks", "snowflake"}
+)
+"""First parts of names that say which way requests go, and not whose model answers."""
+
+PROVIDERS = {
+    "azure_ai": "azure",
+    "fireworks_ai": "fireworks",
+    "github_copilot": "github-copilot",
+    "grok": "x-ai",
+}
+"""LiteLLM's name of a provider to the name in genai-prices, which does not know the first."""
+
+_ROUTE = re.compile(r":(beta|thinking|nitro|floor|exacto|extended)$")
+"""What OpenRouter's users append to choose a route to the same model; `:free` is another price."""
+
+_ON_BEDROCK = re.compile(r":\d+$")
+"""How every name of a model on Amazon Bedrock ends."""
+
+
+def spellings(name: str) -> Iterator[str]:
+    """The names that a model's price may stand under, the most telling first.
+
+    Behind a gateway, teams put names of their own before the model's. So each shorter rest counts there.
+
+    >>> list(spellings("litellm_proxy/team/claude-opus-4-5"))
+    ['litellm_proxy/team/claude-opus-4-5', 'team/claude-opus-4-5', 'claude-opus-4-5']
+    >>> list(spellings("ollama/llama3")), list(spellings("openrouter/z-ai/glm-4.6:nitro"))[1]
+    (['ollama/llama3'], 'openrouter/z-ai/glm-4.6')
+    """
+    behind = name.partition("/")[0].lower() in GATEWAYS
+    while name:
+        yield name
+        if plain := _ROUTE.sub("", name):
+            yield from [plain] if plain != name else []
+        name = name.partition("/")[2] if behind else ""
+
+
 def _readings(name: str) -> list[tuple[str | None, str]]:
     """(provider, model): the whole name, then its first part as the provider (`openrouter/openai/gpt-5`)."""
     provider, slash, rest = name.partition("/")
-    return [(None, name), (provider, rest)] if slash and provider and rest else [(None, name)]
+    named = [(PROVIDERS.get(provider, provider), rest)] if slash and provider and rest else []
+    return [(None, name), *named, *([("aws", name)] if _ON_BEDROCK.search(name) else [])]
 
 
 def _since(model: ModelInfo) -> date | None:
@@ -368,7 +412,11 @@ class PriceTable:
             tariff = self._tariffs[model] = None if price is None else _Tariff.of(price)
             return tariff
 
-    def _find(self, name: str) -> Price | None:
+    def _find(self, model: str) -> Price | None:
+        prices = (self._listed(model_for_pricing(name)) for name in spellings(model))
+        return next((price for price in prices if price is not None), None)
+
+    def _listed(self, name: str) -> Price | None:
         if (named := self._named.get(name)) is not None:
             return named
         entry = snapshot_price(name)
