@@ -129,6 +129,8 @@ class RunPlan:
             the mended file makes it true: a plan that leaves it out changes nothing of that (R26).
         finished: a `run_finished` event without `run_id`; None while the run goes on.
         problems: files of the run that could not be read.
+        announced: how many trials with a result the files count; None: they do not say it.
+        notes: what the files announce and do not have, for the user.
     """
 
     run_id: str
@@ -139,6 +141,8 @@ class RunPlan:
     started: dict[str, Any] | None = None
     finished: dict[str, Any] | None = None
     problems: list[Unreadable] = field(default_factory=list)
+    announced: int | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def tells_something(self) -> bool:
@@ -151,6 +155,19 @@ class RunPlan:
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
 
 
+def silence(what: str, announced: Any, count: int) -> str | None:
+    """A sentence where files announce another number than was found; None where they agree.
+
+    >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
+    ('the files count 3 trials, and 0 are there', None, None)
+    """
+    agrees = type(announced) is not int or announced == count
+    return None if agrees else f"the files count {announced:,} {what}, and {count:,} are there"
+
+
+Found = Parsed
+"""What releases before called :class:`Parsed`: connectors of other packages import it."""
+
 Item = Parsed | Unreadable | Remark
 """What a connector finds in a run."""
 
@@ -159,7 +176,8 @@ class Source(Protocol):
     """A harness connector. It never raises on what it finds in files, and follows no symbolic link.
 
     A class that derives from it needs no `skip` and no `part`: nothing is skipped, and a change concerns the
-    run as a whole.
+    run as a whole. With a text `looks_for` it says which files it knows a run by, for a user whose run is not
+    recognised.
     """
 
     name: str
@@ -289,6 +307,7 @@ class ConvertReport:
         explanations: one for each trial result sent, in their order.
         starts: the directory of each start sent, in their order.
         notes: what the user should know besides.
+        activity: what is being done at this moment, and with which file or directory.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -302,6 +321,7 @@ class ConvertReport:
     explanations: list[Explanation] = field(default_factory=list)
     starts: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    activity: tuple[str, Path] = ("starting in", Path())
 
     def note_remark(self, run_id: str, remark: Remark) -> None:
         """Count a remark with the others of its run that say the same."""
@@ -309,6 +329,39 @@ class ConvertReport:
         remarks = self.remarks.setdefault(key, Remarks(*key))
         remarks.trials += 1
         remarks.details[remark.detail] += 1
+
+
+# -----------------------------------------------------------------------------
+# Ids as the schema takes them: the one place for all connectors and hooks.
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def clean_text(value: str) -> str:
+    """A text as an id: control characters and half characters become U+FFFD."""
+    return _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
+
+
+def id_of(value: Any) -> str | None:
+    """The id that a JSON value is: a text, or a whole number as text; None for anything else.
+
+    >>> id_of("django-1"), id_of(17), id_of(17.0), id_of(True), id_of("")
+    ('django-1', '17', '17', None, None)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return clean_text(str(value)) if is_number or (isinstance(value, str) and value) else None
+
+
+def _cleaned(value: Any) -> Any:
+    """An id, or the ids in a list or in the keys of an object, without what no id can hold."""
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): item for key, item in value.items()}
+    return clean_text(value) if isinstance(value, str) else value
 
 
 # -----------------------------------------------------------------------------
@@ -329,6 +382,10 @@ NAMES = frozenset(
     | {"tiers", "baselines", "subtests"}
 )
 """Fields that hold names: one, a list of them, or what belongs to each of them."""
+
+
+IDS = NAMES | {"run_id", "shard", "task_id", "trial_id", "trial_name", "tasks", "order", "agent_models"}
+"""Fields that hold ids or names. Control characters are allowed in no id."""
 
 
 def metric_name(name: str) -> str:
@@ -555,12 +612,14 @@ _is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
+    Control characters in ids become U+FFFD, so that one odd id costs nothing else.
     None instead of the event if a field that says what it is about (its task, say) does not fit. Of `metrics`
     only the entries that do not fit are left out.
 
     >>> fit_event({"type": "trial_result", "run_id": "r", "task_id": "t", "input_tokens": -5})[0]
     {'type': 'trial_result', 'run_id': 'r', 'task_id': 't'}
     """
+    event = {name: _cleaned(value) if name in IDS else value for name, value in event.items()}
     event, partly = safe_texts(event)
     event, odd = _with_fitting_metrics(event)
     misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
@@ -666,29 +725,67 @@ def _shown(value: Any) -> str:
 
 
 # -----------------------------------------------------------------------------
-# Which of the costs that a harness writes are known.
+# Tokens and cost of a trial as an event has them: the one place for all connectors and hooks (R2).
 
 
-def cost_or_none(cost: Any, *tokens: Any) -> Any:
-    """The cost that a harness writes, None where it is unknown (R2): 0 beside tokens has no price behind it.
+def usage_of(
+    agent: str,
+    *,
+    input_tokens: Any = None,
+    output_tokens: Any = None,
+    cache_read: Any = None,
+    cache_write: Any = None,
+    reasoning: Any = None,
+    total: Any = None,
+    cost: Any = None,
+) -> dict[str, Any]:
+    """Tokens and cost of a trial, in the fields of its event; None where the files do not say it.
 
-    >>> cost_or_none(0.0, None, 9), cost_or_none(0.0, 0), cost_or_none(0.5, 9)
-    (None, 0.0, 0.5)
+    Harnesses mean different things by input and output. The total of their file tells which. The input of an
+    event leaves the cache out, and its output has the reasoning in it.
+
+    Args:
+        agent: the agent's label; only baselines may cost nothing.
+        input_tokens, output_tokens, cache_read, cache_write, reasoning: counts as the file has them. What is
+            no whole number stays as it is, and is reported later.
+        total: the file's total of them; None: it has none, and the counts are what they say.
+        cost: USD as the file has it.
+
+    >>> old = usage_of("solver", input_tokens=10_000, output_tokens=1000, cache_read=8000, total=11_000)
+    >>> old["input_tokens"], old["output_tokens"], old["cache_read_tokens"]
+    (2000, 1000, 8000)
+    >>> thought = usage_of("solver", input_tokens=100, output_tokens=50, reasoning=1000, total=1150)
+    >>> thought["input_tokens"], thought["output_tokens"]
+    (100, 1050)
     """
-    return None if cost == 0 and any(isinstance(count, int) and count > 0 for count in tokens) else cost
+    fresh, output = input_tokens, output_tokens
+    if type(fresh) is int and type(output) is int and type(total) is int:
+        cached = sum(count for count in (cache_read, cache_write) if type(count) is int)
+        thought = reasoning if type(reasoning) is int else 0
+        rest = total - fresh - output  # equal to the cache, if it is beside the input
+        if rest != cached and rest in (0, thought) and cached <= fresh:
+            fresh -= cached
+        if rest != cached and rest in (thought, thought + cached):
+            output += thought
+    return {
+        "input_tokens": fresh,
+        "output_tokens": output,
+        "cache_read_tokens": cache_read,
+        "cache_write_tokens": cache_write,
+        "cost_usd": known_cost(cost, agent, input_tokens, output_tokens, cache_read, cache_write, total),
+    }
 
 
-def reported_cost(result: Mapping[str, Any], agent: str) -> Any:
-    """The `total_cost` of a result, None where it is unknown (R2).
+def known_cost(cost: Any, agent: str, *tokens: Any) -> Any:
+    """The cost that a harness writes, None where it is unknown (R2).
 
-    fc-eval and Terminal-Bench write 0.0 also when they do not know: beside tokens the model has no price
-    (E4). An agent without tokens is one whose tokens were not counted. Only baselines cost nothing.
+    Harnesses write 0 also where they do not know. Beside tokens it means that the model has no price. Without
+    tokens it means that the tokens were not counted, except for a baseline.
 
-    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 9}, "nop")
-    >>> reported_cost({"total_cost": 0.0, "total_input_tokens": 0}, "terminus-2")
-    >>> reported_cost({"total_cost": 0.0}, "nop"), reported_cost({"total_cost": 0.5}, "terminus-2")
+    >>> known_cost(0.0, "terminus-2", 9), known_cost(0.0, "terminus-2", 0), known_cost(0.0, "nop", 9)
+    (None, None, None)
+    >>> known_cost(0.0, "nop", 0, None), known_cost(0.5, "terminus-2")
     (0.0, 0.5)
     """
-    tokens = (result.get("total_input_tokens"), result.get("total_output_tokens"))
-    cost = cost_or_none(result.get("total_cost"), *tokens)
-    return None if cost == 0 and agent not in BASELINE_LABELS else cost
+    counted = any(isinstance(count, int) and count > 0 for count in tokens)
+    return None if cost == 0 and (counted or agent not in BASELINE_LABELS) else cost

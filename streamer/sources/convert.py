@@ -28,6 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,29 +43,50 @@ from streamer.sources.base import (
     RunPlan,
     Source,
     Unreadable,
+    clean_text,
     explanation_of,
     fit_event,
+    silence,
     slot_of,
     with_short_names,
 )
 from streamer.sources.every_eval_ever import EveryEvalEver
 from streamer.sources.fc_eval import FcEval
-from streamer.sources.files import STARTED, clean_name, entries, is_directory, is_file, present, time_of, walk
+from streamer.sources.files import (
+    STARTED,
+    clean_name,
+    entries,
+    is_directory,
+    is_file,
+    listing_once,
+    peek,
+    present,
+    time_of,
+    walk,
+)
 from streamer.sources.harbor import Harbor
 from streamer.sources.inspect import Inspect
 from streamer.sources.scylla import Scylla
 from streamer.sources.swe_bench import SweBench
 from streamer.sources.terminal_bench import TerminalBench
+from streamer.text import counted
 
 # -----------------------------------------------------------------------------
 # Find the runs below the paths that the user named, and give each its id.
 
 
 RUN_FILE = re.compile(
-    r".*_results\.json|.+\..+\.json|.*_samples\.jsonl|.+\.eval|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
+    r".*_results\.json|.+\..+\.json|.+__.+__.+\.json|(?:.*[_-])?report\.json|.*_samples\.jsonl|.+\.eval"
+    r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
     re.DOTALL,
 )
 """Names of files that may be runs of their own: a list of results (H2), a report, rows of samples, a log."""
+
+COUNTED = 10_000
+"""So many directories are counted at most where no run is in them."""
+
+SHOWN = 4
+"""So many kinds of files are named there."""
 
 SEARCHED_UPWARDS = 4
 """How far above a path inside a run the run itself is looked for."""
@@ -97,14 +119,32 @@ class SourceRun:
 
 
 def discover(
-    paths: Sequence[Path], sources: Sequence[Source], options: ConvertOptions, *, around: bool = True
+    paths: Sequence[Path],
+    sources: Sequence[Source],
+    options: ConvertOptions,
+    *,
+    around: bool = True,
+    report: ConvertReport | None = None,
 ) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
     """Runs at, below or around the paths, each once; then what could not be read, and notes for the user.
 
     `around`: look for the run that a path lies in where there is none at or below it.
+    `report`: its `activity` says which directory is being looked at.
 
     Originals come before what may be copies of them: runs inside runs, renamed runs, run-level files.
     """
+    with listing_once():
+        return _discover(paths, sources, options, around, report or ConvertReport())
+
+
+def _discover(
+    paths: Sequence[Path],
+    sources: Sequence[Source],
+    options: ConvertOptions,
+    around: bool,
+    report: ConvertReport,
+) -> tuple[list[SourceRun], list[Unreadable], list[str]]:
+    notes: list[str] = []
     runs: dict[Path, SourceRun] = {}
     problems: list[Unreadable] = []
     for path in paths:
@@ -114,18 +154,36 @@ def discover(
             reason = getattr(error, "strerror", None) or str(error)
             problems.append(Unreadable(path, f"cannot be read: {reason}"))
             continue
-        runs_there = list(_runs_of(root, sources, problems))
+        runs_there = list(_runs_of(root, sources, problems, report))
         if not runs_there and around:
             runs_there = _run_around(root, sources)
         if not runs_there:
             names = " or ".join(source.name for source in sources)
-            problems.append(Unreadable(path, f"no run of {names} here, below or around it"))
+            problems.append(Unreadable(path, f"no run of {names} here, below or around it: {_content(root)}"))
+            notes = [f"{s.name} looks for {s.looks_for}" for s in sources if hasattr(s, "looks_for")]
         for source, place, nested in runs_there:
+            report.activity = ("reading the plan of", place)
             _add(
                 runs, SourceRun(source, place, source.plan(place, options), _common(root, place), nested, "")
             )
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
-    return ordered, problems, _name(ordered)
+    return ordered, problems, notes + _name(ordered)
+
+
+def _content(root: Path) -> str:
+    """How many files of which kind a place has, for a user who expects a run there."""
+    if is_file(root):
+        keys = ", ".join(list(peek(root))[:SHOWN])
+        return f"it holds an object with {keys}" if keys else "it is a file of another kind"
+    files = [
+        e.name
+        for directory in islice(walk(root, lambda _: False), COUNTED)
+        for e in entries(directory)
+        if not e.is_dir(follow_symlinks=False)
+    ]
+    kinds = Counter(Path(name).suffix.lower() or "without an ending" for name in files)
+    shown = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(SHOWN))
+    return f"there are {counted(len(files), 'file')}" + (f" ({shown}), such as {files[0]!r}" if files else "")
 
 
 def outermost_run(
@@ -172,7 +230,7 @@ def _planned_at(run: SourceRun) -> int:
 
 
 def _runs_of(
-    root: Path, sources: Sequence[Source], problems: list[Unreadable]
+    root: Path, sources: Sequence[Source], problems: list[Unreadable], report: ConvertReport
 ) -> Iterator[tuple[Source, Path, bool]]:
     """The runs at and below a path: connector, place, whether it lies inside another run."""
     if is_file(root):
@@ -188,6 +246,7 @@ def _runs_of(
         return source is not None and source.skip(directory)
 
     for directory in walk(root, skip, lambda path, why: problems.append(Unreadable(path, why))):
+        report.activity = ("looking for runs in", directory)
         outer = owner(directory)
         for source in _claim(directory, sources):
             claimed[directory] = source
@@ -225,11 +284,11 @@ def _add(runs: dict[Path, SourceRun], run: SourceRun) -> None:
 
 
 def _name(runs: Sequence[SourceRun]) -> list[str]:
-    """Set every run's id. The folders above them keep different runs of one name apart."""
+    """Set every run's id, cleaned. The folders above them keep different runs of one name apart."""
     notes = []
     groups: dict[str, list[list[SourceRun]]] = {}
     for run in runs:
-        same_name = groups.setdefault(run.plan.run_id, [])
+        same_name = groups.setdefault(clean_text(run.plan.run_id), [])
         twin = next((group for group in same_name if any(_same(run, other) for other in group)), None)
         if twin is None:
             same_name.append([run])
@@ -567,7 +626,7 @@ def convert(
     sources = sources_for(options.harness)
 
     def events() -> Iterator[dict[str, Any]]:
-        runs, problems, notes = discover(paths, sources, options)
+        runs, problems, notes = discover(paths, sources, options, report=report)
         report.notes += notes
         report.unreadable += problems
         yield from convert_runs(runs, options, report)
@@ -623,6 +682,7 @@ class _Conversion:
         self, run: SourceRun, doubtful: list[tuple[SourceRun, Parsed]], with_plan: bool
     ) -> Iterator[dict[str, Any]]:
         """Plan, trials and end of one run; nothing if all its trials are copies of others'."""
+        self._report.activity = ("reading", run.path)
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
         begun: list[Parsed] = []
@@ -636,6 +696,7 @@ class _Conversion:
                 sent = self._trial_event(run, item)
                 copies += sent is None
                 trials.extend([sent] if sent else [])
+        self._note_silence(run, len(trials) + copies)
         latest = self._retries.get(run.run_id)
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return
@@ -647,6 +708,14 @@ class _Conversion:
         yield from trials + starts
         if with_plan and run.plan.finished:
             yield from self._plan_event(run, run.plan.finished)
+
+    def _note_silence(self, run: SourceRun, count: int) -> None:
+        """Say where the files of a run announce more than is there; then its plan is not complete."""
+        plan = run.plan
+        if run.only == run.path and plan.announced is not None and count < plan.announced:
+            plan.notes.append(silence("trials with a result", plan.announced, count) or "")
+            plan.started = {"type": "run_started", **(plan.started or {}), "plan_complete": False}
+        self._report.notes += (f"run {run.run_id}: {note}" for note in plan.notes)
 
     def plan_events(self, run: SourceRun) -> Iterator[dict[str, Any]]:
         for event in (self._started(run), run.plan.finished):

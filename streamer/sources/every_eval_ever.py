@@ -9,7 +9,8 @@
   (`evaluation_result_id`) are several rows of one trial.
 - Repeats: the attempt is the `epoch` in the row's metadata, as the converter of inspect_ai logs writes it.
   Otherwise the sample is counted: the same result for the second time is attempt 2.
-- Verdict: `is_correct`, if all rows of the trial agree; none otherwise.
+- Verdict: `is_correct` of the rows whose score is 0 or 1, if they agree; none otherwise. Beside another score
+  converters only guess it.
 - Metrics: each score, as `score`, or as `score/RESULT` where a row names its result; turns and tool calls.
 - Latency is no duration: converters mean different times by `latency_ms`. It is a metric, as it stands.
 """
@@ -32,19 +33,29 @@ from streamer.schemas.base import (
     UNKNOWN,
     label_for_reporting,
 )
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, metric_name
+from streamer.sources.base import (
+    ConvertOptions,
+    Parsed,
+    RunPlan,
+    Unreadable,
+    clean_text,
+    id_of,
+    metric_name,
+    silence,
+    usage_of,
+)
 from streamer.sources.files import (
     UNFINISHED,
     FileError,
     clean_name,
-    clean_text,
     is_file,
     mtime_ns,
     objects,
+    open_text,
     part,
+    peek,
     present,
     read_optional,
-    reading,
     text,
 )
 
@@ -56,7 +67,7 @@ ENDING = "_samples.jsonl"
 """The end of the name of every file of rows."""
 
 NEEDED = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
-"""Texts that every row has."""
+"""Texts that every row has; some converters write the numbers of samples as numbers."""
 
 MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 """A longer line is not read: rows hold whole conversations, and this bounds the memory."""
@@ -106,7 +117,7 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
             problems.append(f"line {number} {row}")
             continue
         about = tuple(row[name] for name in NEEDED)
-        result = (*about, text(row.get("evaluation_result_id")) or "")
+        result = (*about, id_of(row.get("evaluation_result_id")) or "")
         seen[result] += 1
         attempt = _epoch(row) or seen[result]
         sample = samples.setdefault((*about, str(attempt)), Sample(attempt))
@@ -116,7 +127,7 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, Row | str]]:
     """Number and row of each line that is not blank; of a line that is no row what is wrong with it."""
-    with reading(path), path.open(encoding="utf-8", errors="replace") as opened:
+    with open_text(path) as opened:
         number = 0
         while line := opened.readline(MAX_LINE_CHARACTERS):
             number += 1
@@ -133,9 +144,10 @@ def _row(line: str) -> Row | str:
         return f"is not valid JSON; {UNFINISHED}"
     if not isinstance(value, dict):
         return f"holds a JSON {type(value).__name__} where an object belongs"
-    if missing := [name for name in NEEDED if text(value.get(name)) is None]:
+    ids = {name: id_of(value.get(name)) for name in NEEDED}
+    if missing := [name for name, named in ids.items() if named is None]:
         return f"is no row of Every Eval Ever: it has no text under {', '.join(missing)}"
-    return {name: value[name] for name in _KEPT if name in value}
+    return {name: value[name] for name in _KEPT if name in value} | ids
 
 
 def _epoch(row: Row) -> int | None:
@@ -150,6 +162,7 @@ def _epoch(row: Row) -> int | None:
 
 SCORE = "score"
 RESULTS = "evaluation_results"
+NO_VERDICT = "no verdict: its rows do not agree"
 NUMBERS = {
     "num_turns": ("evaluation", "num_turns"),
     "tool_calls": ("evaluation", "tool_calls_count"),
@@ -161,6 +174,7 @@ NUMBERS = {
 
 class EveryEvalEver:
     name = "every-eval-ever"
+    looks_for = "files .jsonl whose first line has evaluation_id, model_id, evaluation_name and sample_id"
 
     def detect(self, path: Path) -> bool:
         return is_rows(path)
@@ -176,7 +190,7 @@ class EveryEvalEver:
         except FileError as error:
             plan.problems.append(Unreadable(path, str(error)))
             return plan
-        run_id = clean_text(str(row.get("evaluation_id", "")))
+        run_id = row.get("evaluation_id", "")
         plan.run_id = run_id if 0 < len(run_id) <= MAX_ID_CHARACTERS else plan.run_id
         plan.uuids = frozenset({run_id}) - {""}
         file = path.with_name(path.name.removesuffix(ENDING) + ".json")
@@ -207,12 +221,17 @@ class EveryEvalEver:
             yield Unreadable(path, str(error))
             return
         yield from (Unreadable(path, problem) for problem in problems)
+        whole = peek(path.with_name(path.name.removesuffix(ENDING) + ".json"))
+        announced = part(whole, "detailed_evaluation_results").get("total_rows")
+        if said := silence("rows", announced, sum(len(sample.rows) for sample in samples)):
+            plan.notes.append(said)
+            plan.started = (plan.started or {}) | {"plan_complete": False}
         revision = mtime_ns(path)
         for sample in samples:
-            run = clean_text(sample.rows[0]["evaluation_id"])
+            run = sample.rows[0]["evaluation_id"]
             other = None if run in (plan.run_id, *plan.uuids) else run
             event = _event(sample, revision, options)
-            hints = () if "resolved" in event else ("no verdict: its rows do not agree",)
+            hints = (NO_VERDICT,) if len(_verdicts(sample.rows)) > 1 else ()
             yield Parsed(path, event, other_run=other, hints=hints)
 
     def part(self, run: Path, changed: Path) -> Path | None:
@@ -221,32 +240,45 @@ class EveryEvalEver:
 
 
 def _event(sample: Sample, revision: int, options: ConvertOptions) -> dict[str, Any]:
-    first = sample.rows[0]
+    first, verdicts = sample.rows[0], _verdicts(sample.rows)
     usage = next(filter(None, (part(row, "token_usage") for row in sample.rows)), {})
     error = next(filter(None, (text(row.get("error")) for row in sample.rows)), None)
     return present(
         {
             "type": "trial_result",
             "harness": EveryEvalEver.name,
-            "task_id": clean_text(f"{first['evaluation_name']}/{first['sample_id']}"),
+            "task_id": f"{first['evaluation_name']}/{first['sample_id']}",
             "attempt": sample.attempt,
             "agent": options.agent or UNKNOWN,
             "model": first["model_id"],
             "revision": revision,
-            "resolved": _verdict(sample.rows),
+            "resolved": verdicts.pop() if len(verdicts) == 1 else None,
             "failure_mode": "error" if error else "unset",
             "message": error,
             "metrics": _metrics(sample.rows),
             "labels": _labels(first),
-            **_tokens(usage),
+            **usage_of(
+                options.agent or UNKNOWN,
+                **{f"{name}_tokens": usage.get(f"{name}_tokens") for name in ("input", "output")},
+                cache_read=usage.get("input_tokens_cache_read"),
+                cache_write=usage.get("input_tokens_cache_write"),
+                reasoning=usage.get("reasoning_tokens"),
+                total=usage.get("total_tokens"),
+            ),
         }
     )
 
 
-def _verdict(rows: list[Row]) -> bool | None:
-    """Whether the answer is correct; None where the rows do not agree."""
-    said = [part(row, "evaluation").get("is_correct") for row in rows]
-    return said[0] if all(value is said[0] for value in said) and isinstance(said[0], bool) else None
+def _verdicts(rows: list[Row]) -> set[bool]:
+    """What the rows say of whether the answer is correct; a row with a score between 0 and 1 says nothing."""
+    evaluations = [part(row, "evaluation") for row in rows if _is_judged(row)]
+    return {e["is_correct"] for e in evaluations if isinstance(e.get("is_correct"), bool)}
+
+
+def _is_judged(row: Row) -> bool:
+    """Whether the row's `is_correct` is a verdict; its converter may say that it is not."""
+    applicable = part(row, "metadata").get("is_correct_applicable") != "false"
+    return applicable and part(row, "evaluation").get(SCORE) in (0, 1)
 
 
 def _metrics(rows: list[Row]) -> dict[str, Any] | None:
@@ -265,23 +297,8 @@ def _score_name(result: Any) -> str:
     >>> _score_name("match:accuracy"), _score_name(None)
     ('score/match_accuracy', 'score')
     """
-    named = text(result)
+    named = id_of(result)
     return metric_name(f"{SCORE}/{named}") if named else SCORE
-
-
-def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """The tokens; the input without the cache, if the total says that the cache is part of the input."""
-    fresh, output, total = (usage.get(f"{name}_tokens") for name in ("input", "output", "total"))
-    read, written = (usage.get(f"input_tokens_cache_{name}") for name in ("read", "write"))
-    cached = sum(count for count in (read, written) if isinstance(count, int))
-    if isinstance(fresh, int) and isinstance(output, int) and fresh + output == total:
-        fresh = max(0, fresh - cached)
-    return {
-        "input_tokens": fresh,
-        "output_tokens": output,
-        "cache_read_tokens": read,
-        "cache_write_tokens": written,
-    }
 
 
 def _labels(row: Row) -> dict[str, str] | None:

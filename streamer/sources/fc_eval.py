@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from streamer.schemas.base import BASELINE_LABELS, UNKNOWN, label_for_reporting
 from streamer.schemas.wire import shown
-from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, reported_cost
+from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, known_cost
 from streamer.sources.fc_eval_payload import (
     FALLBACK_MARK,
     METRICS,
@@ -68,6 +68,7 @@ from streamer.sources.files import (
     start_of,
     subdirectories,
     text,
+    usage_in,
 )
 from streamer.sources.terminal_bench import (
     LOG_DIRECTORIES,
@@ -276,7 +277,7 @@ class Merged:
         alone = agent.label not in BASELINE_LABELS and all(label in BASELINE_LABELS for label in others)
         tokens = {name: self._result.get(f"total_{name}") if alone else None for name in _TOKENS}
         return {
-            "cost_usd": reported_cost({"total_cost": entry.get("task_cost_usd")}, agent.label),
+            "cost_usd": known_cost(entry.get("task_cost_usd"), agent.label),
             "trajectory_length": trajectory_length(entry),
             **{name: count or None for name, count in tokens.items()},
         }
@@ -632,9 +633,7 @@ class RunReading:
         payload = payload_of(result, directory, self._roster.subject(where.agent_index or 1, agent))
         measured = {
             "resolved": result.get("is_resolved"),
-            "input_tokens": result.get("total_input_tokens"),
-            "output_tokens": result.get("total_output_tokens"),
-            "cost_usd": reported_cost(result, agent.label),
+            **usage_in(result, agent.label),
             "trajectory_length": trajectory_length(part(result, METRICS)),
             "artifacts": trial_artifacts(self._path, directory),
         }
@@ -697,6 +696,7 @@ class FcEval:
     """Connector for fc-eval, the harness of FormulaCode."""
 
     name = NAME
+    looks_for = "a directory with fc.lock, or results with `agent_model_key` in `parser_extra_metrics`"
 
     def detect(self, path: Path) -> bool:
         return is_fc_eval(path)

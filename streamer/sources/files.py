@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from streamer.folding.slots import rfc3339
 from streamer.schemas.base import (
@@ -22,10 +24,7 @@ from streamer.schemas.base import (
     baseline_model,
     model_for_reporting,
 )
-from streamer.sources.base import Parsed, Unreadable
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
+from streamer.sources.base import Parsed, Unreadable, clean_text, known_cost, usage_of
 
 VANISHED = "no longer there when it was read"
 """The remark on a file or directory that was moved or deleted after it was found."""
@@ -40,14 +39,49 @@ class FileError(Exception):
     """A file cannot be read; the text says why and is meant for the user."""
 
 
+_Listing = Callable[[Path], tuple[dict[str, os.DirEntry[str]], str | None]]
+_listing: ContextVar[_Listing | None] = ContextVar("listing", default=None)
+
+LISTINGS = 4096
+"""So many directories are remembered at once: a run and what lies beside it."""
+
+
+@contextmanager
+def listing_once() -> Iterator[None]:
+    """Inside, each directory is listed once, and questions about files are answered from the listings.
+
+    For a search that asks many connectors about one place. What changes meanwhile is not seen.
+    """
+    token = _listing.set(lru_cache(LISTINGS)(_listed))
+    try:
+        yield
+    finally:
+        _listing.reset(token)
+
+
 def is_file(path: Path) -> bool:
     """Whether there is a regular file; False, not an exception, where one may not look."""
-    return os.path.isfile(path)
+    listing = _listing.get()
+    if listing is None:
+        return os.path.isfile(path)
+    entry = listing(path.parent)[0].get(path.name)
+    return entry is not None and _answer(entry.is_file)
 
 
 def is_directory(path: Path) -> bool:
     """Whether there is a directory; False where one may not look."""
-    return os.path.isdir(path)
+    listing = _listing.get()
+    if listing is None or path.name in ("", ".."):
+        return os.path.isdir(path)
+    entry = listing(path.parent)[0].get(path.name)
+    return entry is not None and _answer(entry.is_dir)
+
+
+def _answer(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError:
+        return False
 
 
 def exists(path: Path) -> bool:
@@ -90,6 +124,19 @@ def read_json(path: Path) -> Any:
 
 UNFINISHED = "it may be cut off, or still being written"
 """What may be wrong with a file that is no JSON."""
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """A file as text, without the mark that some Windows tools begin it with; the mark says the encoding.
+
+    Raises FileError for what is no regular file. What is not in the encoding becomes U+FFFD.
+    """
+    with reading(path):
+        with path.open("rb") as opened:
+            encoding = json.detect_encoding(opened.read(4))
+        with path.open(encoding=encoding, errors="replace") as text_there:
+            yield text_there
 
 
 def parse_json(content: bytes, hint: str = UNFINISHED) -> Any:
@@ -196,24 +243,23 @@ def clean_name(path: Path) -> str:
     return clean_text(os.fsencode(path.name).decode("utf-8", "replace"))
 
 
-def clean_text(value: str) -> str:
-    """A text as an id: control characters and half characters become U+FFFD."""
-    return _CONTROL.sub("�", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
-
-
 def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:
     """The entries of a directory, by name; nothing (and a problem reported) if it cannot be listed."""
+    there, reason = (_listing.get() or _listed)(directory)
+    if reason and problem:
+        problem(directory, reason)
+    return list(there.values())
+
+
+def _listed(directory: Path) -> tuple[dict[str, os.DirEntry[str]], str | None]:
+    """Name to entry, by name, and why a directory cannot be listed; None where it can."""
     try:
         with os.scandir(directory) as listing:
-            return sorted(listing, key=lambda entry: entry.name)
+            return {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}, None
     except (FileNotFoundError, NotADirectoryError):
-        if problem:
-            problem(directory, VANISHED)
-        return []
+        return {}, VANISHED
     except OSError as error:
-        if problem:
-            problem(directory, f"cannot be listed: {error.strerror or error}")
-        return []
+        return {}, f"cannot be listed: {error.strerror or error}"
 
 
 def subdirectories(directory: Path) -> list[Path]:
@@ -481,11 +527,10 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
     taken: dict[str, int] = {}
     if any((getattr(logs, name) or 0) > 0 for name in TOKENS):
         taken = {name: count for name in TOKENS if (count := getattr(logs, name)) is not None}
-        if merged.get("cost_usd") == 0:
-            del merged["cost_usd"]
+        merged["cost_usd"] = known_cost(merged.get("cost_usd"), event.get("agent", UNKNOWN), *taken.values())
     if not merged.get("trajectory_length") and logs.trajectory_length is not None:
         taken["trajectory_length"] = logs.trajectory_length
-    merged |= taken
+    merged = present(merged | taken)
     sources = {
         name: logs.sources[name] if name in taken else own
         for name in (*TOKENS, "cost_usd", "trajectory_length")
@@ -493,6 +538,16 @@ def enriched(event: Mapping[str, Any], logs: AgentLogs, own: str = "results.json
     }
     changed = {name: event.get(name) for name in (*taken, "cost_usd") if event.get(name) != merged.get(name)}
     return Enriched(merged, sources, changed, logs.problems)
+
+
+def usage_in(result: Mapping[str, Any], agent: str) -> dict[str, Any]:
+    """Tokens and cost of a result. Both harnesses write a cost of 0.0 also where they do not know it (E4)."""
+    return usage_of(
+        agent,
+        input_tokens=result.get("total_input_tokens"),
+        output_tokens=result.get("total_output_tokens"),
+        cost=result.get("total_cost"),
+    )
 
 
 class _Unusable(Exception):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, cost_or_none, metric_name
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, metric_name, usage_of
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -451,6 +451,9 @@ _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
 class Harbor:
     name = "harbor"
+    looks_for = (
+        "a directory with job.log and config.json, or whose directories have trial.log and config.json"
+    )
 
     def detect(self, path: Path) -> bool:
         return is_job(path)
@@ -534,10 +537,11 @@ class Harbor:
         totals = _totals(result)
         resolved, no_verdict = verdict(result)
         length, no_length = trajectory_length(file.parent, result)
+        slot = slot_of(file.parent, result, options)
         event = {
             "type": "trial_result",
             "harness": self.name,
-            **slot_of(file.parent, result, options),
+            **slot,
             "revision": mtime_ns(file),
             "trial_id": text(result.get("id")),
             "trial_name": text(result.get("trial_name")),
@@ -547,10 +551,7 @@ class Harbor:
             "metrics": metrics(result),
             "labels": _labels(result),
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
-            "input_tokens": _fresh(totals),
-            "output_tokens": totals["n_output_tokens"],
-            "cache_read_tokens": totals["n_cache_tokens"],
-            "cost_usd": cost_or_none(totals["cost_usd"], totals["n_input_tokens"], totals["n_output_tokens"]),
+            **_usage(slot["agent"], totals),
             "trajectory_length": length,
             "started_at": result.get("started_at"),
             "finished_at": result.get("finished_at"),
@@ -582,10 +583,17 @@ def _sum(values: list[Any]) -> Any:
     return sum(values) if values and numbers else next(iter(values), None)
 
 
-def _fresh(totals: Mapping[str, Any]) -> Any:
-    """Input tokens without those from the cache."""
-    every, cached = totals["n_input_tokens"], totals["n_cache_tokens"]
-    return max(0, every - cached) if isinstance(every, int) and isinstance(cached, int) else every
+def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens and cost; the cache is part of harbor's input (`AgentContext`)."""
+    every, output = totals["n_input_tokens"], totals["n_output_tokens"]
+    return usage_of(
+        agent,
+        input_tokens=every,
+        output_tokens=output,
+        cache_read=totals["n_cache_tokens"],
+        total=_sum([count for count in (every, output) if count is not None]),
+        cost=totals["cost_usd"],
+    )
 
 
 def _benchmark(config: Mapping[str, Any]) -> tuple[str | None, str | None]:

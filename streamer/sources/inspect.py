@@ -37,8 +37,9 @@ from streamer.sources.base import (
     Remark,
     RunPlan,
     Unreadable,
-    cost_or_none,
+    id_of,
     metric_name,
+    usage_of,
 )
 from streamer.sources.files import (
     MAX_FILE_BYTES,
@@ -49,6 +50,7 @@ from streamer.sources.files import (
     listed,
     mtime_ns,
     objects,
+    open_text,
     parse_json,
     part,
     present,
@@ -212,7 +214,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         agent: its name where the two say none.
     """
     dataset, config = part(spec, "dataset"), part(spec, "config")
-    ids = [str(sample_id) for sample_id in listed(dataset, "sample_ids") if isinstance(sample_id, str | int)]
+    ids = list(filter(None, map(id_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
     epochs = config.get("epochs") or 1
     repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
@@ -304,7 +306,7 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
         defaults: `agent` and `model` where the records name none.
     """
     return {
-        "task_id": str(sample.get("id", "")),
+        "task_id": id_of(sample.get("id")) or "",
         "attempt": sample.get("epoch", 1),
         "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
         "model": text(spec.get("model")) or defaults.get("model") or UNKNOWN,
@@ -336,11 +338,16 @@ def trial_event(
         "failure_mode": _failure_mode(error, sample.get("limit")),
         "message": error[:MAX_MESSAGE_CHARACTERS] if error else None,
         "metrics": scores.metrics or None,
-        "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
-        "cache_read_tokens": usage.get("input_tokens_cache_read"),
-        "cache_write_tokens": usage.get("input_tokens_cache_write"),
-        "cost_usd": cost_or_none(usage.get("total_cost"), usage.get("total_tokens")),
+        **usage_of(
+            slot["agent"],
+            input_tokens=usage.get("input_tokens"),
+            output_tokens=usage.get("output_tokens"),
+            cache_read=usage.get("input_tokens_cache_read"),
+            cache_write=usage.get("input_tokens_cache_write"),
+            reasoning=usage.get("reasoning_tokens"),
+            total=usage.get("total_tokens"),
+            cost=usage.get("total_cost"),
+        ),
         "duration_seconds": sample.get("total_time"),
         "started_at": sample.get("started_at"),
         "finished_at": sample.get("completed_at"),
@@ -419,7 +426,7 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """A member's header in the archive: signature, lengths of the name and of the extra field."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
-_JSON_START = re.compile(rb'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
+_JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
 _JSON_START_BYTES = 256
 
 
@@ -428,12 +435,12 @@ def is_log(path: Path) -> bool:
     if not is_file(path):
         return False
     try:
-        with path.open("rb") as opened:
+        with open_text(path) as opened:
             start = opened.read(_JSON_START_BYTES)
-    except OSError:
+    except FileError:
         return False
     if path.suffix == ARCHIVE:
-        return start.startswith(_ZIP_MAGIC)
+        return start.startswith(_ZIP_MAGIC.decode())
     return path.suffix == ".json" and _JSON_START.match(start) is not None
 
 
@@ -572,6 +579,7 @@ class Inspect:
     """Connector for inspect_ai."""
 
     name = HARNESS
+    looks_for = "files .eval, and files .json that begin with `version`, `status` and `eval`"
 
     def detect(self, path: Path) -> bool:
         return is_log(path)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, usage_of
 from streamer.sources.files import (
+    MAX_FILE_BYTES,
     TRIAL,
     FileError,
     artifacts_of,
@@ -26,9 +27,9 @@ from streamer.sources.files import (
     is_file,
     listed,
     mtime_ns,
+    open_text,
     part,
     present,
-    read_bytes,
     read_object,
     read_optional,
     start_of,
@@ -63,6 +64,7 @@ class Scylla:
     """Connector for ProjectScylla."""
 
     name = "scylla"
+    looks_for = "a directory with config/experiment.json, or with T0/00/run_01/run_result.json"
 
     def detect(self, path: Path) -> bool:
         if not is_directory(path):
@@ -98,6 +100,7 @@ class Scylla:
                 "plan_complete": (has_one_subtest or not tiers) and not plan.problems,
             }
         )
+        plan.announced = _completed(part(checkpoint, "completed_runs"))
         if checkpoint.get("status") == COMPLETED:
             plan.finished = present(
                 {
@@ -175,16 +178,25 @@ class Scylla:
                 "message": _message(file.parent, result),
                 "artifacts": artifacts_of(path, file.parent, KEPT, (RESULT,)),
                 "score": result.get("judge_score"),
-                "input_tokens": tokens.get("input_tokens"),
-                "output_tokens": result.get("tokens_output") if output is None else output,
-                "cache_read_tokens": tokens.get("cache_read_tokens"),
-                "cache_write_tokens": tokens.get("cache_creation_tokens"),
-                "cost_usd": result.get("cost_usd"),
+                **usage_of(
+                    plan.agent or DEFAULT_AGENT,
+                    input_tokens=tokens.get("input_tokens"),
+                    output_tokens=result.get("tokens_output") if output is None else output,
+                    cache_read=tokens.get("cache_read_tokens"),
+                    cache_write=tokens.get("cache_creation_tokens"),
+                    cost=result.get("cost_usd"),
+                ),
                 "duration_seconds": result.get("duration_seconds"),
                 "started_at": started_at,
                 "finished_at": finished_at,
             }
         )
+
+
+def _completed(tiers: dict[str, Any]) -> int | None:
+    """How many runs a checkpoint counts as ended, with a result each; None for none."""
+    subtests = (part(part(tiers, tier), subtest) for tier in tiers for subtest in part(tiers, tier))
+    return sum(status in ("passed", "failed") for runs in subtests for status in runs.values()) or None
 
 
 def _times(trial: Path, problems: list[Unreadable]) -> tuple[str | None, str | None]:
@@ -242,7 +254,8 @@ def _model_of(trial: Path) -> str | None:
     """The model that agent/MODEL.md names."""
     file = trial / "agent" / "MODEL.md"
     try:
-        match = _MODEL.search(read_bytes(file).decode("utf-8", "replace"))
+        with open_text(file) as opened:
+            match = _MODEL.search(opened.read(MAX_FILE_BYTES))
     except FileError:
         return None
     return match[1] if match else None

@@ -20,11 +20,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamer.schemas.base import UNKNOWN
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, id_of, silence
 from streamer.sources.files import (
+    MAX_FILE_BYTES,
     TRIAL,
     FileError,
     artifacts_of,
@@ -34,9 +35,10 @@ from streamer.sources.files import (
     is_file,
     listed,
     mtime_ns,
+    open_text,
     part,
+    peek,
     present,
-    read_bytes,
     read_object,
     read_optional,
     start_of,
@@ -55,7 +57,11 @@ from streamer.sources.files import (
 #       patch.diff  eval.sh  run_instance.log  test_output.txt
 #       report.json                          when the instance was graded; none where the harness failed
 #
-# `/` in a model's name is written as `__`.
+# `/` in a model's name is written as `__`. Two others write reports with the same lists:
+#
+# <dataset>__<split>__<run>.json             sb-cli, which names no model
+# <dataset>/<model, options>/
+#   output.report.json  metadata.json        OpenHands, also for benchmarks of its own
 
 
 LOGS = Path("logs", "run_evaluation")
@@ -63,10 +69,34 @@ METADATA = "run.json"
 REPORT = "report.json"
 INSTANCE_LOG = "run_instance.log"
 
-_HEAD_BYTES = 4096
-_NAME = re.compile(r"(.+)\.json", re.DOTALL)
-_MARK = b'"total_instances"'
-"""The first key of every report of a run."""
+OPENHANDS = "metadata.json"
+"""What OpenHands writes beside its `output.report.json`: dataset and model."""
+
+NAMELESS = "report"
+"""What stands in a report's name where a run's id belongs."""
+
+HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
+"""Keys that only the reports of sb-cli have, which grades on servers."""
+
+GUESSED = "have a model and a run that are told apart by the last dot in the name of their report"
+"""The remark on a name with several dots and no logs beside it."""
+
+_HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)
+"""Name of a report of sb-cli: dataset, split, run."""
+
+_READ_CHARACTERS = 8 * 1024 * 1024
+"""So much of a file is searched for the mark: several times the longest report."""
+
+_MARK = '"total_instances"'
+"""A key of every report of a run."""
+
+
+class Report(NamedTuple):
+    """The report of a run: what it is of, its file and its content."""
+
+    place: Place
+    file: Path
+    content: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,55 +107,85 @@ class Place:
         home: the directory that the harness was started in.
         run: the run's id.
         model: only its results are asked for; None: results of all models.
+        report: the only report of the run, whose name does not say it; None: every report that names it.
+        shard: the dataset, where run ids are unique in one dataset only.
+        guess: what the file's name leaves open, for the user; empty for nothing.
     """
 
     home: Path
     run: str
     model: str | None = None
+    report: Path | None = None
+    shard: str = ""
+    guess: str = ""
 
     @property
     def logs(self) -> Path:
         """The directory of the run's logs."""
         return self.home / LOGS / self.run
 
-    def reports(self, problems: list[Unreadable]) -> dict[str, tuple[Path, dict[str, Any]]]:
-        """Model to the report of its run, file and content; what cannot be read is a problem."""
-        files = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
-        reports = {}
-        for file in files:
-            place = place_of(file) if is_report(file) else None
-            if place and place.run == self.run and place.model and (content := read_optional(file, problems)):
-                reports[place.model] = (file, content)
-        return reports
+    def reports(self, options: ConvertOptions, problems: list[Unreadable]) -> list[Report]:
+        """The reports of the run, of all models and datasets; what cannot be read is a problem."""
+        beside = (self.home / e.name for e in entries(self.home) if e.is_file(follow_symlinks=False))
+        files = [self.report] if self.report else filter(is_report, beside)
+        contents = ((file, read_optional(file, problems)) for file in files)
+        reports = [
+            Report(place_of(file, options, content), file, content) for file, content in contents if content
+        ]
+        return [report for report in reports if report.place.run == self.run and report.place.model]
 
     def models(self) -> list[str]:
         return [directory.name for directory in subdirectories(self.logs)]
 
 
-def place_of(path: Path) -> Place:
+def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | None = None) -> Place:
     """The run that a report or a directory of logs is of.
 
-    Both the model and the run may have dots in their names. The logs tell where the name parts; without them
-    the run is what follows the last dot.
+    Args:
+        path: the report or the directory.
+        options: what the user asked for; a model that the user names tells where it ends in a file's name.
+        content: of the report; None: it is read where the name does not tell enough.
     """
     if is_directory(path):
         return Place(path.absolute().parents[len(LOGS.parts)], path.name)
-    match = _NAME.fullmatch(path.name)
-    parts = (match[1] if match else path.name).split(".")
+    stem = path.name.removesuffix(".json")
+    parts = stem.split(".")
     splits = [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
-    logged = (s for s in splits if is_directory(path.parent / LOGS / s[1] / s[0]))
-    model, run = next(logged, splits[0])
-    return Place(path.parent, run, model)
+    for model, run in splits:
+        if is_directory(path.parent / LOGS / run / model):
+            return Place(path.parent, run, model)
+    content = peek(path) if content is None else content
+    named = text(content.get("model_name_or_path")) or options.model
+    hosted = _HOSTED.fullmatch(stem) if HOSTED_KEYS & content.keys() else None
+    if hosted:
+        return Place(path.parent, hosted[3], options.model or UNKNOWN, shard=f"{hosted[1]}/{hosted[2]}")
+    if not splits or splits[0][1] == NAMELESS:
+        return _nameless(path, splits[0][0] if splits else stem, named)
+    settled = [s for s in splits if s[0] == (named or "").replace("/", "__") or s[1].startswith("eval_")]
+    model, run = (settled or splits)[0]
+    guess = "" if settled or len(splits) == 1 else f"model {model}, run {run}; --model NAME settles it"
+    return Place(path.parent, run, model, guess=guess)
+
+
+def _nameless(path: Path, stem: str, model: str | None) -> Place:
+    """The run of a report whose name does not say it, as OpenHands calls its: the two directories above.
+
+    OpenHands names the outer one for the dataset, and the inner one for the model.
+    """
+    folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
+    own = [] if stem in ("output", NAMELESS) else [stem]
+    asked = text(part(peek(path.with_name(OPENHANDS)), "llm").get("model"))
+    return Place(path.parent, "/".join([*folders, *own]), model or asked or UNKNOWN, path)
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is the report of a run: by its name, and by what it begins with."""
-    if path.name.count(".") < 2 or not _NAME.fullmatch(path.name) or not is_file(path):
+    """Whether a file is the report of a run, in any order of its keys."""
+    if path.suffix != ".json" or not is_file(path):
         return False
     try:
-        with path.open("rb") as opened:
-            return _MARK in opened.read(_HEAD_BYTES)
-    except OSError:
+        with open_text(path) as opened:
+            return _MARK in opened.read(_READ_CHARACTERS)
+    except FileError:
         return False
 
 
@@ -147,17 +207,14 @@ def instances(directory: Path, within: Path | None) -> Iterator[Path]:
 
 UNSET, ERROR, EMPTY_PATCH, INFRA_FAILURE = "unset", "error", "empty_patch", "infra_failure"
 
-PLANNED = ("completed_ids", "incomplete_ids", "empty_patch_ids", "error_ids")
-"""Lists of a report that together name every instance of the dataset."""
-
-ENDED = ("completed_ids", "empty_patch_ids", "error_ids")
-"""Lists of a report that name the instances with a prediction."""
-
 ENDINGS = ("resolved_ids", "unresolved_ids", "empty_patch_ids", "error_ids")
 """Lists of a report of which each instance with a prediction stands in one."""
 
-LISTS = tuple(dict.fromkeys((*PLANNED, *ENDINGS, "infra_failure_ids")))
-"""Lists of a report that are read."""
+LISTS = ("completed_ids", "incomplete_ids", "pending_ids", "failed_ids", *ENDINGS)
+"""Lists of a report that together name every instance; some harnesses leave some out."""
+
+Ending = tuple[Any, str]
+"""Verdict, None where there is none, and failure mode."""
 
 LINES_OF_LOG = 10
 """So much of the end of an instance's log is the message of an error."""
@@ -170,6 +227,7 @@ class SweBench:
     """Connector for the harness of SWE-bench."""
 
     name = "swe-bench"
+    looks_for = "files .json with `total_instances`, and directories logs/run_evaluation/RUN_ID"
 
     def detect(self, path: Path) -> bool:
         return is_report(path) or is_logs(path)
@@ -178,16 +236,20 @@ class SweBench:
         return is_logs(directory.parent.parent)
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        place = place_of(path)
-        plan = RunPlan(run_id=clean_name(Path(place.run)))
-        plan.uuids = frozenset({str(place.logs.absolute())})
-        reports = place.reports(plan.problems)
+        place = place_of(path, options)
+        plan = RunPlan(run_id=_clean(place.run))
+        plan.uuids = frozenset({str(place.report or place.logs.absolute())})
+        reports = place.reports(options, plan.problems)
         plan.problems += (
-            Unreadable(file, why) for file, report in reports.values() for why in _wrong_with(report)
+            Unreadable(report.file, why) for report in reports for why in _wrong_with(report.content)
         )
+        plan.notes = [why for report in reports for why in _silent(report.content)]
         metadata = read_optional(place.logs / METADATA, plan.problems)
-        revision = max(map(mtime_ns, (place.logs / METADATA, *(file for file, _ in reports.values()))))
-        tasks = {task for _, content in reports.values() for task in _ids(content, *PLANNED)}
+        revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
+        tasks = {task for report in reports for task in _planned(report.content)}
+        # With a shard a report names what was submitted, and counts the whole dataset besides.
+        is_whole = bool(place.shard) or not plan.notes
+        datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         plan.started = present(
             {
                 "type": "run_started",
@@ -196,23 +258,26 @@ class SweBench:
                 "started_at": metadata.get("created_at"),
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
-                "plan_complete": (bool(tasks) or not reports) and not plan.problems,
-                "benchmark": metadata.get("dataset"),
+                "plan_complete": (bool(tasks) or not reports) and not plan.problems and is_whole,
+                "benchmark": metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None),
             }
         )
-        if reports and set(place.models()) <= reports.keys():
+        is_over = not any(_ids(report.content, "pending_ids") for report in reports)
+        if reports and is_over and set(place.models()) <= {report.place.model for report in reports}:
             plan.finished = {"type": "run_finished", "revision": revision, "status": "completed"}
         return plan
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Parsed | Unreadable]:
-        place = place_of(path)
-        reports = place.reports([])
-        models = [place.model] if place.model else sorted({*place.models(), *reports})
-        for model in models:
-            file, report = reports.get(model, (None, {}))
-            yield from _Results(path, model, file, report, options).trials(place.logs / model, within)
+    ) -> Iterator[Item]:
+        place = place_of(path, options)
+        reports = {(report.place.model, report.place.shard): report for report in place.reports(options, [])}
+        known = sorted({*((model, "") for model in place.models()), *reports})
+        for model, shard in [(place.model, place.shard)] if place.model else known:
+            report = reports.get((model, shard))
+            endings = _endings(report.content) if report else {}
+            results = _Results(path, model or UNKNOWN, report, options, endings)
+            yield from results.trials(place.logs / results.model, within)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the instance; for a file above it the whole run."""
@@ -230,29 +295,31 @@ class _Results:
     Attributes:
         path: the run as it was detected.
         model: as the harness writes its name.
-        file: the report of the run; None while there is none.
-        report: what it holds.
+        report: the report of the run; None while there is none.
         options: what the user asked for.
+        endings: instance to verdict and failure mode, as the report has them.
     """
 
     path: Path
     model: str
-    file: Path | None
-    report: dict[str, Any]
+    report: Report | None
     options: ConvertOptions
+    endings: dict[str, Ending]
 
-    def trials(self, home: Path, within: Path | None) -> Iterator[Parsed | Unreadable]:
+    def trials(self, home: Path, within: Path | None) -> Iterator[Item]:
         """The trials of the logs, then those that only the report names."""
         logged = set()
         for instance in instances(home, within):
             logged.add(clean_name(instance))
             yield from self._of_logs(instance)
-        if self.file is not None and within is None:
-            for task in _ids(self.report, *ENDED):
+        if self.report and within is None:
+            for task in self.endings:
                 if task not in logged:
-                    yield Parsed(self._named(self.file), self._event(task, None, {}))
+                    yield Parsed(self._named(self.report.file), self._event(task, None, {}))
+                if guess := self.report.place.guess:
+                    yield Remark(self._named(self.report.file), GUESSED, guess)
 
-    def _of_logs(self, instance: Path) -> Iterator[Parsed | Unreadable]:
+    def _of_logs(self, instance: Path) -> Iterator[Item]:
         """The result in the directory of an instance, or its start."""
         task, own = clean_name(instance), instance / REPORT
         result: dict[str, Any] = {}
@@ -261,10 +328,10 @@ class _Results:
                 result = _own_result(own, task)
             except FileError as error:
                 yield Unreadable(self._named(own), f"{instance.name}/{REPORT}: {error}")
-        elif self.file is None:
+        elif self.report is None:
             yield start_of(instance, self._slot(task), instance / INSTANCE_LOG)
             return
-        if result or task in _ids(self.report, *ENDED):
+        if result or task in self.endings:
             file = next(filter(is_file, (own, instance / INSTANCE_LOG)), instance)
             yield Parsed(self._named(file), self._event(task, instance, result))
 
@@ -273,13 +340,15 @@ class _Results:
         return file if file.is_relative_to(self.path) else self.path
 
     def _slot(self, task: str) -> dict[str, Any]:
-        agent = self.options.agent or UNKNOWN
-        return {"task_id": task, "attempt": 1, "agent": agent, "model": clean_name(Path(self.model))}
+        agent, shard = self.options.agent or UNKNOWN, self.report.place.shard if self.report else ""
+        slot = {"task_id": task, "attempt": 1, "agent": agent, "model": _clean(self.model)}
+        return slot | ({"shard": shard} if shard else {})
 
     def _event(self, task: str, instance: Path | None, result: dict[str, Any]) -> dict[str, Any]:
         """A trial: by its own result if there is one, else by the report of the run."""
-        resolved, mode = _ending(task, result, self.report)
-        files = [self.file, instance / REPORT if instance else None]
+        report = self.report.content if self.report else {}
+        resolved, mode = _ending(task, result, report, self.endings)
+        files = [self.report and self.report.file, instance / REPORT if instance else None]
         return present(
             {
                 "type": "trial_result",
@@ -288,7 +357,7 @@ class _Results:
                 "revision": max(mtime_ns(file) for file in files if file),
                 "resolved": resolved,
                 "failure_mode": mode,
-                "message": None if resolved else _message(task, mode, instance, result, self.report),
+                "message": None if resolved else _message(task, mode, instance, result, report),
                 "metrics": _metrics(result),
                 "artifacts": artifacts_of(self.path, instance, (TRIAL,), (REPORT,)),
             }
@@ -297,9 +366,9 @@ class _Results:
 
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
     """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
-    for name in LISTS:
+    for name in (*LISTS, "submitted_ids", "infra_failure_ids"):
         ids = report.get(name, [])
-        odd = [ids] if not isinstance(ids, list) else [item for item in ids if not text(item)]
+        odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
         if odd:
             yield f"`{name}` holds {str(odd[0])[:SHOWN]!r} where the ids of instances belong; it is left out"
     counts = Counter(task for name in ENDINGS for task in _ids(report, name))
@@ -317,18 +386,56 @@ def _own_result(file: Path, task: str) -> dict[str, Any]:
     return result
 
 
-def _ending(task: str, result: dict[str, Any], report: dict[str, Any]) -> tuple[Any, str]:
-    """Verdict, None where there is none, and failure mode."""
-    if task in _ids(report, "empty_patch_ids"):
-        return False, EMPTY_PATCH
-    infra = result.get("infra_failure") is True or task in _ids(report, "infra_failure_ids")
+def _endings(report: Mapping[str, Any]) -> dict[str, Ending]:
+    """Instance to verdict and failure mode, for all with a prediction; of several lists the later counts."""
+    completed = (None, ERROR) if "unresolved_ids" in report else (False, UNSET)
+    endings: dict[str, Ending] = {}
+    for name, ending in (
+        ("completed_ids", completed),
+        ("failed_ids", (None, ERROR)),
+        ("error_ids", (None, ERROR)),
+        ("unresolved_ids", (False, UNSET)),
+        ("resolved_ids", (True, UNSET)),
+        ("empty_patch_ids", (False, EMPTY_PATCH)),
+    ):
+        endings |= dict.fromkeys(_ids(report, name), ending)
+    return endings
+
+
+def _planned(report: Mapping[str, Any]) -> list[str]:
+    """The instances of the dataset as far as the report names them, with those that have no result yet.
+
+    A prediction may be of no instance of the dataset, so a submitted one counts only where the report counts
+    more instances than it names otherwise.
+    """
+    tasks = _ids(report, *LISTS)
+    total = report.get("total_instances")
+    is_short = isinstance(total, int) and len(tasks) < total
+    return list(dict.fromkeys([*tasks, *(_ids(report, "submitted_ids") if is_short else [])]))
+
+
+def _silent(report: Mapping[str, Any]) -> list[str]:
+    """A sentence on each count of the report that its lists do not reach."""
+    counts = Counter(_endings(report).values())
+    named = {
+        "total": len(_planned(report)),
+        "resolved": counts[True, UNSET],
+        "unresolved": counts[False, UNSET],
+        "empty_patch": counts[False, EMPTY_PATCH],
+    }
+    said = (silence(f"{name} instances", report.get(f"{name}_instances"), n) for name, n in named.items())
+    return list(filter(None, said))
+
+
+def _ending(task: str, result: dict[str, Any], report: dict[str, Any], endings: dict[str, Ending]) -> Ending:
+    """Verdict, None where there is none, and failure mode; the instance's own result comes first."""
+    resolved, mode = endings.get(task, (None, ERROR))
+    if mode == EMPTY_PATCH:
+        return resolved, mode
     if "resolved" in result:
-        return result["resolved"], INFRA_FAILURE if infra and result["resolved"] is not True else UNSET
-    if task in _ids(report, "resolved_ids"):
-        return True, UNSET
-    if task in _ids(report, "unresolved_ids"):
-        return False, INFRA_FAILURE if infra else UNSET
-    return None, INFRA_FAILURE if infra else ERROR
+        resolved, mode = result["resolved"], UNSET
+    infra = result.get("infra_failure") is True or task in listed(report, "infra_failure_ids")
+    return resolved, INFRA_FAILURE if infra and resolved is not True else mode
 
 
 def _message(
@@ -348,7 +455,8 @@ def _message(
 
 def _end_of_log(log: Path) -> str | None:
     try:
-        lines = read_bytes(log).decode("utf-8", "replace").strip().splitlines()
+        with open_text(log) as opened:
+            lines = opened.read(MAX_FILE_BYTES).strip().splitlines()
     except FileError:
         return None
     return "\n".join(lines[-LINES_OF_LOG:]) or None
@@ -374,4 +482,10 @@ def _tests(result: dict[str, Any]) -> Iterator[tuple[str, dict[str, list[Any]]]]
 
 def _ids(report: Mapping[str, Any], *names: str) -> list[str]:
     """The instances that lists of a report name, in order, each once."""
-    return list(dict.fromkeys(i for name in names for i in listed(report, name) if text(i)))
+    ids = (id_of(item) for name in names for item in listed(report, name))
+    return list(dict.fromkeys(filter(None, ids)))
+
+
+def _clean(name: str) -> str:
+    """The name of a run or a model, which may have slashes, as an id."""
+    return "/".join(clean_name(Path(part_of_name)) for part_of_name in name.split("/"))

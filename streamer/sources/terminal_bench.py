@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, reported_cost
+from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -31,6 +31,7 @@ from streamer.sources.files import (
     start_of,
     subdirectories,
     text,
+    usage_in,
     walk,
 )
 
@@ -293,6 +294,7 @@ class TerminalBench:
     """Connector for Terminal-Bench. An fc-eval run is read only when asked for: without its speedups."""
 
     name = "terminal-bench"
+    looks_for = "a directory with tb.lock, run_metadata.json or results.json, or NAME_results.json"
 
     def detect(self, path: Path) -> bool:
         return is_run_file(path) if is_file(path) else is_run_place(path)
@@ -339,7 +341,7 @@ class TerminalBench:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Parsed | Unreadable]:
+    ) -> Iterator[Item]:
         if is_directory(path) and is_file(path / FC_EVAL_LOCK) and options.harness != self.name:
             yield Unreadable(
                 path,
@@ -361,9 +363,7 @@ class TerminalBench:
     def part(self, run: Path, changed: Path) -> Path | None:
         return part_of_run(run, changed)
 
-    def _trials_of_files(
-        self, run: Path, plan: RunPlan, within: Path | None
-    ) -> Iterator[Parsed | Unreadable]:
+    def _trials_of_files(self, run: Path, plan: RunPlan, within: Path | None) -> Iterator[Item]:
         """Trials with a file of their own, those in their proper place first."""
         files = sorted(result_files(run, within, sub_trials=False), key=lambda file: (depth(run, file), file))
         read = [(file, self._read_trial(file, plan)) for file in files]
@@ -394,7 +394,7 @@ class TerminalBench:
 
     def _trials_of_run_file(
         self, path: Path, plan: RunPlan, seen: set[_Identity], *, alone: bool = False
-    ) -> Iterator[Parsed | Unreadable]:
+    ) -> Iterator[Item]:
         """Trials that stand only in the run-level file: crashed ones, or all of them (H2, H6).
 
         `seen`: those that do not. `alone`: the files are not known yet, so they are looked for.
@@ -449,9 +449,7 @@ class TerminalBench:
             "resolved": result.get("is_resolved"),
             "failure_mode": result.get("failure_mode"),
             "message": failed_tests(result),
-            "input_tokens": result.get("total_input_tokens"),
-            "output_tokens": result.get("total_output_tokens"),
-            "cost_usd": reported_cost(result, plan.agent or UNKNOWN),
+            **usage_in(result, plan.agent or UNKNOWN),
             "started_at": result.get("trial_started_at"),
             "finished_at": result.get("trial_ended_at"),
         }

@@ -98,12 +98,38 @@ def convert_command(
         run_id=run_id, agent=agent, model=model, trial_files_only=trial_files_only, harness=harness
     )
     report = ConvertReport()
-    for event in convert(paths, options, report):
-        print_json(canonical_json(event))
+    with _activity_told(report):
+        for event in convert(paths, options, report):
+            print_json(canonical_json(event))
     for line in (*(explained(report) if explain else ()), *lines_of(report)):
         say(line)
     if report.unreadable or not report.runs:
         raise click.exceptions.Exit(FAILED)
+
+
+FIRST_SECONDS, LATER_SECONDS = 1.5, 10.0
+"""A conversion that takes longer says what it is doing, then again each time this long has passed."""
+
+
+@contextmanager
+def _activity_told(report: ConvertReport) -> Iterator[None]:
+    """Inside, say on stderr from time to time what is being done, and how far it is."""
+    over = threading.Event()
+
+    def tell() -> None:
+        seconds = FIRST_SECONDS
+        while not over.wait(seconds):
+            what, where = report.activity
+            say(f"{what} {where}: {counted(report.trials, 'trial')} so far")
+            seconds = LATER_SECONDS
+
+    thread = threading.Thread(target=tell, name="activity", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def explained(report: ConvertReport) -> list[str]:

@@ -162,6 +162,14 @@ def test_one_that_fails_on_a_run_is_named_and_what_does_not_need_it_comes(
     assert sum(f"fails in {method}" in line and "tiny_bench" in line for line in lines) == 1
 
 
+def test_a_search_that_takes_long_says_what_it_is_doing(site: Path, tiny_run: Path) -> None:
+    slow = "Tiny.detect = lambda self, path: time.sleep(2.0) or fast(self, path)"
+    module = f"{CONNECTOR}\nimport time\nfast = Tiny.detect\n{slow}\n"
+    result = convert(install(site, "tiny_bench", {"tiny": "Tiny"}, module), "--harness", "tiny", tiny_run)
+    assert result.returncode == 0
+    assert f"looking for runs in {tiny_run}: 0 trials so far" in result.stderr.decode()
+
+
 def test_a_name_of_ours_cannot_be_taken(site: Path, tmp_path: Path) -> None:
     install(site, "tiny_bench", {"scylla": "Tiny", "auto": "Tiny"})
     a_run(tmp_path / "runs" / "run1", [a_result()])

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.sources.every_eval_ever import is_rows, read_samples
 from streamer.sources.files import VANISHED, FileError
-from tests.sources.builders import converted
+from tests.sources.builders import converted, plan_of, trials_of, write_json
 from tests.sources.every_eval_ever import a_file, a_row
 
 
@@ -61,3 +61,47 @@ def test_a_file_that_left_since_it_was_found_is_told_from_one_that_cannot_be_rea
         read_samples(tmp_path / "gone_samples.jsonl")
     with pytest.raises(FileError, match="not a regular file"):
         read_samples(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        ([(1.0, True)], True),
+        ([(0, False)], False),
+        ([(0.7, True)], None),  # a guess of the converter
+        ([(0.7, False), (1.0, True)], True),  # f1 says nothing, accuracy does
+        ([(1.0, True), (0.0, False)], None),
+        ([(5, True)], None),
+    ],
+)
+def test_r31_is_correct_is_a_verdict_beside_a_score_of_0_or_1(
+    tmp_path: Path, scores: list[tuple[float, bool]], verdict: bool | None
+) -> None:
+    rows = [
+        a_row("s", score, correct=correct, evaluation_result_id=str(number))
+        for number, (score, correct) in enumerate(scores)
+    ]
+    [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", *rows))[0])
+    assert trial.get("resolved") is verdict
+
+
+def test_r31_a_converter_may_say_that_is_correct_is_no_verdict(tmp_path: Path) -> None:
+    row = a_row(correct=False, metadata={"is_correct_applicable": "false"})
+    [trial] = trials_of(converted(a_file(tmp_path / "x_samples.jsonl", row))[0])
+    assert "resolved" not in trial
+
+
+def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
+    rows = [a_row() | {"sample_id": number, "evaluation_result_id": 3} for number in (1, 2.0)]
+    events, report = converted(a_file(tmp_path / "x_samples.jsonl", *rows))
+    assert [trial["task_id"] for trial in trials_of(events)] == ["bench/1", "bench/2"]
+    assert [trial["metrics"] for trial in trials_of(events)] == [{"score/3": 1.0}] * 2
+    assert not report.unreadable
+
+
+def test_r35_rows_that_the_evaluation_counts_and_that_are_not_there_are_said(tmp_path: Path) -> None:
+    file = a_file(tmp_path / "x_samples.jsonl", a_row())
+    write_json(tmp_path / "x.json", {"detailed_evaluation_results": {"total_rows": 3}})
+    events, report = converted(file)
+    assert report.notes == ["run bench/acme_m/1700000000: the files count 3 rows, and 1 are there"]
+    assert plan_of(events)["plan_complete"] is False

@@ -160,8 +160,8 @@ def test_what_the_judge_has_not_said_is_missing_and_an_exit_code_is_a_failure_mo
     result = a_run_result(judge_score=None, judge_passed=None, exit_code=124, token_stats=None, cost_usd=0.0)
     path = an_experiment(tmp_path / "exp", {"T0/00/run_01": result})
     (trial,) = trials_of(converted(path)[0])
-    assert not {"score", "resolved", "input_tokens"} & trial.keys()
-    assert (trial["failure_mode"], trial["output_tokens"], trial["cost_usd"]) == ("exit_code_124", 7, 0.0)
+    assert not {"score", "resolved", "input_tokens", "cost_usd"} & trial.keys()  # R2
+    assert (trial["failure_mode"], trial["output_tokens"]) == ("exit_code_124", 7)
 
 
 def test_experiments_are_pooled_as_shards(tmp_path: Path) -> None:

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from streamer.sources.base import ConvertOptions
 from streamer.sources.swe_bench import place_of
-from tests.sources.builders import converted, write_json
+from tests.sources.builders import converted, plan_of, trials_of, write_json
+
+REPORT = {
+    "total_instances": 4,
+    "submitted_instances": 4,
+    "resolved_ids": ["a"],
+    "unresolved_ids": ["b"],
+    "empty_patch_ids": ["c"],
+    "error_ids": ["d"],
+    "completed_ids": ["a", "b"],
+}
+
+
+def endings(folder: Path, **options: Any) -> dict[str, tuple[bool | None, str]]:
+    """Task to verdict and failure mode of each trial."""
+    trials = trials_of(converted(folder, **options)[0])
+    return {t["task_id"]: (t.get("resolved"), t["failure_mode"]) for t in trials}
 
 
 @pytest.mark.parametrize(
@@ -16,6 +34,7 @@ from tests.sources.builders import converted, write_json
         ("gpt-4.1.test.json", None, "gpt-4.1", "test"),
         ("gpt-4.1.v1.2.json", "v1.2/gpt-4.1", "gpt-4.1", "v1.2"),
         ("model.run.json", None, "model", "run"),
+        ("OpenHands__m-4.5.eval_output.swebench.json", None, "OpenHands__m-4.5", "eval_output.swebench"),
     ],
 )
 def test_model_and_run_are_told_apart_by_the_logs_else_at_the_last_dot(
@@ -24,8 +43,91 @@ def test_model_and_run_are_told_apart_by_the_logs_else_at_the_last_dot(
     file = write_json(tmp_path / name, {"total_instances": 0})
     if logged:
         (tmp_path / "logs" / "run_evaluation" / logged).mkdir(parents=True)
-    place = place_of(file)
+    place = place_of(file, ConvertOptions())
     assert (place.model, place.run) == (model, run)
+
+
+def test_a_model_that_the_user_names_tells_where_the_run_begins(tmp_path: Path) -> None:
+    write_json(tmp_path / "acme__gpt-4.1.v1.2.json", REPORT)
+    events, report = converted(tmp_path)
+    assert {event["run_id"] for event in events} == {"2"}
+    assert "--model NAME settles it" in "".join(map(str, report.remarks.values()))
+    events, report = converted(tmp_path, model="acme/gpt-4.1")
+    assert {event["run_id"] for event in events} == {"v1.2"}
+    assert not report.remarks
+
+
+@pytest.mark.parametrize("order", [list, sorted, lambda keys: sorted(keys, reverse=True)])
+def test_a_report_is_one_in_any_order_of_its_keys_and_of_any_length(tmp_path: Path, order: Any) -> None:
+    ids = [f"a-{number}" for number in range(1000)]
+    report = REPORT | {"completed_ids": [*ids, "b"], "resolved_ids": ids, "total_instances": 1003}
+    write_json(tmp_path / "acme.run.json", {name: report[name] for name in order(report)})
+    assert len(endings(tmp_path)) == 1003
+    assert converted(tmp_path)[1].notes == []
+
+
+@pytest.mark.parametrize(
+    ("left_out", "unknown"),
+    [("completed_ids", ""), ("unresolved_ids", ""), ("empty_patch_ids", "c"), ("error_ids", "d")],
+)
+def test_a_list_that_a_report_leaves_out_costs_only_what_no_other_list_says(
+    tmp_path: Path, left_out: str, unknown: str
+) -> None:
+    whole = {"a": (True, "unset"), "b": (False, "unset"), "c": (False, "empty_patch"), "d": (None, "error")}
+    write_json(tmp_path / "acme.run.json", {name: ids for name, ids in REPORT.items() if name != left_out})
+    assert endings(tmp_path) == {task: ending for task, ending in whole.items() if task != unknown}
+
+
+def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_complete(tmp_path: Path) -> None:
+    write_json(tmp_path / "acme.run.json", REPORT | {"total_instances": 9, "resolved_instances": 5})
+    events, report = converted(tmp_path)
+    assert report.notes == [
+        "run run: the files count 9 total instances, and 4 are there",
+        "run run: the files count 5 resolved instances, and 1 are there",
+    ]
+    assert plan_of(events)["plan_complete"] is False
+
+
+def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: Path) -> None:
+    report = REPORT | {"total_instances": 6, "submitted_ids": [*"abcdef"]}
+    write_json(tmp_path / "acme.run.json", report)
+    assert (sorted(endings(tmp_path)), plan_of(converted(tmp_path)[0])["tasks"]) == ([*"abcd"], [*"abcdef"])
+    write_json(tmp_path / "acme.run.json", report | {"total_instances": 4})
+    assert plan_of(converted(tmp_path)[0])["tasks"] == [*"abcd"]  # predictions of another dataset
+
+
+def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
+    report = {"total_instances": 2, "resolved_ids": [7], "unresolved_ids": [8.0]}
+    write_json(tmp_path / "acme.run.json", report)
+    assert endings(tmp_path) == {"7": (True, "unset"), "8": (False, "unset")}
+
+
+@pytest.mark.parametrize("name", ["output.report.json", "report.json"])
+def test_r34_reports_of_openhands_are_runs_of_their_directories(tmp_path: Path, name: str) -> None:
+    for agent, model in (("one", "acme/m1"), ("two", "acme/m2")):
+        home = tmp_path / "swe-bench-test" / agent
+        write_json(home / name, {"model_name_or_path": model} | REPORT)
+        events, _ = converted(home)
+        assert {event["run_id"] for event in events} == {f"swe-bench-test/{agent}"}
+        assert {trial["model"] for trial in trials_of(events)} == {model}
+    assert len(converted(tmp_path)[1].runs) == 2
+
+
+def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: Path) -> None:
+    file = write_json(tmp_path / "d" / "m" / "output.report.json", REPORT)
+    assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"unknown"}
+    write_json(file.with_name("metadata.json"), {"llm": {"model": "litellm_proxy/acme/m"}})
+    assert {trial["model"] for trial in trials_of(converted(file)[0])} == {"litellm_proxy/acme/m"}
+
+
+def test_reports_of_sb_cli_with_one_run_id_for_two_datasets_replace_nothing(tmp_path: Path) -> None:
+    hosted = REPORT | {"failed_ids": ["e"], "pending_ids": ["f"], "total_instances": 6}
+    for dataset in ("swe-bench_lite__dev", "swe-bench_verified__test"):
+        write_json(tmp_path / f"{dataset}__my.run__1.json", hosted)
+    events, report = converted(tmp_path)
+    assert report.runs == ["my.run__1"]
+    assert len({(trial["shard"], trial["task_id"]) for trial in trials_of(events)}) == report.trials == 10
+    assert not [event for event in events if event["type"] == "run_finished"]  # one is pending
 
 
 def test_other_files_with_dots_in_their_names_are_no_reports(tmp_path: Path) -> None:

@@ -1,0 +1,296 @@
+"""Files of the kinds that users have: each case of tests/data/field has the numbers that are right."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.schemas.base import encode_id
+from streamer.sources.base import ConvertOptions
+from streamer.sources.convert import SOURCES, discover
+from tests.house.repository import ROOT
+from tests.sources.builders import Event, a_result, converted, plan_of, trials_of, write_json
+from tests.sources.every_eval_ever import a_file, a_row
+from tests.sources.harbor import a_trial_result
+from tests.support.events import summarised
+
+FIELD = ROOT / "tests" / "data" / "field"
+
+DEMO = {"run": "demo_AbCdEfGhIjKlMnOpQrStUv", "trials": 1, "planned": 1}
+
+CASES: dict[str, dict[str, Any]] = {
+    # The lists of a report of SWT-bench name all instances without `completed_ids`.
+    "swe-report-without-completed-ids": {"run": "run7", "trials": 3, "resolved": 2, "planned": 3},
+    "swe-report-bom": {"run": "run7", "trials": 2, "resolved": 1, "planned": 2},
+    # A run has the names of its directories where the report says none.
+    "swe-openhands-output-report": {
+        "run": "swe-openhands-output-report/eval_outputs",
+        "trials": 5,
+        "resolved": 2,
+        "planned": 5,
+    },
+    # sb-cli: what failed on the servers has no verdict, what is pending is planned and missing.
+    "swe-sb-cli-report": {"run": "acme_run1", "trials": 4, "resolved": 2, "no_verdict": 1, "planned": 5},
+    "swe-instance-in-two-lists": {"run": "run7", "trials": 3, "resolved": 2, "unreadable": 1},
+    # R2: zero tokens were not counted; the other trial is priced.
+    "harbor-zero-tokens-cost-zero": {
+        "run": "harbor-zero-tokens-cost-zero",
+        "trials": 2,
+        "planned": None,
+        "costs": 1,
+        "total_cost": 0.000156,
+    },
+    # R2: the cache is part of the input where the total is input + output.
+    "inspect-cached-input-counted-twice": DEMO | {"total_cost": 0.0015},
+    "inspect-cached-input-new-style": DEMO | {"total_cost": 0.0015},
+    # R2: reasoning tokens belong to the output where the total has them apart.
+    "inspect-gemini-thinking-unpriced": DEMO | {"total_cost": 0.010625},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_file_of_the_field_has_the_right_numbers(case: str, tmp_path: Path) -> None:
+    run_id = CASES[case]["run"]
+    expected = {name: value for name, value in CASES[case].items() if name != "run"}
+    shutil.copytree(FIELD / case, tmp_path / case)
+    events, report = converted(tmp_path / case)
+    run = summarised(events)[f"run {encode_id(run_id)}"]
+    run |= {"planned": run["progress"]["planned"], "costs": run["coverage"]["cost_usd"]}
+    run["unreadable"] = len(report.unreadable)
+    assert {name: run[name] for name in expected} == pytest.approx(expected)
+
+
+def test_every_case_of_the_field_is_tested() -> None:
+    assert sorted(CASES) == sorted(path.name for path in FIELD.iterdir())
+
+
+# -----------------------------------------------------------------------------
+# One rule for all connectors: tokens and cost (R2), ids, and marks before a text.
+
+
+Writer = Callable[..., Path]
+
+
+def _harbor(home: Path, task: str, agent: str = "codex", **usage: Any) -> Path:
+    named = {
+        "n_input_tokens": "input",
+        "n_output_tokens": "output",
+        "n_cache_tokens": "cache",
+        "cost_usd": "cost",
+    }
+    result = {name: usage.get(key) for name, key in named.items()}
+    config = {"agent": {"name": agent, "model_name": "m"}}
+    write_json(home / "config.json", {"job_name": home.name, "agents": [config["agent"]]})
+    info = {"name": agent, "version": "1"}
+    trial = a_trial_result(task, agent_result=result, config=config, agent_info=info)
+    return write_json(home / "t__abc1234" / "result.json", trial).parents[1]
+
+
+def _inspect(home: Path, task: str, agent: str = "solver", **usage: Any) -> Path:
+    named = {
+        "input_tokens": "input",
+        "output_tokens": "output",
+        "total_tokens": "total",
+        "input_tokens_cache_read": "cache",
+        "reasoning_tokens": "reasoning",
+        "total_cost": "cost",
+    }
+    spec = {"task": "demo", "task_id": "T", "model": "m", "solver": agent, "dataset": {"sample_ids": [task]}}
+    sample: Event = {"id": task, "epoch": 1, "scores": {"match": {"value": "C"}}}
+    sample["model_usage"] = {"m": {name: usage.get(key) for name, key in named.items()}}
+    log = {"version": 2, "status": "success", "eval": spec, "samples": [sample]}
+    return write_json(home / "2026-01-01T00-00-00_demo_T.json", log).parent
+
+
+def _every_eval_ever(home: Path, task: str, **usage: Any) -> Path:
+    named = {
+        "input_tokens": "input",
+        "output_tokens": "output",
+        "total_tokens": "total",
+        "input_tokens_cache_read": "cache",
+        "reasoning_tokens": "reasoning",
+    }
+    row = a_row(task, token_usage={name: usage.get(key) for name, key in named.items()})
+    return a_file(home / "x_samples.jsonl", row).parent
+
+
+def _terminal_bench(
+    home: Path, task: str, agent: str = "terminus", *, lock: str = "tb.lock", **usage: Any
+) -> Path:
+    named = {"total_input_tokens": "input", "total_output_tokens": "output", "total_cost": "cost"}
+    result = a_result(task, run="") | {name: usage.get(key) for name, key in named.items()}
+    write_json(home / lock, {"agent": {"name": agent, "model_name": "m"}, "dataset": {"task_ids": [task]}})
+    return write_json(home / "task" / "task.1-of-1" / "results.json", result).parents[2]
+
+
+def _scylla(home: Path, task: str, **usage: Any) -> Path:
+    named = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache"}
+    tokens = {name: usage.get(key) for name, key in named.items()}
+    write_json(home / "config" / "experiment.json", {"experiment_id": task, "models": ["m"]})
+    result = {"exit_code": 0, "judge_passed": True, "token_stats": tokens, "cost_usd": usage.get("cost")}
+    return write_json(home / "T0" / "00" / "run_01" / "run_result.json", result).parents[3]
+
+
+def _swe_bench(home: Path, task: str) -> Path:
+    report = {"total_instances": 1, "submitted_ids": [task], "resolved_ids": [task], "resolved_instances": 1}
+    return write_json(home / "acme.run.json", report).parent
+
+
+WRITERS: dict[str, Writer] = {
+    "harbor": _harbor,
+    "inspect": _inspect,
+    "every-eval-ever": _every_eval_ever,
+    "terminal-bench": _terminal_bench,
+    "fc-eval": partial(_terminal_bench, lock="fc.lock"),
+    "scylla": _scylla,
+    "swe-bench": _swe_bench,
+}
+WITH_COST = sorted(WRITERS.keys() - {"swe-bench", "every-eval-ever"})
+WITH_BASELINES = sorted(set(WITH_COST) - {"scylla"})
+
+
+def one_trial(home: Path) -> Event:
+    events, report = converted(home)
+    assert not report.unreadable + report.left_out
+    [trial] = trials_of(events)
+    return trial
+
+
+def test_every_connector_is_asked_here() -> None:
+    assert sorted(WRITERS) == sorted(source.name for source in SOURCES)
+
+
+@pytest.mark.parametrize("harness", WITH_COST)
+@pytest.mark.parametrize("tokens", [{"input": 0, "output": 0}, {"input": 9, "output": 2}, {}])
+def test_r2_a_cost_of_0_is_unknown_whether_tokens_were_counted_or_not(
+    tmp_path: Path, harness: str, tokens: Event
+) -> None:
+    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", cost=0.0, **tokens))
+    assert "cost_usd" not in trial
+    assert trial.get("input_tokens") == tokens.get("input")
+
+
+@pytest.mark.parametrize("harness", WITH_BASELINES)
+def test_r2_a_baseline_without_tokens_costs_nothing(tmp_path: Path, harness: str) -> None:
+    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", "oracle", cost=0.0, input=0, output=0))
+    assert trial["cost_usd"] == 0.0
+
+
+@pytest.mark.parametrize("harness", WITH_COST)
+def test_r2_a_cost_above_0_is_the_reported_one(tmp_path: Path, harness: str) -> None:
+    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", cost=0.5, input=0, output=0))
+    assert trial["cost_usd"] == 0.5
+
+
+@pytest.mark.parametrize("harness", ["inspect", "every-eval-ever"])
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"input": 10_000, "output": 1000, "cache": 8000, "total": 11_000}, (2000, 1000, 8000)),
+        ({"input": 2000, "output": 1000, "cache": 8000, "total": 11_000}, (2000, 1000, 8000)),
+        ({"input": 100, "output": 50, "reasoning": 1000, "total": 1150}, (100, 1050, None)),
+        ({"input": 100, "output": 1050, "reasoning": 1000, "total": 1150}, (100, 1050, None)),
+        ({"input": 900, "output": 50, "cache": 800, "reasoning": 7, "total": 957}, (100, 57, 800)),
+        ({"input": 100, "output": 50, "cache": 800, "reasoning": 7, "total": 957}, (100, 57, 800)),
+        ({"input": 100, "output": 50, "cache": 800, "total": 150}, (100, 50, 800)),  # more than the input
+        ({"input": 900, "output": 50, "cache": 800}, (900, 50, 800)),  # no total
+    ],
+)
+def test_r2_the_total_says_what_input_and_output_mean(
+    tmp_path: Path, harness: str, usage: Event, tokens: tuple[int | None, ...]
+) -> None:
+    trial = one_trial(WRITERS[harness](tmp_path / "run", "t", **usage))
+    names = ("input_tokens", "output_tokens", "cache_read_tokens")
+    assert tuple(trial.get(name) for name in names) == tokens
+
+
+def test_r2_the_input_of_harbor_has_the_cache_in_it(tmp_path: Path) -> None:
+    trial = one_trial(_harbor(tmp_path / "job", "t", input=100, cache=30, output=7))
+    assert (trial["input_tokens"], trial["cache_read_tokens"]) == (70, 30)
+
+
+def test_no_connector_has_tokens_or_a_cost_by_a_rule_of_its_own() -> None:
+    """Every connector gets these fields from `usage_of`; fc-eval's merged results have tokens of several."""
+    home = ROOT / "streamer" / "sources"
+    named = {
+        file.name: {
+            str(key.value)
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.Dict)
+            for key in node.keys
+            if isinstance(key, ast.Constant)
+        }
+        for file in home.glob("*.py")
+    }
+    fields = {"cost_usd", "cache_read_tokens", "cache_write_tokens"}
+    assert {name: sorted(keys & fields) for name, keys in named.items() if keys & fields} == {
+        "base.py": sorted(fields),
+        "fc_eval.py": ["cost_usd"],
+    }
+
+
+@pytest.mark.parametrize("harness", WRITERS)
+def test_an_id_with_control_characters_is_cleaned_in_trial_and_plan(tmp_path: Path, harness: str) -> None:
+    home = WRITERS[harness](tmp_path / "run", "a\nb\ud800")
+    task = ("bench/" if harness == "every-eval-ever" else "") + "a\ufffdb\ufffd\ufffd\ufffd"
+    assert one_trial(home)["task_id"] == task
+    if tasks := plan_of(converted(home)[0]).get("tasks"):
+        assert tasks == [task]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("harness", WRITERS)
+def test_a_mark_before_the_text_changes_nothing(tmp_path: Path, harness: str, encoding: str) -> None:
+    home = WRITERS[harness](tmp_path / "run", "täsk")
+    plain = converted(home)[0]
+    for file in filter(Path.is_file, home.rglob("*")):
+        times = file.stat()
+        file.write_text(file.read_text("utf-8"), encoding)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert converted(home)[0] == plain
+    assert len(trials_of(plain)) == 1
+
+
+# -----------------------------------------------------------------------------
+# Searching: each directory is listed once, and what is not recognised is explained.
+
+
+@pytest.mark.parametrize("harness", WRITERS)
+def test_a_search_lists_each_directory_once_and_asks_for_no_file(
+    tmp_path: Path, harness: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        WRITERS[harness](tmp_path / f"run{number}", "t")
+    listed: Counter[str] = Counter()
+    asked: list[object] = []
+    scandir = os.scandir
+
+    def counted(path: Any) -> Any:
+        listed[str(path)] += 1
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    monkeypatch.setattr(os.path, "isfile", asked.append)
+    runs, _, _ = discover([tmp_path], SOURCES, ConvertOptions())
+    assert len(runs) == 3
+    assert {count for path, count in listed.items() if path.startswith(str(tmp_path))} == {1}
+    assert asked == []
+
+
+def test_what_is_not_recognised_is_explained_for_each_format(tmp_path: Path) -> None:
+    write_json(tmp_path / "d" / "a.b.json", {"x": 1})
+    write_json(tmp_path / "d" / "notes.txt", "-")
+    _, report = converted(tmp_path)
+    assert [note.partition(" looks for ")[0] for note in report.notes] == [s.name for s in SOURCES]
+    [(_, reason)] = report.unreadable
+    assert "there are 2 files (1 .json, 1 .txt), such as 'a.b.json'" in reason
+    _, report = converted(tmp_path / "d" / "a.b.json")
+    assert "it holds an object with x" in report.unreadable[0].reason
