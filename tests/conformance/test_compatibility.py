@@ -499,7 +499,7 @@ LENGTH_UNKNOWN_R1 = {"two_files_newest_malformed_no_cast": "neither a log nor a 
 COST_R2 = {
     "price_03": (29071 * 1.25 + 3951 * 10) / 1e6,  # gpt-5-2025-08-07 is an alias of gpt-5
     "price_04": (16507 * 1.25 + 1814 * 10) / 1e6,  # openai/gpt-5-2025-08-07 likewise
-    "price_12": None,  # no table knows fireworks_ai/...
+    "price_12": (37131 * 0.45 + 2995 * 1.8) / 1e6,  # behind the gateway fireworks_ai
     "price_16": None,  # no model, no price
 }
 """R2: dated names have their model's price, and a model without a price has no cost, where fc-eval says 0."""
