@@ -159,10 +159,10 @@ def silence(what: str, announced: Any, count: int) -> str | None:
     """A sentence where files announce another number than was found; None where they agree.
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
-    ('the files count 3 trials, and 0 are there', None, None)
+    ('the files count 3 trials; 0 read', None, None)
     """
     agrees = type(announced) is not int or announced == count
-    return None if agrees else f"the files count {announced:,} {what}, and {count:,} are there"
+    return None if agrees else f"the files count {announced:,} {what}; {count:,} read"
 
 
 Found = Parsed

@@ -687,15 +687,16 @@ class _Conversion:
         trials: list[dict[str, Any]] = []
         begun: list[Parsed] = []
         copies = 0
-        for item in self._trials(run):
-            if item.event.get("type") == STARTED:
-                begun.append(item)
-            elif item.other_run is not None:
-                doubtful.append((run, item))
-            else:
-                sent = self._trial_event(run, item)
-                copies += sent is None
-                trials.extend([sent] if sent else [])
+        with listing_once():
+            for item in self._trials(run):
+                if item.event.get("type") == STARTED:
+                    begun.append(item)
+                elif item.other_run is not None:
+                    doubtful.append((run, item))
+                else:
+                    sent = self._trial_event(run, item)
+                    copies += sent is None
+                    trials.extend([sent] if sent else [])
         self._note_silence(run, len(trials) + copies)
         latest = self._retries.get(run.run_id)
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
@@ -715,7 +716,8 @@ class _Conversion:
         if run.only == run.path and plan.announced is not None and count < plan.announced:
             plan.notes.append(silence("trials with a result", plan.announced, count) or "")
             plan.started = {"type": "run_started", **(plan.started or {}), "plan_complete": False}
-        self._report.notes += (f"run {run.run_id}: {note}" for note in plan.notes)
+        notes = (f"run {run.run_id}: {note}" for note in plan.notes)
+        self._report.notes += (note for note in notes if note not in self._report.notes)
 
     def plan_events(self, run: SourceRun) -> Iterator[dict[str, Any]]:
         for event in (self._started(run), run.plan.finished):

@@ -367,7 +367,7 @@ class _Results:
 def _wrong_with(report: Mapping[str, Any]) -> Iterator[str]:
     """What in a report of a run cannot be: a list without ids, or an instance that ended twice."""
     for name in (*LISTS, "submitted_ids", "infra_failure_ids"):
-        ids = report.get(name, [])
+        ids = report.get(name) or []
         odd = [ids] if not isinstance(ids, list) else [item for item in ids if id_of(item) is None]
         if odd:
             yield f"`{name}` holds {str(odd[0])[:SHOWN]!r} where the ids of instances belong; it is left out"
@@ -418,12 +418,12 @@ def _silent(report: Mapping[str, Any]) -> list[str]:
     """A sentence on each count of the report that its lists do not reach."""
     counts = Counter(_endings(report).values())
     named = {
-        "total": len(_planned(report)),
-        "resolved": counts[True, UNSET],
-        "unresolved": counts[False, UNSET],
-        "empty_patch": counts[False, EMPTY_PATCH],
+        "total": ("instances in all", len(_planned(report))),
+        "resolved": ("resolved instances", counts[True, UNSET]),
+        "unresolved": ("unresolved instances", counts[False, UNSET]),
+        "empty_patch": ("instances with an empty patch", counts[False, EMPTY_PATCH]),
     }
-    said = (silence(f"{name} instances", report.get(f"{name}_instances"), n) for name, n in named.items())
+    said = (silence(what, report.get(f"{name}_instances"), count) for name, (what, count) in named.items())
     return list(filter(None, said))
 
 

@@ -252,6 +252,15 @@ def test_a_plan_whose_subtests_are_not_counted_is_not_complete(
     assert plan_of(converted(path)[0])["plan_complete"] is complete
 
 
+def test_runs_that_the_checkpoint_counts_and_that_are_not_there_are_said(tmp_path: Path) -> None:
+    path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()}, experiment_id="t")
+    ended = {"T0": {"00": {"1": "passed", "2": "failed", "3": "agent_complete"}}}
+    write_json(path / "checkpoint.json", {"status": "completed", "completed_runs": ended})
+    events, report = converted(path)
+    assert report.notes == ["run exp: the files count 2 trials with a result; 1 read"]
+    assert plan_of(events)["plan_complete"] is False
+
+
 def test_half_a_configuration_is_an_incomplete_plan(tmp_path: Path) -> None:
     path = an_experiment(tmp_path / "exp", {"T0/00/run_01": a_run_result()})
     assert plan_of(converted(path)[0])["plan_complete"] is True

@@ -82,8 +82,8 @@ def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_com
     write_json(tmp_path / "acme.run.json", REPORT | {"total_instances": 9, "resolved_instances": 5})
     events, report = converted(tmp_path)
     assert report.notes == [
-        "run run: the files count 9 total instances, and 4 are there",
-        "run run: the files count 5 resolved instances, and 1 are there",
+        "run run: the files count 9 instances in all; 4 read",
+        "run run: the files count 5 resolved instances; 1 read",
     ]
     assert plan_of(events)["plan_complete"] is False
 
@@ -94,6 +94,14 @@ def test_what_was_submitted_and_has_no_result_is_planned_and_missing(tmp_path: P
     assert (sorted(endings(tmp_path)), plan_of(converted(tmp_path)[0])["tasks"]) == ([*"abcd"], [*"abcdef"])
     write_json(tmp_path / "acme.run.json", report | {"total_instances": 4})
     assert plan_of(converted(tmp_path)[0])["tasks"] == [*"abcd"]  # predictions of another dataset
+
+
+def test_a_list_that_is_null_is_left_out_and_one_of_another_kind_is_named(tmp_path: Path) -> None:
+    write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": None})
+    assert len(endings(tmp_path)) == 4
+    assert not converted(tmp_path)[1].unreadable
+    write_json(tmp_path / "acme.run.json", REPORT | {"completed_ids": {"a": 1}})
+    assert "`completed_ids` holds" in converted(tmp_path)[1].unreadable[0].reason
 
 
 def test_numbers_as_ids_are_their_texts(tmp_path: Path) -> None:
