@@ -414,9 +414,6 @@ RUNS_PER_ROUND_TRIP = 20
 MOST_BOARD_RUNS = 400
 """So many runs, the latest ones, stand on leaderboards that pool runs."""
 
-EVERYTHING = ("agent_model", "tier", "within", IN_FLIGHT)
-"""The kinds of what a run has besides its own summary."""
-
 T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
 RedisCommand: TypeAlias = tuple[str | int, ...]
@@ -427,7 +424,7 @@ Candidate: TypeAlias = tuple[str, str]
 
 
 class Queries:
-    """The questions of `StateReader` and `AsyncStateReader`, whose docstrings say what each means."""
+    """The questions about runs: `StateReader` and `AsyncStateReader` ask Redis each of them by its name."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -443,42 +440,60 @@ class Queries:
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
         return (yield from self._existing(run_id, run))
 
-    def snapshot(self, run_id: str, kinds: Iterable[str] = EVERYTHING) -> Snapshot:
-        """A run with its groups of these kinds, or its trials in flight, all from one moment."""
-        [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        return (yield from self._existing(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
+    def snapshot(self, run_id: str) -> Snapshot:
+        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
+        return (yield from self._snapshot(run_id, "agent_model", "tier", "within", IN_FLIGHT))
+
+    def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
+        """The trials of a run that have started and have no result, 1,000 at most.
+
+        The longest in flight come first, and trials of unknown start last. None are listed once the run has
+        finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
+        """
+        return (yield from self._snapshot(run_id, IN_FLIGHT)).in_flight
+
+    def comparison(self, run_id: str) -> Exchange[ComparedRun]:
+        """The agents of a run compared, with their ranks, and its tasks, all from one moment.
+
+        Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
+        Raises UnknownRun if Redis has no run of this id.
+        """
+        [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
+        return (yield from self._existing(run_id, compared_run(self._keys, run_id, stored_in(reply))))
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
-        return (yield from self.snapshot(run_id, ["agent_model"])).agents
+        return (yield from self._snapshot(run_id, "agent_model")).agents
 
-    def tiers(self, run_id: str, within: bool) -> Exchange[list[TierSummary]]:
+    def tiers(self, run_id: str, *, within: bool = False) -> Exchange[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        return (yield from self.snapshot(run_id, ["tier", "within"] if within else ["tier"])).tiers
-
-    def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
-        """The trials of a run in flight, the longest first; trials of unknown start come last."""
-        return (yield from self.snapshot(run_id, [IN_FLIGHT])).in_flight
-
-    def comparison(self, run_id: str) -> Exchange[ComparedRun]:
-        """The agents of a run compared, and its tasks, from one moment."""
-        [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
-        return (yield from self._existing(run_id, compared_run(self._keys, run_id, stored_in(reply))))
+        return (yield from self._snapshot(run_id, "tier", *(["within"] if within else []))).tiers
 
     def leaderboard(
         self,
         metric: str,
-        run: str | None,
-        benchmark: str | None,
-        labels: Mapping[str, str],
-        limit: int | None,
-        now: datetime,
+        *,
+        run: str | None = None,
+        benchmark: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        now: datetime | None = None,
     ) -> Exchange[list[LeaderboardRow]]:
-        """Agent:models by a metric, best first."""
+        """Agent:models by a metric, best first; baselines are left out, provisional ones come last.
+
+        Args:
+            metric: a METRIC of docs/redis.md; UnknownMetric lists them.
+            run: only this run; UnknownRun if there is none.
+            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
+            labels: only runs that have all of these labels.
+            limit: at most so many rows; None: all.
+            now: the time at which the runs' states are determined; None: the wall clock.
+        """
+        labels, now = labels or {}, now or datetime.now(UTC)
         if not can_have_board(metric):
             raise UnknownMetric(metric)
         if run is not None and benchmark is None and not labels:
-            snapshot = yield from self.snapshot(run, ["agent_model"])
+            snapshot = yield from self._snapshot(run, "agent_model")
             states = {run: state_of(snapshot.run, now)}
             return ranked(metric, snapshot.agents, states)[:limit]
         places = yield from self._places(metric, run, benchmark, labels)
@@ -493,10 +508,18 @@ class Queries:
         return ranked(metric, current, states)[:limit]
 
     def board_runs(
-        self, run: str | None, benchmark: str | None, labels: Mapping[str, str]
+        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Exchange[list[BoardRun]]:
-        """The runs of leaderboards, the latest first, each from one moment."""
-        runs = yield from self._chosen(run, benchmark, labels)
+        """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
+
+        `streamer.views.leaderboard.boards_of` makes leaderboards of them.
+
+        Args:
+            run: only this run; UnknownRun if there is none.
+            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
+            labels: only runs that have all of these labels.
+        """
+        runs = yield from self._chosen(run, benchmark, labels or {})
         if benchmark is not None and not runs:
             yield from self._require_benchmark(benchmark)
         latest = runs[:MOST_BOARD_RUNS]
@@ -508,7 +531,7 @@ class Queries:
         )
         return [one for one in read if one is not None]
 
-    def history(self, run_id: str, limit: int | None) -> Exchange[list[HistoryEntry]]:
+    def history(self, run_id: str, *, limit: int | None = None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
         yield from self.run(run_id)
         count: RedisCommand = () if limit is None else ("COUNT", limit)
@@ -516,7 +539,7 @@ class Queries:
         return [history_entry(as_text(at), fields) for at, fields in reversed(entries or []) if fields]
 
     def workers(self) -> Exchange[list[WorkerStatus]]:
-        """The last heartbeat of every worker, by worker id."""
+        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
         [(heartbeats, time)] = yield [read_workers(self._keys)]
         read_at = None
         if time:
@@ -533,6 +556,11 @@ class Queries:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
+
+    def _snapshot(self, run_id: str, *kinds: str) -> Snapshot:
+        """A run with its groups of these kinds, or its trials in flight."""
+        [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
+        return (yield from self._existing(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
 
     def _existing(self, run_id: str, answer: T | None) -> Exchange[T]:
         """The answer about a run; UnknownRun where nothing was found."""

@@ -8,27 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from streamer.client.queries import (
     SUMMARIES,
-    BoardRun,
-    ComparedRun,
     Exchange,
-    HistoryEntry,
-    LeaderboardRow,
     Queries,
     ReaderError,
     RedisCommand,
     RedisUnavailable,
-    RunSnapshot,
     UnknownRun,
-    WorkerStatus,
     in_round_trips,
     parsed,
     stored_in,
@@ -37,7 +31,6 @@ from streamer.schemas.summaries import (
     AgentModelSummary,
     RunSummary,
     TierSummary,
-    TrialInFlight,
     is_over,
     plan_words,
     state_of,
@@ -98,6 +91,19 @@ TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _asks(
+    question: Callable[Concatenate[Queries, P], Exchange[T]],
+) -> Callable[Concatenate[StateReader, P], T]:
+    """The method of `StateReader` that asks a question; its arguments and docstring are the question's."""
+
+    @wraps(question)
+    def ask(reader: StateReader, /, *args: P.args, **options: P.kwargs) -> T:
+        return reader._answer(question(reader._questions, *args, **options))
+
+    return ask
 
 
 class StateReader:
@@ -121,95 +127,24 @@ class StateReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Let go of the connections."""
         self._client.close()
 
-    def runs(self) -> list[RunSummary]:
-        """All runs, the one with the latest event first."""
-        return self._answer(self._questions.runs())
-
-    def run(self, run_id: str) -> RunSummary:
-        """One run; UnknownRun if Redis has none of this id."""
-        return self._answer(self._questions.run(run_id))
-
-    def snapshot(self, run_id: str) -> RunSnapshot:
-        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
-        return self._answer(self._questions.snapshot(run_id))
-
-    def in_flight(self, run_id: str) -> list[TrialInFlight]:
-        """The trials of a run that have started and have no result, 1,000 at most.
-
-        The longest in flight come first, and trials of unknown start last. None are listed once the run has
-        finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
-        """
-        return self._answer(self._questions.in_flight(run_id))
-
-    def comparison(self, run_id: str) -> ComparedRun:
-        """The agents of a run compared, with their ranks, and its tasks, all from one moment.
-
-        Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
-        Raises UnknownRun if Redis has no run of this id.
-        """
-        return self._answer(self._questions.comparison(run_id))
-
-    def agents(self, run_id: str) -> list[AgentModelSummary]:
-        """Every agent:model of a run, baselines too, by label."""
-        return self._answer(self._questions.agents(run_id))
-
-    def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
-        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        return self._answer(self._questions.tiers(run_id, within))
-
-    def leaderboard(
-        self,
-        metric: str,
-        *,
-        run: str | None = None,
-        benchmark: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        limit: int | None = None,
-        now: datetime | None = None,
-    ) -> list[LeaderboardRow]:
-        """Agent:models by a metric, best first; baselines are left out, provisional ones come last.
-
-        Args:
-            metric: a METRIC of docs/redis.md; UnknownMetric lists them.
-            run: only this run; UnknownRun if there is none.
-            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
-            labels: only runs that have all of these labels.
-            limit: at most so many rows; None: all.
-            now: the time at which the runs' states are determined; None: the wall clock.
-        """
-        moment = now or datetime.now(UTC)
-        return self._answer(self._questions.leaderboard(metric, run, benchmark, labels or {}, limit, moment))
-
-    def board_runs(
-        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> list[BoardRun]:
-        """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
-
-        `streamer.views.leaderboard.boards_of` makes leaderboards of them.
-
-        Args:
-            run: only this run; UnknownRun if there is none.
-            benchmark: only runs of this benchmark; UnknownBenchmark if no run names it.
-            labels: only runs that have all of these labels.
-        """
-        return self._answer(self._questions.board_runs(run, benchmark, labels or {}))
-
-    def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
-        """Emissions of a run, oldest first; `limit`: the latest so many."""
-        return self._answer(self._questions.history(run_id, limit))
-
-    def workers(self) -> list[WorkerStatus]:
-        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
-        return self._answer(self._questions.workers())
+    runs = _asks(Queries.runs)
+    run = _asks(Queries.run)
+    snapshot = _asks(Queries.snapshot)
+    in_flight = _asks(Queries.in_flight)
+    comparison = _asks(Queries.comparison)
+    agents = _asks(Queries.agents)
+    tiers = _asks(Queries.tiers)
+    leaderboard = _asks(Queries.leaderboard)
+    board_runs = _asks(Queries.board_runs)
+    history = _asks(Queries.history)
+    workers = _asks(Queries.workers)
 
     def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
@@ -421,6 +356,18 @@ Workers that fill an emptied Redis do not publish what they write.
 RETRY_SECONDS = 0.5
 
 
+def _asks_async(
+    question: Callable[Concatenate[Queries, P], Exchange[T]],
+) -> Callable[Concatenate[AsyncStateReader, P], Coroutine[Any, Any, T]]:
+    """As `_asks`, awaited."""
+
+    @wraps(question)
+    async def ask(reader: AsyncStateReader, /, *args: P.args, **options: P.kwargs) -> T:
+        return await reader._answer(question(reader._questions, *args, **options))
+
+    return ask
+
+
 class AsyncStateReader:
     """As `StateReader`, awaited; use it as an async context manager, or await `close()`.
 
@@ -444,68 +391,24 @@ class AsyncStateReader:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """Let go of the connections."""
         await self._client.aclose()
 
-    async def runs(self) -> list[RunSummary]:
-        """All runs, the one with the latest event first."""
-        return await self._answer(self._questions.runs())
-
-    async def run(self, run_id: str) -> RunSummary:
-        """One run; UnknownRun if Redis has none of this id."""
-        return await self._answer(self._questions.run(run_id))
-
-    async def snapshot(self, run_id: str) -> RunSnapshot:
-        """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
-        return await self._answer(self._questions.snapshot(run_id))
-
-    async def in_flight(self, run_id: str) -> list[TrialInFlight]:
-        return await self._answer(self._questions.in_flight(run_id))
-
-    async def comparison(self, run_id: str) -> ComparedRun:
-        return await self._answer(self._questions.comparison(run_id))
-
-    async def agents(self, run_id: str) -> list[AgentModelSummary]:
-        """Every agent:model of a run, baselines too, by label."""
-        return await self._answer(self._questions.agents(run_id))
-
-    async def tiers(self, run_id: str, *, within: bool = False) -> list[TierSummary]:
-        """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        return await self._answer(self._questions.tiers(run_id, within))
-
-    async def leaderboard(
-        self,
-        metric: str,
-        *,
-        run: str | None = None,
-        benchmark: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        limit: int | None = None,
-        now: datetime | None = None,
-    ) -> list[LeaderboardRow]:
-        question = self._questions.leaderboard(
-            metric, run, benchmark, labels or {}, limit, now or datetime.now(UTC)
-        )
-        return await self._answer(question)
-
-    async def board_runs(
-        self, *, run: str | None = None, benchmark: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> list[BoardRun]:
-        return await self._answer(self._questions.board_runs(run, benchmark, labels or {}))
-
-    async def history(self, run_id: str, *, limit: int | None = None) -> list[HistoryEntry]:
-        """Emissions of a run, oldest first; `limit`: the latest so many."""
-        return await self._answer(self._questions.history(run_id, limit))
-
-    async def workers(self) -> list[WorkerStatus]:
-        """The last heartbeat of every worker, by worker id; see `WorkerStatus.stale`."""
-        return await self._answer(self._questions.workers())
+    runs = _asks_async(Queries.runs)
+    run = _asks_async(Queries.run)
+    snapshot = _asks_async(Queries.snapshot)
+    in_flight = _asks_async(Queries.in_flight)
+    comparison = _asks_async(Queries.comparison)
+    agents = _asks_async(Queries.agents)
+    tiers = _asks_async(Queries.tiers)
+    leaderboard = _asks_async(Queries.leaderboard)
+    board_runs = _asks_async(Queries.board_runs)
+    history = _asks_async(Queries.history)
+    workers = _asks_async(Queries.workers)
 
     async def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
