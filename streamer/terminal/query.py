@@ -132,7 +132,7 @@ def leaderboard(
         raise click.UsageError("--by-run pools nothing: leave --html and --all-benchmarks out")
     if metric is not None and not can_have_board(metric):
         raise click.UsageError(str(UnknownMetric(metric)))
-    with _leaderboard_of(settings, as_of, run_id) as (reader, now):
+    with _runs_of(settings, as_of, run_id) as (reader, now):
         metric = metric or (reader.run(run_id).primary_metric if run_id else PRIMARY_METRIC)
         if by_run:
             _print_by_run(reader, metric, run_id, benchmark, labels_given, limit, as_json)
@@ -151,8 +151,8 @@ def leaderboard(
 
 
 @contextmanager
-def _leaderboard_of(
-    settings: Settings, as_of: Position | None, run_id: str | None
+def _runs_of(
+    settings: Settings, as_of: Position | None, run_id: str | None = None, *, tasks: bool = True
 ) -> Iterator[tuple[StateReader | PastRuns, datetime]]:
     """The runs in Redis, or in the log as of a position; and the time at which states are determined."""
     if as_of is None:
@@ -161,7 +161,7 @@ def _leaderboard_of(
         return
     from streamer.terminal.options import runs_as_of  # only this folds
 
-    past = runs_as_of(settings, as_of, run_id)
+    past = runs_as_of(settings, as_of, run_id, tasks=tasks)
     yield past, past.moment
 
 
@@ -218,13 +218,8 @@ def query_command() -> None:
 @with_settings
 def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """All runs, the latest first."""
-    now = datetime.now(UTC)
-    if as_of is not None:
-        past = _runs_as_of(settings, as_of)
-        summaries, now = past.runs(), past.moment
-    else:
-        with StateReader(settings) as reader:
-            summaries = reader.runs()
+    with _runs_of(settings, as_of, tasks=False) as (reader, now):
+        summaries = reader.runs()
     if as_json:
         _print_json(with_state(run, now) for run in summaries)
     else:
@@ -416,12 +411,6 @@ def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
     from streamer.terminal.options import run_as_of  # only this folds
 
     return run_as_of(settings, run_id, as_of)
-
-
-def _runs_as_of(settings: Settings, as_of: Position) -> PastRuns:
-    from streamer.terminal.options import runs_as_of  # only this folds
-
-    return runs_as_of(settings, as_of, tasks=False)
 
 
 def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:

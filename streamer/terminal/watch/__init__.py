@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -97,7 +97,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 # -----------------------------------------------------------------------------
-# What the screens use of the application that shows them, so that no screen imports the application.
+# A command that works while the screens are shown.
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,42 +117,6 @@ class Session:
     shows: Callable[[str], bool]
     opens: Callable[[], str | None]
     line: Callable[[], str] = str
-
-
-class WatchContext(Protocol):
-    """One `watch`: where it reads, what time it is, and what all its screens show.
-
-    Attributes:
-        settings: where Redis and the broker are.
-        reader: reads Redis.
-        now: gives the time of the person who watches.
-        rejections: rejected events of all runs.
-        problems: what is wrong for all screens at the moment, by where.
-        budget_usd: what a run should not cost more than, USD; None: no budget.
-    """
-
-    settings: Settings
-    reader: AsyncStateReader
-    now: Callable[[], datetime]
-    rejections: Rejections
-    problems: dict[str, str]
-    budget_usd: float | None
-
-    @property
-    def where(self) -> str:
-        """Address and namespace of the runs, without any password."""
-
-    def shows(self, run_id: str) -> bool:
-        """True if the list of runs shows this one."""
-
-    def crew(self) -> list[str]:
-        """How many workers run, as a list of no or one text."""
-
-    def session_line(self) -> str:
-        """What the command that shows the screens says all the time; "" if it says nothing."""
-
-    def spawn(self, work: Coroutine[Any, Any, None], tell: Tell) -> asyncio.Task[None]:
-        """Run it until it is cancelled; a mistake of ours in it is passed to `tell`."""
 
 
 # -----------------------------------------------------------------------------
@@ -185,7 +149,7 @@ class LiveScreen(Screen[None]):
     SORTED = "#main"
     """The table that `s` and `r` are about."""
 
-    def __init__(self, watching: WatchContext) -> None:
+    def __init__(self, watching: WatchApp) -> None:
         super().__init__()
         self.watching = watching
         self.problems: dict[str, str] = {}
@@ -253,7 +217,7 @@ class LiveScreen(Screen[None]):
 
     def put_problems(self) -> None:
         """The present problem, if any; then what stands below it may be old, and goes grey."""
-        self.put("#session", visible(self.watching.session_line()))
+        self.put("#session", visible(self.watching.session_line))
         problems = dict.fromkeys([*self.watching.problems.values(), *self.problems.values()])
         self.put("#problem", visible(" ".join(problems)) if problems else "", "bold red")
         self.set_class(bool(problems), "-stale")
@@ -309,6 +273,9 @@ MOST_REJECTIONS = 50
 HIGH = 30
 """Rows from which on there is a line about the first two agents."""
 
+RUN_LINES = ("missing", "clock", "progress", "outcome", "end", "cost", "budget")
+"""The lines about the run, from top to bottom; an empty one is not shown."""
+
 MOST_RUNNING = 5
 """Running trials that have room, the longest first."""
 
@@ -324,7 +291,7 @@ class RunScreen(LiveScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
     SORTED = "#agents"
 
-    def __init__(self, watching: WatchContext, run_id: str) -> None:
+    def __init__(self, watching: WatchApp, run_id: str) -> None:
         super().__init__(watching)
         self.run_id = run_id
         self.model = OneRun()
@@ -335,16 +302,7 @@ class RunScreen(LiveScreen):
 
     def compose(self) -> ComposeResult:
         """From the run as a whole to single trials."""
-        yield Static(id="title", markup=False)
-        yield Static(id="session", markup=False)
-        yield Static(id="problem", markup=False)
-        yield Static(id="missing", markup=False)
-        yield Static(id="clock", markup=False)
-        yield Static(id="progress", markup=False)
-        yield Static(id="outcome", markup=False)
-        yield Static(id="end", markup=False)
-        yield Static(id="cost", markup=False)
-        yield Static(id="budget", markup=False)
+        yield from (Static(id=name, markup=False) for name in ("title", "session", "problem", *RUN_LINES))
         yield BoardTable("agents", sort=Sort(PRIMARY_METRIC, True))
         yield Static(id="said", markup=False)
         yield BoardTable("running")
@@ -399,15 +357,16 @@ class RunScreen(LiveScreen):
 
     def _draw_run(self, run: RunSummary) -> None:
         pace = eta_of(run, self.model.since, list(self.model.agents.values()), self.model.in_flight)
-        self.put("#title", title_of(run, state_of(run, self.now)))
-        self.put("#missing", "")
-        self.put("#clock", event_time_note(run.last_event_at, self.now) or "")
         width = self.size.width - 2
-        self.put("#progress", progress_line(run, pace, width))
-        self.put("#outcome", outcome_line(run, width))
-        self.put("#end", end_line(run, pace))
-        self.put("#cost", cost_line(run, pace))
-        self.put("#budget", budget_line(run, pace, self.watching.budget_usd))
+        self._put_lines(
+            title_of(run, state_of(run, self.now)),
+            clock=event_time_note(run.last_event_at, self.now) or "",
+            progress=progress_line(run, pace, width),
+            outcome=outcome_line(run, width),
+            end=end_line(run, pace),
+            cost=cost_line(run, pace),
+            budget=budget_line(run, pace, self.watching.budget_usd),
+        )
 
     def _draw_missing(self) -> None:
         if self.model.deleted:
@@ -416,14 +375,12 @@ class RunScreen(LiveScreen):
             said = f"{visible(self._unknown)} Waiting for it."
         else:
             said = "Looking for the run."
-        self.put("#title", visible(self.run_id))
-        self.put("#missing", said)
-        self.put("#clock", "")
-        self.put("#progress", "")
-        self.put("#end", "")
-        self.put("#outcome", "")
-        self.put("#cost", "")
-        self.put("#budget", "")
+        self._put_lines(visible(self.run_id), missing=said)
+
+    def _put_lines(self, title: str, **lines: str) -> None:
+        self.put("#title", title)
+        for name in RUN_LINES:
+            self.put(f"#{name}", lines.get(name, ""))
 
     def _draw_outlook(self) -> None:
         """The first two agents compared, and the running trials."""
@@ -522,16 +479,14 @@ class RunsScreen(LiveScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False)]
 
-    def __init__(self, watching: WatchContext) -> None:
+    def __init__(self, watching: WatchApp) -> None:
         super().__init__(watching)
         self.model = Runs()
         self._filled = False
 
     def compose(self) -> ComposeResult:
         """Title, runs, and what was rejected."""
-        yield Static(id="title", markup=False)
-        yield Static(id="session", markup=False)
-        yield Static(id="problem", markup=False)
+        yield from (Static(id=name, markup=False) for name in ("title", "session", "problem"))
         yield RunsTable("main", sort=Sort("last", True), opens=True)
         yield Static(id="note", markup=False)
         yield Input(id="filter", placeholder="filter runs by name or benchmark", compact=True)
@@ -670,6 +625,10 @@ class WatchApp(App[None]):
         budget_usd: what a run should not cost more than, USD; None: no budget.
 
     Attributes:
+        reader: reads Redis.
+        rejections: rejected events of all runs.
+        problems: what is wrong for all screens at the moment, by where.
+        session_line: what the command that shows the screens says all the time; "" if it says nothing.
         interrupted: it ended by Ctrl-C.
     """
 
@@ -704,7 +663,7 @@ class WatchApp(App[None]):
         self.interrupted = False
         self._run_id = run_id
         self._session = session
-        self._line = ""
+        self.session_line = ""
         self._heartbeats: list[WorkerStatus] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.set_class(plain, "-plain")
@@ -719,17 +678,13 @@ class WatchApp(App[None]):
         """True if the list of runs shows this one: all runs, or the session's own."""
         return self._session is None or self._session.shows(run_id)
 
-    def session_line(self) -> str:
-        """What the session says all the time."""
-        return self._line
-
     def action_interrupt(self) -> None:
         """End, as Ctrl-C ends other commands."""
         self.interrupted = True
         self.exit()
 
     def crew(self) -> list[str]:
-        """How many workers there are."""
+        """How many workers run, as a list of no or one text."""
         if self._heartbeats is None:
             return []
         live = sum(not worker.stale() for worker in self._heartbeats)
@@ -777,8 +732,8 @@ class WatchApp(App[None]):
             return
         for line in self._session.messages():
             self.notify(visible(line), markup=False, timeout=NOTE_SECONDS)
-        if (line := self._session.line()) != self._line:
-            self._line = line
+        if (line := self._session.line()) != self.session_line:
+            self.session_line = line
             self._changed()
         if self._run_id is None and (opened := self._session.opens()) is not None:
             self._run_id = opened
