@@ -39,8 +39,10 @@ from streamer.terminal import (
 from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     FiniteRange,
+    answered,
     json_option,
     open_records,
+    out_option,
     price_table,
     report_rejected,
     wide_option,
@@ -121,9 +123,7 @@ def _compared_metric(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
-)
+@out_option
 @json_option
 @wide_option
 @with_settings
@@ -219,11 +219,8 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     file = Path(name)
     if not _is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
-    with open_records(file) as records:
-        data, rejected = from_events(records, run_id, datetime.now(UTC), price_table(settings.prices_file))
-    for one in rejected:
-        report_rejected(one)
-    return data
+    prices = price_table(settings.prices_file)
+    return answered(file, lambda lines: from_events(lines, run_id, datetime.now(UTC), prices))[0]
 
 
 def _verdict(comparison: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
@@ -434,28 +431,21 @@ STUDY = (
 """False alarms and power, as benchmarks simulate them."""
 
 
-class Exact(click.ParamType):
-    """A number without rounding: 0.02 is 1/50."""
+def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callable[[str], Fraction]:
+    """The type of a number without rounding: 0.02 is 1/50; what lies outside is used wrongly."""
+    least, most = Fraction(low), None if high is None else Fraction(high)
 
-    name = "number"
-
-    def __init__(self, low: str, high: str | None = None, *, open_: bool = False) -> None:
-        self._low, self._high, self._open = low, high, open_
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
-        """The number; what is not one, or lies outside, is used wrongly."""
-        if isinstance(value, Fraction):
-            return value
+    def number(text: str) -> Fraction:
         try:
-            number = Fraction(str(value))
-        except (ValueError, ZeroDivisionError):
-            self.fail(f"{value!r} is no number; write one like 0.02", param, ctx)
-        low, high = Fraction(self._low), None if self._high is None else Fraction(self._high)
-        at_edge = self._open and number in (low, high)
-        if number < low or (high is not None and number > high) or at_edge:
-            allowed = f"from {self._low} on" if high is None else f"between {self._low} and {self._high}"
-            self.fail(f"{value} is not {allowed}", param, ctx)
-        return number
+            value = Fraction(text)
+        except (ValueError, ZeroDivisionError) as error:
+            raise click.BadParameter(f"{text!r} is no number; write one like 0.02") from error
+        if value < least or (most is not None and value > most) or (open_ and value in (least, most)):
+            allowed = f"from {low} on" if high is None else f"between {low} and {high}"
+            raise click.BadParameter(f"{text} is not {allowed}")
+        return value
+
+    return number
 
 
 def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -471,7 +461,7 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str
 @click.option("--against", metavar="BASELINE", help="What CANDIDATE is compared with.")
 @click.option(
     "--max-drop",
-    type=Exact("0"),
+    type=_exact("0"),
     default="0.02",
     show_default=True,
     help="CANDIDATE may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
@@ -485,7 +475,7 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str
 )
 @click.option(
     "--level",
-    type=Exact("0", "1", open_=True),
+    type=_exact("0", "1", open_=True),
     default="0.95",
     show_default=True,
     help="Of final: probability that the verdict is never wrong, however early it comes. Of ability: that an "
@@ -500,7 +490,7 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str
     help=f"{', '.join(GATED)}, or metrics/NAME. All but pass_rate are judged at the end only.",
 )
 @click.option(
-    "--target", type=Exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
+    "--target", type=_exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
 )
 @click.option(
     "--timeout",

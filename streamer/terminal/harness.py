@@ -13,10 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +24,7 @@ from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, E
 from streamer.sources.files import FileError, read_object
 from streamer.terminal import FAILED, INTERRUPTED, StatusLine, print_json, print_line, say
 from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS, Asked, check_urls, notify_options
-from streamer.terminal.options import FiniteRange, read_settings, with_local_settings, with_settings
+from streamer.terminal.options import FiniteRange, bundled, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
 
 if TYPE_CHECKING:
@@ -210,58 +209,46 @@ def _read(file: Path) -> dict[str, Any]:
 # `streamer tail`: follow a run directory and publish what appears in it.
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 ORDER_KINDS = ("shuffled", "chosen", "unknown")
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
-def tail_options(command: Command) -> Command:
-    """RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
+def _tail_options(
+    harness: str,
+    run_id: str | None,
+    agent: str | None,
+    model: str | None,
+    plan: Path | None,
+    order_kind: str | None,
+) -> ConvertOptions:
+    declared = declared_plan(plan, order_kind)
+    return ConvertOptions(run_id, agent, model, harness=harness, declared=declared)
 
-    @wraps(command)
-    def read(
-        *args: Any,
-        harness: str,
-        run_id: str | None,
-        agent: str | None,
-        model: str | None,
-        plan: Path | None,
-        order_kind: str | None,
-        **others: Any,
-    ) -> Any:
-        declared = declared_plan(plan, order_kind)
-        options = ConvertOptions(run_id, agent, model, harness=harness, declared=declared)
-        return command(*args, options=options, **others)
 
-    for option in reversed(
-        (
-            click.argument("run_dir", type=click.Path(path_type=Path)),
-            click.option(
-                "--harness",
-                type=LazyChoice(_harnesses),
-                default=AUTO,
-                help="Who writes it; found out by itself.",
-            ),
-            click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
-            click.option("--agent", help="Agent of runs whose files name none."),
-            click.option("--model", help="Model of runs whose files name none."),
-            click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
-            click.option(
-                "--order-kind",
-                type=click.Choice(ORDER_KINDS),
-                help="Declare the order of the trials; `shuffled` only if it was, before the first start.",
-            ),
-            click.option(
-                "--plan",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="Declare fields of the plan: a JSON object, as `streamer shuffle --json` prints it.",
-            ),
-        )
-    ):
-        read = option(read)
-    return cast(Command, read)
+tail_options = bundled(
+    "options",
+    _tail_options,
+    click.argument("run_dir", type=click.Path(path_type=Path)),
+    click.option(
+        "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who writes it; found out by itself."
+    ),
+    click.option("--run-id", metavar="RUN", help="Pool all runs into this one, as shards of it."),
+    click.option("--agent", help="Agent of runs whose files name none."),
+    click.option("--model", help="Model of runs whose files name none."),
+    click.option("--keep-deleted", is_flag=True, help="A result stays when its file is deleted."),
+    click.option(
+        "--order-kind",
+        type=click.Choice(ORDER_KINDS),
+        help="Declare the order of the trials; `shuffled` only if it was, before the first start.",
+    ),
+    click.option(
+        "--plan",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Declare fields of the plan: a JSON object, as `streamer shuffle --json` prints it.",
+    ),
+)
+"""RUN_DIR and how to read it: `run_dir`, `options` (ConvertOptions) and `keep_deleted`."""
 
 
 @click.command()

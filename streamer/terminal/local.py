@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from streamer.settings import Settings
 from streamer.terminal import print_line, say
-from streamer.terminal.options import FiniteRange, budget_option, with_local_settings, with_settings
+from streamer.terminal.options import FiniteRange, budget_option, bundled, with_local_settings, with_settings
 
 if TYPE_CHECKING:
     from streamer.operate.local import WebAccess
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 # Options about notices, which `notify`, `up` and `live` share.
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 URLS = "STREAMER_NOTIFY"
 """Variable that holds URLs, separated by blanks."""
 
@@ -59,10 +57,29 @@ class Asked:
         return [part for name, value in given.items() if value is not None for part in (name, repr(value))]
 
 
-def notify_options(command: Command) -> Command:
-    """Give the command --notify and what is worth a notice, as `asked`; None without --notify."""
+def _asked(
+    urls: tuple[str, ...],
+    budget: float | None,
+    stalled_after: float | None,
+    rejection_rate: float | None,
+    target: float | None,
+) -> Asked | None:
+    if not urls and {budget, stalled_after, rejection_rate, target} != {None}:
+        raise click.UsageError(
+            f"--budget, --stalled-after, --rejection-rate and --target need --notify URL, or {URLS}"
+        )
+    if not urls:
+        return None
+    from streamer.operate.notices import Rules
 
-    @click.option(
+    silence = None if stalled_after is None else timedelta(minutes=stalled_after)
+    return Asked(urls, Rules(budget, silence, rejection_rate, target), stalled_after)
+
+
+notify_options = bundled(
+    "asked",
+    _asked,
+    click.option(
         "--notify",
         "urls",
         multiple=True,
@@ -70,49 +87,28 @@ def notify_options(command: Command) -> Command:
         envvar=URLS,
         help=f"Tell this service, a URL as apprise reads it; repeatable. Better in {URLS}: others see the "
         "command line.",
-    )
-    @click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Tell when a run costs more.")
-    @click.option(
+    ),
+    click.option("--budget", type=FiniteRange(min=0), metavar="USD", help="Tell when a run costs more."),
+    click.option(
         "--stalled-after",
         type=FiniteRange(min=0, min_open=True),
         metavar="MINUTES",
         help="Tell when a run that has not ended has had no result for so long.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--rejection-rate",
         type=FiniteRange(min=0),
         metavar="N",
         help="Tell when more than N records are rejected within a minute.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--target",
         type=FiniteRange(min=0, max=1),
         metavar="SHARE",
         help="Tell when an agent is sure to end with this pass rate, 0 to 1, or can no longer reach it.",
-    )
-    @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        urls: tuple[str, ...],
-        budget: float | None,
-        stalled_after: float | None,
-        rejection_rate: float | None,
-        target: float | None,
-        **kwargs: Any,
-    ) -> Any:
-        if not urls and {budget, stalled_after, rejection_rate, target} != {None}:
-            raise click.UsageError(
-                f"--budget, --stalled-after, --rejection-rate and --target need --notify URL, or {URLS}"
-            )
-        if not urls:
-            return command(*args, asked=None, **kwargs)
-        from streamer.operate.notices import Rules
-
-        silence = None if stalled_after is None else timedelta(minutes=stalled_after)
-        rules = Rules(budget, silence, rejection_rate, target)
-        return command(*args, asked=Asked(urls, rules, stalled_after), **kwargs)
-
-    return wrapped  # type: ignore[return-value]
+    ),
+)
+"""Gives the command --notify and what is worth a notice, as `asked`; None without --notify."""
 
 
 def check_urls(asked: Asked) -> None:

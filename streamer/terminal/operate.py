@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing
 from streamer.terminal import FAILED, print_json, print_line, print_table, say
-from streamer.terminal.options import Command, json_option, label_of, wait_option, with_settings
+from streamer.terminal.options import bundled, json_option, label_of, wait_option, with_settings
 from streamer.text import counted, dollars, shown, visible
 
 if TYPE_CHECKING:
@@ -220,36 +219,25 @@ def _is_deleted(reader: StateReader, run: str) -> bool:
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-class PlaceParameter(click.ParamType):
-    """PARTITION:OFFSET of a rejection."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogPosition:
-        """The place, or a usage error."""
-
-        try:
-            return value if isinstance(value, LogPosition) else LogPosition.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def _rejection_id(text: str) -> LogPosition:
+    """The place of a rejection from PARTITION:OFFSET, or a usage error."""
+    try:
+        return LogPosition.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-class SinceParameter(click.ParamType):
-    """A time, or how long ago it was."""
-
-    name = "since"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The time in UTC, or a usage error."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            if value[-1:] in UNITS:
-                return datetime.now(UTC) - timedelta(**{UNITS[value[-1]]: float(value[:-1])})
-            at = datetime.fromisoformat(value)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is neither a time, as 2026-01-31T09:30Z, nor a span, as 90m or 2d", param)
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
+def _since(text: str) -> datetime:
+    """A time in UTC, from a time or how long ago it was; or a usage error."""
+    try:
+        if text[-1:] in UNITS:
+            return datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
+        at = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(
+            f"{text!r} is neither a time, as 2026-01-31T09:30Z, nor a span, as 90m or 2d"
+        ) from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,22 +264,16 @@ class Chosen:
                 yield rejected
 
 
-def with_filters(command: Command) -> Command:
-    """Give the command --code, --run and --since, as `chosen`."""
-
-    @click.option("--code", metavar="CODE", help="Only those with this reason code.")
-    @click.option("--run", metavar="RUN", help="Only what is about this run.")
-    @click.option(
-        "--since",
-        type=SinceParameter(),
-        metavar="TIME",
-        help="Only since then: a time (UTC), or 90m, 12h, 2d.",
-    )
-    @functools.wraps(command)
-    def wrapped(*args: Any, code: str | None, run: str | None, since: datetime | None, **kwargs: Any) -> Any:
-        return command(*args, chosen=Chosen(code, run, since), **kwargs)
-
-    return wrapped  # type: ignore[return-value]
+with_filters = bundled(
+    "chosen",
+    Chosen,
+    click.option("--code", metavar="CODE", help="Only those with this reason code."),
+    click.option("--run", "run_id", metavar="RUN", help="Only what is about this run."),
+    click.option(
+        "--since", type=_since, metavar="TIME", help="Only since then: a time (UTC), or 90m, 12h, 2d."
+    ),
+)
+"""Gives the command --code, --run and --since, as `chosen`."""
 
 
 @click.group()
@@ -320,7 +302,7 @@ def list_(chosen: Chosen, as_json: bool, settings: Settings) -> None:
 
 
 @rejections_command.command()
-@click.argument("place", metavar="ID", type=PlaceParameter())
+@click.argument("place", metavar="ID", type=_rejection_id)
 @click.option("--raw", is_flag=True, help="Write the original bytes, and nothing else, as they are.")
 @json_option
 @with_settings
@@ -341,7 +323,7 @@ def show(place: LogPosition, raw: bool, as_json: bool, settings: Settings) -> No
 
 
 @rejections_command.command("requeue")
-@click.argument("place", metavar="[ID]", type=PlaceParameter(), required=False)
+@click.argument("place", metavar="[ID]", type=_rejection_id, required=False)
 @click.option("--all", "everything", is_flag=True, help="Every rejection, or those that --code ... choose.")
 @click.option(
     "--with",

@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from inspect import signature
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _SERVER = re.compile(r"[^\s,]+:[0-9]{1,5}")
 
@@ -42,29 +44,44 @@ json_option = click.option(
 """Gives the command `as_json: bool`."""
 
 
-class _PositionType(click.ParamType):
-    """OFFSET or TIME, as `Position.of` reads them."""
+def bundled(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Command], Command]:
+    """Give a command these options, and in place of their values one argument, which `make` makes of them.
 
-    name = "position"
+    Args:
+        name: of the argument.
+        make: its parameters are the options that it takes; the others stay arguments of the command.
+        options: in the order of the help.
+    """
+    taken = tuple(signature(make).parameters)
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Position | None:
-        """The position; what is wrong with it is a usage error."""
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> Any:
+            made = make(**{option: values.pop(option) for option in taken})
+            return command(**{name: made}, **values)
 
-        from streamer.schemas.wire import BadPosition, Position
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return cast(Command, wrapped)
 
-        if value is None or isinstance(value, Position):
-            return value
-        try:
-            return Position.of(str(value))
-        except BadPosition as error:
-            self.fail(str(error), param, ctx)
+    return decorate
+
+
+def _position(text: str) -> Position:
+    """An offset or a time, or a usage error."""
+    from streamer.schemas.wire import BadPosition, Position
+
+    try:
+        return Position.of(text)
+    except BadPosition as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def position_option(name: str, help: str) -> Callable[[Command], Command]:
     """An option that gives the command a `Position`, or None."""
-    return click.option(name, type=_PositionType(), metavar="OFFSET|TIME", help=help)
+    return click.option(name, type=_position, metavar="OFFSET|TIME", help=help)
 
 
 as_of_option = position_option(
@@ -129,35 +146,34 @@ def label_of(text: str) -> tuple[str, str]:
     return key, value
 
 
-def with_settings(command: Command) -> Command:
-    """Give the command --bootstrap, --redis and --namespace, and `settings` with them applied.
-
-    The command connects: a file that was found and says where to is named on stderr.
-    """
-    return _with_settings(command, connects=True)
-
-
-def with_local_settings(command: Command) -> Command:
-    """The same for a command that connects to no server that the settings name."""
-    return _with_settings(command, connects=False)
+def _local_settings(bootstrap: str | None, redis: str | None, namespace: str | None) -> Settings:
+    given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
+    settings = read_settings({name: value for name, value in given.items() if value is not None})
+    click.get_current_context().find_root().obj = settings
+    return settings
 
 
-def _with_settings(command: Command, *, connects: bool) -> Command:
-    @click.option("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers, comma-separated.")
-    @click.option("--redis", metavar="URL", help="Redis URL, redis:// or rediss://.")
-    @click.option("--namespace", metavar="NAME", help="Prefix of topics, group and keys.")
-    @functools.wraps(command)
-    def wrapped(
-        *args: Any, bootstrap: str | None, redis: str | None, namespace: str | None, **kwargs: Any
-    ) -> Any:
-        given = {"bootstrap": bootstrap, "redis": redis, "namespace": namespace}
-        settings = read_settings({name: value for name, value in given.items() if value is not None})
-        click.get_current_context().find_root().obj = settings
-        if connects and (told := settings.implicit_file_that_decides()):
-            say(f"streamer: {told}")
-        return command(*args, settings=settings, **kwargs)
+def _settings(bootstrap: str | None, redis: str | None, namespace: str | None) -> Settings:
+    settings = _local_settings(bootstrap, redis, namespace)
+    if told := settings.implicit_file_that_decides():
+        say(f"streamer: {told}")
+    return settings
 
-    return wrapped  # type: ignore[return-value]
+
+_WHERE = (
+    click.option("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers, comma-separated."),
+    click.option("--redis", metavar="URL", help="Redis URL, redis:// or rediss://."),
+    click.option("--namespace", metavar="NAME", help="Prefix of topics, group and keys."),
+)
+
+with_settings = bundled("settings", _settings, *_WHERE)
+"""Gives the command --bootstrap, --redis and --namespace, and `settings` with them applied.
+
+The command connects: a file that was found and says where to is named on stderr.
+"""
+
+with_local_settings = bundled("settings", _local_settings, *_WHERE)
+"""The same for a command that connects to no server that the settings name."""
 
 
 def read_settings(given: dict[str, Any]) -> Settings:
@@ -227,6 +243,10 @@ file_argument = click.argument(
 )
 """Gives the command `file: Path`; `-`, the default, is stdin."""
 
+out_option = click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
+)
+
 from_option = click.option(
     "--from",
     "events",
@@ -261,6 +281,15 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
             )
         lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
         yield records_of_lines(lines, str(file))
+
+
+def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Rejected]]]) -> tuple[T, int]:
+    """What is made of the records of a file; what could not be folded is said, and counted."""
+    with open_records(file) as records:
+        result, rejected = answer(records)
+    for one in rejected:
+        report_rejected(one)
+    return result, len(rejected)
 
 
 def report_rejected(rejected: Rejected) -> None:

@@ -34,15 +34,15 @@ from streamer.storage.redis import RedisError
 from streamer.terminal import FAILED, UNVERIFIABLE, explain, print_json, print_line, print_table, say, write
 from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
+    answered,
     as_of_option,
     from_option,
     json_option,
     label_option,
     labels_of,
-    open_records,
+    out_option,
     position_option,
     price_table,
-    report_rejected,
     say_if_truncated,
     stored_run,
     wait_option,
@@ -235,9 +235,7 @@ def _is_confirmed(verdicts: list[Verdict]) -> bool:
 @click.option(
     "--format", "chosen", type=click.Choice(list(FORMATS)), help="As --out ends, or md, if not given."
 )
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write; stdout if not given."
-)
+@out_option
 @from_option
 @label_option
 @click.option(
@@ -295,7 +293,9 @@ def _data(
     try:
         if events is not None:
             # lines of a file have no times: the state as of one of them is not that of now
-            return _folded(events, run_id, now if as_of is None else None, settings, label, as_of)
+            moment = now if as_of is None else None
+            prices = price_table(settings.prices_file)
+            return answered(events, lambda lines: from_events(lines, run_id, moment, prices, label, as_of))
         assert run_id is not None
         if as_of is not None:
             data, begins_at = from_log(settings, run_id, now, price_table(settings.prices_file), label, as_of)
@@ -305,22 +305,6 @@ def _data(
         raise click.UsageError(str(error)) from None
     data = from_stack(settings, run_id, now, trials=trials)
     return data if label is None else replace(data, by_label=labels_of(settings, run_id, label)), 0
-
-
-def _folded(
-    events: Path,
-    run_id: str | None,
-    now: datetime | None,
-    settings: Settings,
-    label: str | None,
-    as_of: Position | None,
-) -> tuple[RunData, int]:
-    prices = price_table(settings.prices_file)
-    with open_records(events) as records:
-        data, rejected = from_events(records, run_id, now, prices, label, as_of)
-    for one in rejected:
-        report_rejected(one)
-    return data, len(rejected)
 
 
 def _say_if_moving(data: RunData) -> None:
@@ -438,7 +422,9 @@ def why_command(
     try:
         question = Question(metric_of(metric), agent, since, limit)
         if events is not None:
-            moves, rejected = _of_file(events, run_id, question, as_of, settings)
+            prices = price_table(settings.prices_file)
+            answer, rejected = answered(events, lambda lines: why_in(lines, run_id, prices, question, as_of))
+            moves = MetricMoves.of(answer)
         elif run_id is None:
             raise click.UsageError("say which RUN, or name a file of events with --from")
         else:
@@ -461,18 +447,6 @@ def _of_log(run_id: str, question: Question, as_of: Position | None, settings: S
         if as_of is None:  # an earlier position is answered without Redis
             stored_run(settings, run_id)
         raise
-
-
-def _of_file(
-    events: Path, run_id: str | None, question: Question, as_of: Position | None, settings: Settings
-) -> tuple[MetricMoves, int]:
-    """The answer, and how many lines could not be folded."""
-    prices = price_table(settings.prices_file)
-    with open_records(events) as records:
-        answer, rejected = why_in(records, run_id, prices, question, as_of)
-    for one in rejected:
-        report_rejected(one)
-    return MetricMoves.of(answer), len(rejected)
 
 
 def _print(moves: MetricMoves) -> None:
