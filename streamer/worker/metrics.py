@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -52,7 +53,7 @@ class WorkerMoment:
     unrecovered: int = 0
 
 
-class Metrics:
+class Metrics(Collector):
     """One per worker; used from the event loop, read from the thread that answers.
 
     Args:
@@ -63,31 +64,24 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.status: WorkerMoment | None = None
         self._partitions = partitions
-        self._events = Counter(
-            "streamer_events", "Records folded, by what they did.", ["effect"], registry=self.registry
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._events = counter("streamer_events", "Records folded, by what they did.", ["effect"])
+        self._rejections = counter("streamer_rejections", "Records rejected.")
+        self._missing_times = counter(
+            "streamer_missing_times", "Times outside 2000 to 2200, which count as missing."
         )
-        self._rejections = Counter("streamer_rejections", "Records rejected.", registry=self.registry)
-        self._missing_times = Counter(
-            "streamer_missing_times",
-            "Times outside 2000 to 2200, which count as missing.",
-            registry=self.registry,
-        )
-        self._forwarded = Counter(
-            "streamer_forwarded", "Records that lay in a wrong partition.", registry=self.registry
-        )
-        self._fold = Histogram(
-            "streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS, registry=self.registry
-        )
-        self._publish = Histogram(
+        self._forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
+        self._fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)
+        self._publish = histogram(
             "streamer_publish_seconds",
             "Publishing what changed, to Kafka and Redis.",
             buckets=PUBLISH_SECONDS,
-            registry=self.registry,
         )
         for effect in EFFECTS.values():
             self._events.labels(effect)
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Gauges(self))
+        self.registry.register(self)
 
     def folded(self, folded: Folded) -> None:
         """Count what a fold reported."""
@@ -106,7 +100,7 @@ class Metrics:
         """Summaries were published in so long."""
         self._publish.observe(seconds)
 
-    def current(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily]:
         """Gauges of the last status; none before the first."""
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
         status = self.status
@@ -123,47 +117,26 @@ class Metrics:
         for number in heartbeat["partitions"]:
             catching_up.add_metric([str(number)], number in heartbeat["catching_up"])
         yield catching_up
-        yield GaugeMetricFamily(
-            "streamer_recovery_remaining_records", "Changelog records left to read.", status.unrecovered
-        )
-        yield GaugeMetricFamily("streamer_redis_unsent_keys", "Keys that Redis lacks.", heartbeat["unsent"])
-        yield GaugeMetricFamily("streamer_redis_away", "1: Redis takes no writes.", status.redis_away)
-        yield GaugeMetricFamily(
-            "streamer_log_lost_events", "Offsets deleted before they were folded.", heartbeat["events_lost"]
-        )
-        yield GaugeMetricFamily(
-            "streamer_offsets_moved",
-            "Partitions whose committed offset somebody else moved forward.",
-            len(heartbeat["offsets_moved"]),
-        )
-        finite = heartbeat["retention"] is not None
-        yield GaugeMetricFamily("streamer_log_retention_finite", "1: the event topic loses events.", finite)
-        yield GaugeMetricFamily("streamer_open_runs", "Runs in memory.", heartbeat["open_runs"])
-        yield GaugeMetricFamily("streamer_closed_runs", "Runs that left memory.", heartbeat["closed_runs"])
-        yield GaugeMetricFamily(
-            "streamer_quarantined_runs",
-            "Runs set apart; their newer events are not counted.",
-            heartbeat["quarantined_runs"],
-        )
-        yield GaugeMetricFamily(
-            "streamer_waits_for_configuration",
-            "1: its prices, profiles or formulas are not the group's.",
-            heartbeat["waits"] is not None,
-        )
-        yield GaugeMetricFamily("streamer_ready", "1: as /readyz says.", status.ready)
-        age = time.monotonic() - status.at
-        yield GaugeMetricFamily("streamer_look_age_seconds", "Since the worker last looked at itself.", age)
-
-
-class _Gauges(Collector):
-    """The gauges, asked for at each scrape."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """As prometheus_client asks."""
-        return self._metrics.current()
+        moved, waits = len(heartbeat["offsets_moved"]), heartbeat["waits"] is not None
+        for name, text, value in (
+            ("recovery_remaining_records", "Changelog records left to read.", status.unrecovered),
+            ("redis_unsent_keys", "Keys that Redis lacks.", heartbeat["unsent"]),
+            ("redis_away", "1: Redis takes no writes.", status.redis_away),
+            ("log_lost_events", "Offsets deleted before they were folded.", heartbeat["events_lost"]),
+            ("offsets_moved", "Partitions whose committed offset somebody else moved forward.", moved),
+            ("log_retention_finite", "1: the event topic loses events.", heartbeat["retention"] is not None),
+            ("open_runs", "Runs in memory.", heartbeat["open_runs"]),
+            ("closed_runs", "Runs that left memory.", heartbeat["closed_runs"]),
+            (
+                "quarantined_runs",
+                "Runs set apart; their newer events are not counted.",
+                heartbeat["quarantined_runs"],
+            ),
+            ("waits_for_configuration", "1: its prices, profiles or formulas are not the group's.", waits),
+            ("ready", "1: as /readyz says.", status.ready),
+            ("look_age_seconds", "Since the worker last looked at itself.", time.monotonic() - status.at),
+        ):
+            yield GaugeMetricFamily(f"streamer_{name}", text, value)
 
 
 # -----------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 
-from streamer.folding.fold import Folded, Pipeline
+from streamer.folding.fold import Pipeline
 from streamer.folding.score import made_with
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
@@ -510,23 +510,6 @@ class PublishRate:
     def published(self, took_seconds: float) -> None:
         """Note that a publication has just ended, and how long it took."""
         self._took, self._ended = took_seconds, self.now()
-
-
-# -----------------------------------------------------------------------------
-# The measurements of processing, for metrics.
-
-
-class Measures(Protocol):
-    """Counts and times the work; `process.metrics` shows them to Prometheus."""
-
-    def folded(self, folded: Folded) -> None:
-        """Count what a fold reported."""
-
-    def fold_took(self, seconds: float) -> None:
-        """A batch was folded in so many seconds."""
-
-    def publish_took(self, seconds: float) -> None:
-        """Summaries were published in so many seconds."""
 
 
 # -----------------------------------------------------------------------------

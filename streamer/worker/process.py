@@ -287,35 +287,23 @@ MOST_QUARANTINED_TOLD = 100
 """Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
 
 
+@dataclass(eq=False, repr=False)
 class Housekeeping:
     """Runs beside the processor, in the same loop."""
 
-    def __init__(
-        self,
-        app: StreamerApp,
-        event_topic: str,
-        *,
-        processor: Processor,
-        sink: RedisSink,
-        fencing: Fencing,
-        repairs: Repairs,
-        configuration: Configuration,
-        worker_id: str,
-        metrics: Metrics,
-        topics: TopicWatch,
-        checkpoints: CheckpointWriter,
-    ) -> None:
-        self._app = app
-        self._topic = event_topic
-        self._processor = processor
-        self._sink = sink
-        self._fencing = fencing
-        self._repairs = repairs
-        self._configuration = configuration
-        self._worker_id = worker_id
-        self._metrics = metrics
-        self._topics = topics
-        self._checkpoints = checkpoints
+    app: StreamerApp
+    event_topic: str
+    processor: Processor
+    sink: RedisSink
+    fencing: Fencing
+    repairs: Repairs
+    configuration: Configuration
+    worker_id: str
+    metrics: Metrics
+    topics: TopicWatch
+    checkpoints: CheckpointWriter
+
+    def __post_init__(self) -> None:
         self._positions: dict[int, int] = {}
         self._told: tuple[Any, ...] = ()
         self._hurry = asyncio.Event()
@@ -324,12 +312,12 @@ class Housekeeping:
         """Tick, and watch the topics, until cancelled; an exception ends the worker."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._topics.watch())
+                tasks.create_task(self.topics.watch())
                 tasks.create_task(self._tick_on())
         except ExceptionGroup as errors:
-            await self._processor.give_up(errors.exceptions[0])
+            await self.processor.give_up(errors.exceptions[0])
         finally:
-            self._repairs.stop()
+            self.repairs.stop()
 
     def hurry(self) -> None:
         """Let the next tick come at once: partitions are ready, and somebody may wait for that."""
@@ -338,21 +326,21 @@ class Housekeeping:
     async def tell_of_waiting(self, why: str) -> None:
         """Say in the heartbeat, and to probes, that the worker has not begun."""
         status = self.status() | {"waits": why}
-        self._metrics.status = WorkerMoment(time.monotonic(), status, False, self._sink.away)
-        await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
+        self.metrics.status = WorkerMoment(time.monotonic(), status, False, self.sink.away)
+        await self.sink.heartbeat(self.worker_id, status, at=datetime.now(UTC))
 
     async def _tick_on(self) -> None:
         for ticks in count():
             await self._tick(ticks)
             status = self.status()
-            self._metrics.status = WorkerMoment(
-                time.monotonic(), status, self._is_ready(status), self._sink.away, self._app.unrecovered
+            self.metrics.status = WorkerMoment(
+                time.monotonic(), status, self._is_ready(status), self.sink.away, self.app.unrecovered
             )
             if ticks % TICKS_PER_HEARTBEAT == 0 or self._has_changed(status):
-                await self._sink.heartbeat(self._worker_id, status, at=datetime.now(UTC))
-            if ticks % TICKS_PER_CHECK == 0 and self._app.is_settled:
-                await self._fencing.republish_overwritten()
-                await self._configuration.check_now()
+                await self.sink.heartbeat(self.worker_id, status, at=datetime.now(UTC))
+            if ticks % TICKS_PER_CHECK == 0 and self.app.is_settled:
+                await self.fencing.republish_overwritten()
+                await self.configuration.check_now()
             await self._rest()
 
     async def _rest(self) -> None:
@@ -385,7 +373,7 @@ class Housekeeping:
         Also the first runs in quarantine with the reason, and the outcome of the latest repairs. Then the
         fingerprint of the configuration, and why the worker waits, if it does.
         """
-        partitions = self._processor.partitions
+        partitions = self.processor.partitions
         quarantined = {
             run_id: run.quarantine.reason
             for partition in partitions.values()
@@ -399,85 +387,77 @@ class Housekeeping:
                 str(number): partition.position for number, partition in sorted(partitions.items())
             },
             "published_to": self._published_to(),
-            "unsent": self._sink.unsent,
+            "unsent": self.sink.unsent,
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
             "quarantined_runs": len(quarantined),
             "quarantined": dict(islice(quarantined.items(), MOST_QUARANTINED_TOLD)),
             "held_events": sum(partition.quarantined_events for partition in partitions.values()),
-            "repairs": self._repairs.outcomes,
-            "made_with": self._configuration.made_with,
+            "repairs": self.repairs.outcomes,
+            "made_with": self.configuration.made_with,
             "waits": None,
             "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
             "events_lost": sum(partition.checkpoint.events_lost for partition in partitions.values()),
             "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
-            "retention": self._topics.finite,
+            "retention": self.topics.finite,
         }
 
     def _published_to(self) -> dict[str, int]:
-        if not self._sink.settled:
+        if not self.sink.settled:
             return {}
-        partitions = sorted(self._processor.partitions.items())
+        partitions = sorted(self.processor.partitions.items())
         return {str(number): partition.position for number, partition in partitions if partition.published}
 
     def _is_ready(self, status: dict[str, Any]) -> bool:
-        return self._app.is_settled and bool(status["partitions"]) and not status["catching_up"]
+        return self.app.is_settled and bool(status["partitions"]) and not status["catching_up"]
 
     async def _tick(self, ticks: int) -> None:
-        if not self._app.is_settled:
+        if not self.app.is_settled:
             return
-        self._repairs.start_due()
-        for partition in list(self._processor.partitions.values()):
-            place = TopicPartition(self._topic, partition.number)
-            if place in self._app.event_consumer.assignment():
-                partition.end = max(partition.end, self._app.known_end(place))
+        self.repairs.start_due()
+        for partition in list(self.processor.partitions.values()):
+            place = TopicPartition(self.event_topic, partition.number)
+            if place in self.app.event_consumer.assignment():
+                partition.end = max(partition.end, self.app.known_end(place))
                 await self._skip_missing(place, partition)
                 if not partition.caught_up:
                     continue
-                self._app.event_consumer.refolded.discard(place)
-                if partition.publish_queue and self._processor.is_due():
-                    await self._flush(partition)
-                await self._close_idle(partition)
-                if ticks % TICKS_PER_NOTE == 0 or partition.checkpoint.scored_to == 0:
-                    await self._note_scored(partition)
+                self.app.event_consumer.refolded.discard(place)
+                note = ticks % TICKS_PER_NOTE == 0 or partition.checkpoint.scored_to == 0
+                await self._work_off(partition, note=note)
 
-    async def _flush(self, partition: Partition) -> None:
-        """Publish what a backlog left in the queue, even if no further batch comes."""
-        async with self._processor.lock:
-            if self._processor.partitions.get(partition.number) is partition:
-                await self._processor.flush()
-
-    async def _note_scored(self, partition: Partition) -> None:
-        if not self._checkpoints.can_note_scored(partition):
+    async def _work_off(self, partition: Partition, *, note: bool) -> None:
+        """Publish what a backlog left in the queue, close idle runs and, if asked, note what is scored."""
+        processor, checkpoints = self.processor, self.checkpoints
+        due = bool(partition.publish_queue) and processor.is_due()
+        notes = note and checkpoints.can_note_scored(partition)
+        if not (due or notes or processor.idle.any_due(partition)):
             return
-        async with self._processor.lock:
-            if self._processor.partitions.get(partition.number) is partition:
-                await self._checkpoints.note_scored(partition)
-
-    async def _close_idle(self, partition: Partition) -> None:
-        if not self._processor.idle.any_due(partition):
-            return
-        async with self._processor.lock:
-            if self._processor.partitions.get(partition.number) is partition:
-                self._processor.idle.close_due(partition)
+        async with processor.lock:
+            if processor.partitions.get(partition.number) is partition:
+                if due:
+                    await processor.flush()
+                processor.idle.close_due(partition)
+                if note:
+                    await checkpoints.note_scored(partition)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
-        consumer = self._app.event_consumer
+        consumer = self.app.event_consumer
         position = await consumer.position(place)
         if position is None or consumer.pending(place):
             self._positions.pop(place.partition, None)
         elif position != self._positions.get(place.partition):
             self._positions[place.partition] = position
         elif position > partition.position or (not partition.caught_up and position >= partition.catch_up_to):
-            async with self._processor.lock:
-                if self._processor.partitions.get(place.partition) is partition:
+            async with self.processor.lock:
+                if self.processor.partitions.get(place.partition) is partition:
                     if consumer.pending(place):
                         return
-                    await self._checkpoints.note_deleted(partition, partition.position, position)
+                    await self.checkpoints.note_deleted(partition, partition.position, position)
                     partition.position = max(partition.position, position)
                     consumer.handed.note_gap(place, position)
-                    await self._processor.publish_passed()
+                    await self.processor.publish_passed()
 
 
 # -----------------------------------------------------------------------------

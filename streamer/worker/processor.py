@@ -24,7 +24,8 @@ from streamer.folding.slots import RunUpdate
 from streamer.schemas.wire import LogRecord
 from streamer.storage.kafka import partition_of
 from streamer.storage.redis import RedisSink
-from streamer.worker.partition import Measures, Partition, Pending, PublishRate, RecordEncoder
+from streamer.worker.metrics import Metrics
+from streamer.worker.partition import Partition, Pending, PublishRate, RecordEncoder
 from streamer.worker.producer import Producer, ProducerRecord, RecordsRefused, fitting
 from streamer.worker.publisher import (
     CheckpointWriter,
@@ -36,54 +37,6 @@ from streamer.worker.publisher import (
 )
 from streamer.worker.tables import Tables
 from streamer.worker.transport import BatchStream, FetchedBatch, portions
-
-# -----------------------------------------------------------------------------
-# Folds a batch into its partition, runs that had left memory included.
-
-
-class BatchFolder:
-    """Folds batches; the caller holds the processor's lock."""
-
-    def __init__(self, idle: IdleRuns, measures: Measures) -> None:
-        self._idle = idle
-        self._measures = measures
-
-    async def fold(self, partition: Partition, records: list[Any]) -> Folded:
-        """Fold in portions, so that the event loop gets its turns however long the records take.
-
-        Rejections and misplaced records before `partition.silent_to` are left out: they were written before.
-        """
-        folded = Folded()
-        for portion in portions(records, partition.silent_to):
-            result = partition.pipeline.fold(portion)
-            self._note(partition, result)
-            if result.of_closed:
-                opened = await self._fold_closed(partition, result)
-                result.touched |= opened.touched
-                result.more_than_starts |= opened.more_than_starts
-            folded.touched |= result.touched
-            folded.more_than_starts |= result.more_than_starts
-            if portion[0].offset >= partition.silent_to:
-                folded.rejections += result.rejections
-                folded.misplaced += result.misplaced
-            await asyncio.sleep(0)
-        return folded
-
-    async def _fold_closed(self, partition: Partition, result: Folded) -> Folded:
-        """Open the runs again whose records were handed back, and fold those."""
-        for run_id in dict.fromkeys(run_id for _, run_id in result.of_closed):
-            await self._idle.open(partition, run_id)
-        opened = partition.pipeline.fold(record for record, _ in result.of_closed)
-        self._note(partition, opened)
-        return opened
-
-    def _note(self, partition: Partition, folded: Folded) -> None:
-        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
-        self._measures.folded(folded)
-        partition.quarantined_events += folded.quarantined_events
-        partition.let_go_of_failed()
-        partition.deletions |= folded.deletions
-
 
 # -----------------------------------------------------------------------------
 # Where a run belongs, and records that came to the wrong place.
@@ -201,7 +154,7 @@ class Processor:
         check_alive: Callable[[], None],
         waiting: Callable[[int, int], int],
         idle: IdleRuns,
-        measures: Measures,
+        measures: Metrics,
         checkpoints: CheckpointWriter,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
@@ -216,19 +169,10 @@ class Processor:
         self._waiting = waiting
         self.idle = idle
         self._measures = measures
-        self._folding = BatchFolder(idle, measures)
         self._checkpoints = checkpoints
         self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
         self.summary_publisher = SummaryPublisher(
-            tables=tables,
-            encoder=encoder,
-            producer=producer,
-            sink=sink,
-            check_alive=check_alive,
-            idle=idle,
-            measures=measures,
-            checkpoints=checkpoints,
-            quarantine_writer=self.quarantine_writer,
+            tables, encoder, producer, sink, check_alive, idle, measures, checkpoints, self.quarantine_writer
         )
 
     async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
@@ -357,7 +301,7 @@ class Processor:
             expected = changes.next_offsets.get(one.partition, partition.position)
             changes.next_offsets[one.partition] = one.last_offset + 1
             await self._checkpoints.note_deleted(partition, expected, one.records[0].offset)
-            folded = await self._folding.fold(partition, one.records)
+            folded = await self._fold(partition, one.records)
             changes.batches.append(one)
             changes.touched.setdefault(partition.number, set()).update(folded.touched)
             changes.more_than_starts |= folded.more_than_starts
@@ -368,6 +312,42 @@ class Processor:
             changes.pages += [row for row in writes if row.value is not None]
             changes.replaced[number] = [row for row in writes if row.value is None]
         return changes
+
+    async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
+        """Fold in portions, so that the event loop gets its turns however long the records take.
+
+        Rejections and misplaced records before `partition.silent_to` are left out: they were written before.
+        """
+        folded = Folded()
+        for portion in portions(records, partition.silent_to):
+            result = partition.pipeline.fold(portion)
+            self._note(partition, result)
+            if result.of_closed:
+                opened = await self._fold_closed(partition, result)
+                result.touched |= opened.touched
+                result.more_than_starts |= opened.more_than_starts
+            folded.touched |= result.touched
+            folded.more_than_starts |= result.more_than_starts
+            if portion[0].offset >= partition.silent_to:
+                folded.rejections += result.rejections
+                folded.misplaced += result.misplaced
+            await asyncio.sleep(0)
+        return folded
+
+    async def _fold_closed(self, partition: Partition, result: Folded) -> Folded:
+        """Open the runs again whose records were handed back, and fold those."""
+        for run_id in dict.fromkeys(run_id for _, run_id in result.of_closed):
+            await self.idle.open(partition, run_id)
+        opened = partition.pipeline.fold(record for record, _ in result.of_closed)
+        self._note(partition, opened)
+        return opened
+
+    def _note(self, partition: Partition, folded: Folded) -> None:
+        """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
+        self._measures.folded(folded)
+        partition.quarantined_events += folded.quarantined_events
+        partition.let_go_of_failed()
+        partition.deletions |= folded.deletions
 
     def _pages(self, number: int, runs: Iterable[str]) -> list[ProducerRecord]:
         """The changed state pages of runs, and the tombstones of those that they replace."""

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
@@ -21,9 +21,9 @@ from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, Quarantine, quarantine_key, records_between, repair_key
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
+from streamer.worker.metrics import Metrics
 from streamer.worker.partition import (
     ClosedRun,
-    Measures,
     Partition,
     Pending,
     QuarantinedRun,
@@ -50,6 +50,7 @@ from streamer.worker.transport import TopicPartition
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class CheckpointWriter:
     """Writes checkpoints among the state pages; one per worker.
 
@@ -58,17 +59,10 @@ class CheckpointWriter:
         log_start: offset of the first event that a partition's log still has; gets the partition.
     """
 
-    def __init__(
-        self,
-        tables: Tables,
-        producer: Producer,
-        scored_trials: str,
-        log_start: Callable[[int], Awaitable[int]],
-    ) -> None:
-        self._tables = tables
-        self._producer = producer
-        self._scored_trials = scored_trials
-        self._log_start = log_start
+    tables: Tables
+    producer: Producer
+    scored_trials: str
+    log_start: Callable[[int], Awaitable[int]]
 
     async def note_deleted(self, partition: Partition, expected: int, offset: int) -> None:
         """Note which events were deleted before they were folded.
@@ -81,7 +75,7 @@ class CheckpointWriter:
         """
         if offset <= expected:
             return
-        start = await self._log_start(partition.number)
+        start = await self.log_start(partition.number)
         if start > expected:
             partition.checkpoint = partition.checkpoint.losing(expected, min(start, offset))
             log.error("%s", partition.checkpoint.what_is_lost(partition.number))
@@ -90,13 +84,13 @@ class CheckpointWriter:
     async def note_scored(self, partition: Partition) -> None:
         """Note how far the scored trials are published, so that a worker notices their loss."""
         if self.can_note_scored(partition):
-            end = self._producer.written_to(self._scored_trials, partition.number)
+            end = self.producer.written_to(self.scored_trials, partition.number)
             partition.checkpoint = replace(partition.checkpoint, scored_to=end)
             await self._write_or_wait(partition)
 
     def can_note_scored(self, partition: Partition) -> bool:
         """Whether `note_scored` has anything to write."""
-        end = self._producer.written_to(self._scored_trials, partition.number)
+        end = self.producer.written_to(self.scored_trials, partition.number)
         return end > partition.checkpoint.scored_to and partition.pending_checkpoint is None
 
     async def write_pending(self, partition: Partition) -> None:
@@ -115,7 +109,7 @@ class CheckpointWriter:
 
     async def _write(self, partition: Partition, value: bytes) -> None:
         key = checkpoint_key(partition.number)
-        await self._tables.trials.save([self._tables.trials.put(partition.number, key, value)])
+        await self.tables.trials.save([self.tables.trials.put(partition.number, key, value)])
 
 
 # -----------------------------------------------------------------------------
@@ -507,6 +501,7 @@ SCORED_PER_WRITE = 1_000
 """Scored trials published together: about 1 MB."""
 
 
+@dataclass(eq=False, repr=False)
 class SummaryPublisher:
     """Publishes the queues of partitions.
 
@@ -514,28 +509,15 @@ class SummaryPublisher:
     second attempt would find nothing to publish.
     """
 
-    def __init__(
-        self,
-        *,
-        tables: Tables,
-        encoder: RecordEncoder,
-        producer: Producer,
-        sink: RedisSink,
-        check_alive: Callable[[], None],
-        idle: IdleRuns,
-        measures: Measures,
-        checkpoints: CheckpointWriter,
-        quarantine_writer: QuarantineWriter,
-    ) -> None:
-        self._tables = tables
-        self._encoder = encoder
-        self._producer = producer
-        self._quarantine_writer = quarantine_writer
-        self._sink = sink
-        self._check_alive = check_alive
-        self._idle = idle
-        self._measures = measures
-        self._checkpoints = checkpoints
+    tables: Tables
+    encoder: RecordEncoder
+    producer: Producer
+    sink: RedisSink
+    check_alive: Callable[[], None]
+    idle: IdleRuns
+    measures: Metrics
+    checkpoints: CheckpointWriter
+    quarantine_writer: QuarantineWriter
 
     async def flush(self, partitions: Iterable[Partition]) -> tuple[bool, list[Pending]]:
         """Publish the next runs of these queues, as many as are published together.
@@ -551,7 +533,7 @@ class SummaryPublisher:
         for partition, run_ids in shares:
             partition.publish_queue.discard(run_ids)
             partition.publish_queue.add_started(_waiting_for_comparison(partition, run_ids))
-            await self._quarantine_writer.admit(partition)
+            await self.quarantine_writer.admit(partition)
         finished = [partition.publish_queue.take_finished() for partition in ready]
         return bool(runs), [pending for pending in finished if pending is not None]
 
@@ -562,14 +544,14 @@ class SummaryPublisher:
             with partition.guard(run_id):
                 run, queue = partition.pipeline.run(run_id), partition.publish_queue
                 update = run.take_changes(comparison=queue.may_compare(run_id))
-                outs += fitting(self._encoder.of_update(partition.number, update))
+                outs += fitting(self.encoder.of_update(partition.number, update))
                 updates.append(update)
             await asyncio.sleep(0)
-        self._check_alive()
+        self.check_alive()
         began = time.perf_counter()
         partitions = {partition.number: partition for partition, _ in runs}
-        await asyncio.gather(self._quarantine_writer.write(partitions, outs), self._sink.write(updates))
-        self._measures.publish_took(time.perf_counter() - began)
+        await asyncio.gather(self.quarantine_writer.write(partitions, outs), self.sink.write(updates))
+        self.measures.publish_took(time.perf_counter() - began)
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
         """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
@@ -579,18 +561,18 @@ class SummaryPublisher:
             with partition.guard(run_id):
                 update = partition.pipeline.run(run_id).take_changes(notify=False)
                 update.summaries += self._orphans(partition, run_id, update.summaries)
-                records = fitting(self._encoder.of_update(partition.number, update))
+                records = fitting(self.encoder.of_update(partition.number, update))
                 updates.append(update)
         if updates:
-            await self._quarantine_writer.write({partition.number: partition}, records)
-            await self._sink.write(updates)
+            await self.quarantine_writer.write({partition.number: partition}, records)
+            await self.sink.write(updates)
 
     def _orphans(
         self, partition: Partition, run_id: str, current: list[SummaryChange]
     ) -> list[SummaryChange]:
         """Tombstones of the groups that a run has no more; of everything, if the run is deleted."""
         version = partition.pipeline.run(run_id).state.state_version
-        orphans = self._encoder.orphans(partition.number, {run_id: current}, partition.epoch)
+        orphans = self.encoder.orphans(partition.number, {run_id: current}, partition.epoch)
         missing = [replace(orphan, state_version=version) for orphan in orphans if orphan.kind != "run"]
         return missing if current else [*missing, partition.deleted(run_id, version)]
 
@@ -601,10 +583,10 @@ class SummaryPublisher:
             while result := self._scored(partition, run_id):
                 outs += result
                 if len(outs) >= SCORED_PER_WRITE:
-                    await self._quarantine_writer.write({partition.number: partition}, outs)
+                    await self.quarantine_writer.write({partition.number: partition}, outs)
                     outs = []
                 await asyncio.sleep(0)
-        await self._quarantine_writer.write({partition.number: partition}, outs)
+        await self.quarantine_writer.write({partition.number: partition}, outs)
 
     def _scored(self, partition: Partition, run_id: str) -> list[ProducerRecord]:
         """Some scored trials of a run; [] if none waits, or the run is set apart."""
@@ -612,7 +594,7 @@ class SummaryPublisher:
         if partition.pipeline.knows(run_id):
             with partition.guard(run_id):
                 changes = partition.pipeline.run(run_id).take_scored(SCORED_PER_WRITE)
-                result = fitting(self._encoder.of_scored(partition.number, changes))
+                result = fitting(self.encoder.of_scored(partition.number, changes))
         return result
 
     async def publish_recovered(self, partition: Partition) -> None:
@@ -639,17 +621,17 @@ class SummaryPublisher:
                     await self.publish_scored(partition, [run_id])
                 outs += recovered
                 await asyncio.sleep(0)
-            await self._quarantine_writer.write({partition.number: partition}, outs)
+            await self.quarantine_writer.write({partition.number: partition}, outs)
         current = {run: changes for run, changes in current.items() if partition.pipeline.knows(run)}
-        orphans = self._encoder.orphans(partition.number, current, partition.epoch)
-        await self._producer.write(self._encoder.of_summaries(partition.number, orphans))
-        await self._quarantine_writer.admit(partition)
+        orphans = self.encoder.orphans(partition.number, current, partition.epoch)
+        await self.producer.write(self.encoder.of_summaries(partition.number, orphans))
+        await self.quarantine_writer.admit(partition)
         partition.caught_up = True  # its summaries are published; where Redis is away, it gets them later
-        self._idle.recovered(partition)
-        await self._sink.reconcile(partition.run_ids())
+        self.idle.recovered(partition)
+        await self.sink.reconcile(partition.run_ids())
         await self.publish_scored(partition, later)
-        await self._quarantine_writer.admit(partition)
-        await self._checkpoints.write_pending(partition)
+        await self.quarantine_writer.admit(partition)
+        await self.checkpoints.write_pending(partition)
         await self.finish([partition.publish_queue.drain()])
         partition.touched_in_catch_up.clear()
         log.info(
@@ -659,17 +641,17 @@ class SummaryPublisher:
     def _recovered(self, partition: Partition, run_id: str, update: RunUpdate) -> list[ProducerRecord]:
         """The values of a recovered run to publish; scored trials only if there are other values, or all."""
         if run_id not in partition.touched_in_catch_up:
-            update.summaries = [c for c in update.summaries if self._encoder.differs(c)]
+            update.summaries = [c for c in update.summaries if self.encoder.differs(c)]
             if not update.summaries and not partition.refill:
                 partition.pipeline.run(run_id).forget_scored()
-        return fitting(self._encoder.of_update(partition.number, update))
+        return fitting(self.encoder.of_update(partition.number, update))
 
     async def finish(self, published: Sequence[Pending]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.
 
         Until all is published, the replaced pages tell a successor what has to be withdrawn.
         """
-        await self._tables.trials.save(row for pending in published for row in pending.replaced)
+        await self.tables.trials.save(row for pending in published for row in pending.replaced)
         for batch in (batch for pending in published for batch in pending.batches):
             batch.finish()
 

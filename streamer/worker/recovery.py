@@ -112,6 +112,7 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
 
 
+@dataclass(eq=False, repr=False)
 class PartitionRecovery:
     """Rebuilds the processor's partitions.
 
@@ -122,133 +123,103 @@ class PartitionRecovery:
         on_ready: called with the partitions after each rebuild.
     """
 
-    def __init__(
-        self,
-        app: StreamerApp,
-        settings: Settings,
-        *,
-        tables: Tables,
-        processor: Processor,
-        producer: Producer,
-        prices: PriceTable,
-        check_topics: Callable[[], Awaitable[None]],
-        check_configuration: Callable[[Iterable[Any]], None],
-        writer: str,
-        on_ready: Callable[[list[int]], None],
-    ) -> None:
-        self._app = app
-        self._settings = settings
-        self._names = Names(settings.namespace)
-        self._tables = tables
-        self._processor = processor
-        self._producer = producer
-        self._prices = prices
-        self._check_topics = check_topics
-        self._check_configuration = check_configuration
-        self._writer = writer
-        self._on_ready = on_ready
-        self._rebuilds = 0
+    app: StreamerApp
+    settings: Settings
+    tables: Tables
+    processor: Processor
+    producer: Producer
+    prices: PriceTable
+    check_topics: Callable[[], Awaitable[None]]
+    check_configuration: Callable[[Iterable[Any]], None]
+    writer: str
+    on_ready: Callable[[list[int]], None]
+    _rebuilds: int = 0
+
+    def __post_init__(self) -> None:
+        self._names = Names(self.settings.namespace)
 
     async def recover(self) -> None:
         """Called by Faust once the tables are recovered; never returns if the rebuild failed."""
-        rebalance = self._app.rebalances
+        rebalance = self.app.rebalances
         try:
-            async with self._processor.lock:
+            async with self.processor.lock:
                 await self._rebuild(rebalance)
         except Exception as error:
-            if rebalance == self._app.rebalances:
-                await self._processor.give_up(error)
+            if rebalance == self.app.rebalances:
+                await self.processor.give_up(error)
             log.info("another rebalance began (%s); its rebuild follows", error)
 
     async def _rebuild(self, rebalance: int) -> None:
         self._rebuilds += 1
-        self._app.check_recovered()
-        await self._check_topics()
-        mine = self._app.assigned_partitions(self._names.trial_events)
-        self._producer.note_ends(self._app.changelog_ends())
-        self._app.event_consumer.refolded.clear()
-        logs = await read_positions(self._app.event_consumer, self._names, mine)
-        records = await meta_records(self._settings)
-        self._check_configuration(records)
-        epoch = epoch_by(self._settings, records)
+        self.app.check_recovered()
+        await self.check_topics()
+        mine = self.app.assigned_partitions(self._names.trial_events)
+        self.producer.note_ends(self.app.changelog_ends())
+        self.app.event_consumer.refolded.clear()
+        logs = await read_positions(self.app.event_consumer, self._names, mine)
+        records = await meta_records(self.settings)
+        self.check_configuration(records)
+        epoch = epoch_by(self.settings, records)
         partitions = {}
         for number in mine:
-            pages = _readable(self._tables.trials.of_partition(number))
+            pages = _readable(self.tables.trials.of_partition(number))
             partitions[number] = await self._partition(number, pages, logs[number], epoch)
             _note_quarantined(partitions[number], pages)
-            if rebalance != self._app.rebalances:
+            if rebalance != self.app.rebalances:
                 log.info("another rebalance began; its rebuild follows")
                 return
-        self._processor.own(partitions)
-        await self._processor.publish_passed()
-        self._on_ready(mine)
+        self.processor.own(partitions)
+        await self.processor.publish_passed()
+        self.on_ready(mine)
 
     async def _partition(
         self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
     ) -> Partition:
-        if self._settings.epoch is None:
+        if self.settings.epoch is None:
             epoch = max(epoch, self._greatest("epoch", number))
         told = Checkpoint.decoded(pages.get(checkpoint_key(number)))
         covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
-        holds = told.basis == basis_of(self._prices, epoch) and not refill and not at.committed_by_others
+        holds = told.basis == basis_of(self.prices, epoch) and not refill and not at.committed_by_others
         settled_to = (at.committed or 0) if covered and holds else 0
         pipeline = await self._load(number, epoch, pages, settled_to=settled_to)
         as_of = pipeline.as_of
-        if as_of >= at.end and self._settings.epoch is None:
+        if as_of >= at.end and self.settings.epoch is None:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
             pipeline = await self._load(number, epoch, pages, settled_to=0)
-        basis = basis_of(self._prices, epoch)
+        basis = basis_of(self.prices, epoch)
         moved = at.committed_by_others and (at.committed or 0) > as_of + 1
         following = as_of + 1 if moved or at.committed is None else at.committed
         checkpoint = replace(told, basis=basis).losing(following, at.start)
         if len(checkpoint.lost) > len(told.lost):
             log.error("%s", checkpoint.what_is_lost(number))
-        if not covered or told.complete_from is None:
-            return self._refolded(number, epoch, pipeline, at, checkpoint)
-        if moved:
-            return self._moved(number, epoch, pipeline, at, checkpoint)
-        return Partition(
-            number,
-            epoch,
-            pipeline,
-            max(at.committed or 0, at.start),
-            min(as_of + 1, at.end),
-            end=at.end,
-            pending_checkpoint=None if checkpoint == told and not refill else checkpoint.encoded(),
-            checkpoint=checkpoint,
-            refill=refill,
+        position, catch_up_to = max(at.committed or 0, at.start), min(as_of + 1, at.end)
+        partition = Partition(
+            number, epoch, pipeline, position, catch_up_to, end=at.end, checkpoint=checkpoint
         )
+        if not covered or told.complete_from is None:
+            return self._refolded(partition, at)
+        if moved:
+            return self._moved(partition, at)
+        partition.pending_checkpoint = None if checkpoint == told and not refill else checkpoint.encoded()
+        partition.refill = refill
+        return partition
 
-    def _moved(
-        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
-    ) -> Partition:
+    def _moved(self, partition: Partition, at: LogPositions) -> Partition:
         """Somebody else committed an offset beyond what was folded: fold all that is there once more."""
-        done, reached = pipeline.as_of + 1, at.committed or 0
+        done, reached = partition.pipeline.as_of + 1, at.committed or 0
         log.error(
             "partition %d: its committed offset was moved to %d, not by a worker, and %d is folded; folding "
             "the log again from its beginning",
-            number,
+            partition.number,
             reached,
             done,
         )
-        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
-        return Partition(
-            number,
-            epoch,
-            pipeline,
-            at.start,
-            min(max(done, reached), at.end),
-            end=at.end,
-            silent_to=done,
-            pending_checkpoint=checkpoint.encoded(),
-            checkpoint=checkpoint,
-            moved=True,
-        )
+        partition.moved = True
+        return self._from_the_beginning(partition, at, max(done, reached), done)
 
-    def _refolded(
-        self, number: int, epoch: int, pipeline: Pipeline, at: LogPositions, checkpoint: Checkpoint
-    ) -> Partition:
+    def _refolded(self, partition: Partition, at: LogPositions) -> Partition:
         """The pages may lack something: fold everything again, past all that was ever published from it."""
+        number, pipeline = partition.number, partition.pipeline
         if at.committed:
             if at.start:
                 names = self._names
@@ -257,31 +228,29 @@ class PartitionRecovery:
                 "partition %d: its state pages are not all there; folding the log again from its beginning",
                 number,
             )
-        self._app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, number))
         for run_id in pipeline.runs():  # a local disk may have pages that the changelog has lost
             pipeline.run(run_id).replace_pages()
         done = at.committed or 0
         past = max(pipeline.as_of + 1, done, self._greatest("state_version", number) + 1)
-        checkpoint = replace(checkpoint, complete_from=at.changelog_start, scored_to=0)
-        return Partition(
-            number,
-            epoch,
-            pipeline,
-            at.start,
-            min(past, at.end),
-            end=at.end,
-            silent_to=done,
-            pending_checkpoint=checkpoint.encoded(),
-            checkpoint=checkpoint,
-        )
+        partition.checkpoint = replace(partition.checkpoint, complete_from=at.changelog_start, scored_to=0)
+        return self._from_the_beginning(partition, at, past, done)
+
+    def _from_the_beginning(
+        self, partition: Partition, at: LogPositions, catch_up_to: int, silent_to: int
+    ) -> Partition:
+        self.app.event_consumer.refolded.add(TopicPartition(self._names.trial_events, partition.number))
+        partition.position, partition.catch_up_to = at.start, min(catch_up_to, at.end)
+        partition.silent_to = silent_to
+        partition.pending_checkpoint = partition.checkpoint.encoded()
+        return partition
 
     async def _load(self, number: int, epoch: int, pages: dict[str, bytes], *, settled_to: int) -> Pipeline:
         """Join the pages; each rebuild is a writer of its own, so that it never rewrites a page unread."""
-        count = self._settings.partitions
+        count = self.settings.partitions
         pipeline = Pipeline(
             epoch=epoch,
-            writer=f"{self._writer}.{self._rebuilds}",
-            prices=self._prices,
+            writer=f"{self.writer}.{self._rebuilds}",
+            prices=self.prices,
             owns=lambda run_id: partition_of(run_id, count) == number,
         )
         for run_id, quarantine in _quarantined(pages).items():
@@ -297,7 +266,7 @@ class PartitionRecovery:
     def _greatest(self, field: str, number: int) -> int:
         """Greatest epoch or state version among the run summaries of the partition, -1 if there are none."""
         greatest = -1
-        for _, value in self._tables.summaries["run"].of_partition(number):
+        for _, value in self.tables.summaries["run"].of_partition(number):
             with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
                 greatest = max(greatest, int(orjson.loads(value)[field]))
         return greatest
@@ -311,7 +280,7 @@ class PartitionRecovery:
             epoch + 1,
         )
         record = ProducerRecord(self._names.streamer_meta, 0, EPOCH_KEY, epoch_value(epoch + 1))
-        await self._producer.write([record])
+        await self.producer.write([record])
         return epoch + 1
 
 

@@ -40,7 +40,7 @@ def test_gauges_say_how_the_worker_stands() -> None:
     metrics.status = WorkerMoment(0.0, STATUS, False, True)
     result = {
         (sample.name, sample.labels.get("partition")): sample.value
-        for family in metrics.current()
+        for family in metrics.collect()
         for sample in family.samples
     }
     assert result["streamer_partition_lag_events", "1"] == 7
@@ -151,5 +151,5 @@ def test_ready_tells_of_runs_in_quarantine_and_of_waiting_for_the_configuration(
         0.0, STATUS | {"partitions": [], "waits": "waits: other prices"}, False, False
     )
     assert ready(metrics, 1.0) == ("503 Service Unavailable", "not ready: waits: other prices")
-    gauges = {family.name: family.samples for family in metrics.current()}
+    gauges = {family.name: family.samples for family in metrics.collect()}
     assert [sample.value for sample in gauges["streamer_waits_for_configuration"]] == [1]
