@@ -408,7 +408,7 @@ class SpillFile:
         descriptor = os.open(unlocked, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         lock_descriptor(descriptor)
         unlocked.rename(path)
-        _sync_directory(directory)
+        sync_directory(directory)
         return cls(path, descriptor)
 
     @classmethod
@@ -437,19 +437,15 @@ class SpillFile:
         Raises:
             OSError: no room, or no permission.
         """
-        data = memoryview(b"".join(line + b"\n" for line in lines))
-        size = self._size
+        data = b"".join(line + b"\n" for line in lines)
         try:
-            while data:
-                written = os.write(self._fd, data)
-                size += written
-                data = data[written:]
+            write_all(self._fd, data)
             os.fsync(self._fd)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size)
             raise
-        self._size = size
+        self._size += len(data)
         self.unsent += len(lines)
 
     def read(self) -> Chunk | None:
@@ -581,7 +577,14 @@ class Spill:
             yield self._own
 
 
-def _sync_directory(directory: Path) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, however little the system takes at once."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_directory(directory: Path) -> None:
     """The name of a new file survives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -73,11 +73,8 @@ class Metrics(Collector):
         )
         self._forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
         self._fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)
-        self._publish = histogram(
-            "streamer_publish_seconds",
-            "Publishing what changed, to Kafka and Redis.",
-            buckets=PUBLISH_SECONDS,
-        )
+        what = "Publishing what changed, to Kafka and Redis."
+        self._publish = histogram("streamer_publish_seconds", what, buckets=PUBLISH_SECONDS)
         for effect in EFFECTS.values():
             self._events.labels(effect)
         ProcessCollector(registry=self.registry)
@@ -117,6 +114,7 @@ class Metrics(Collector):
         for number in heartbeat["partitions"]:
             catching_up.add_metric([str(number)], number in heartbeat["catching_up"])
         yield catching_up
+        quarantined, finite = heartbeat["quarantined_runs"], heartbeat["retention"] is not None
         moved, waits = len(heartbeat["offsets_moved"]), heartbeat["waits"] is not None
         for name, text, value in (
             ("recovery_remaining_records", "Changelog records left to read.", status.unrecovered),
@@ -124,14 +122,10 @@ class Metrics(Collector):
             ("redis_away", "1: Redis takes no writes.", status.redis_away),
             ("log_lost_events", "Offsets deleted before they were folded.", heartbeat["events_lost"]),
             ("offsets_moved", "Partitions whose committed offset somebody else moved forward.", moved),
-            ("log_retention_finite", "1: the event topic loses events.", heartbeat["retention"] is not None),
+            ("log_retention_finite", "1: the event topic loses events.", finite),
             ("open_runs", "Runs in memory.", heartbeat["open_runs"]),
             ("closed_runs", "Runs that left memory.", heartbeat["closed_runs"]),
-            (
-                "quarantined_runs",
-                "Runs set apart; their newer events are not counted.",
-                heartbeat["quarantined_runs"],
-            ),
+            ("quarantined_runs", "Runs set apart; their newer events are not counted.", quarantined),
             ("waits_for_configuration", "1: its prices, profiles or formulas are not the group's.", waits),
             ("ready", "1: as /readyz says.", status.ready),
             ("look_age_seconds", "Since the worker last looked at itself.", time.monotonic() - status.at),

@@ -44,6 +44,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
+from streamer.client.capture import sync_directory, write_all
 from streamer.operate.local.processes import Connection, ProduceResult
 from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
 
@@ -467,7 +468,7 @@ class Journal:
         try:
             if self._path is None:
                 self._begin_segment()
-            _write_all(self._file, data)
+            write_all(self._file, data)
             os.fsync(self._file)
         except OSError:
             self._take_back()
@@ -560,7 +561,7 @@ class Journal:
                     os.fsync(file.fileno())
             partial.replace(path)
             if sync:
-                _sync_directory(self._directory)
+                sync_directory(self._directory)
 
     def _begin_segment(self) -> None:
         existing = self.segments()
@@ -568,9 +569,9 @@ class Journal:
         path = self._directory / f"{number:08d}{SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._path, self._size = path, 0
-        _write_all(self._file, MAGIC)
+        write_all(self._file, MAGIC)
         self._size = len(MAGIC)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
     def _take_back(self) -> None:
         """Remove what a failed write left. A file whose sync failed is not written again."""
@@ -601,20 +602,6 @@ def _cut(path: Path, torn: Damage, data: bytes) -> str:
         f"The journal {path} ends in {torn.size:,} bytes of an event that is not there to its end. They are "
         f"cut off and kept in {kept}."
     )
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 # -----------------------------------------------------------------------------

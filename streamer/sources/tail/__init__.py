@@ -26,7 +26,7 @@ from typing import Any, Self
 import orjson
 from filelock import FileLock, Timeout
 
-from streamer.client.capture import spill_dir
+from streamer.client.capture import spill_dir, write_all
 from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, microseconds, slot_key
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 from streamer.schemas.wire import canonical_json, sha256_hex
@@ -414,7 +414,5 @@ class LedgerFile:
 
 
 def _write(descriptor: int, lines: Sequence[dict[str, Any]]) -> None:
-    data = memoryview(b"".join(canonical_json(line) + b"\n" for line in lines))
-    while data:
-        data = data[os.write(descriptor, data) :]
+    write_all(descriptor, b"".join(canonical_json(line) + b"\n" for line in lines))
     os.fsync(descriptor)
