@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from itertools import count
 from math import inf
@@ -32,6 +33,26 @@ from streamer.folding.slots import (
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import BOARD_METRICS, board_values, planned_means
 from streamer.schemas.wire import Version, is_older
+
+
+class _RunKey:
+    """The key of a run with this suffix."""
+
+    def __init__(self, suffix: str) -> None:
+        self._suffix = suffix
+
+    def __get__(self, keys: Keys, _: type) -> Callable[[str], str]:
+        return partial(keys.of_run, suffix=self._suffix)
+
+
+class _SharedKey:
+    """The key with this suffix that all runs of a namespace share."""
+
+    def __init__(self, suffix: str) -> None:
+        self._suffix = suffix
+
+    def __get__(self, keys: Keys, _: type) -> str:
+        return f"{keys._root}:{self._suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +76,8 @@ class Keys:
         """Key of a run from its suffix, such as `run`, `tier:T0` or `versions`."""
         return f"{self._root}:{{{encode_id(run_id)}}}:{suffix}"
 
-    def run(self, run_id: str) -> str:
-        """String: the run's summary."""
-        return self.of_run(run_id, "run")
+    run = _RunKey("run")
+    """String: the run's summary."""
 
     def agent_model(self, run_id: str, agent: str, model: str) -> str:
         """String: summary of an agent:model over the run."""
@@ -75,56 +95,44 @@ class Keys:
         """Sorted set: `AGENT:MODEL` by the metric, within the run."""
         return self.of_run(run_id, f"board:{metric}")
 
-    def named_boards(self, run_id: str) -> str:
-        """Set: `metrics/NAME` of every named metric that has had a board within the run."""
-        return self.of_run(run_id, "named_boards")
+    named_boards = _RunKey("named_boards")
+    """Set: `metrics/NAME` of every named metric that has had a board within the run."""
 
-    def agent_models(self, run_id: str) -> str:
-        """Set: `AGENT:MODEL` of every agent:model that has a summary."""
-        return self.of_run(run_id, "agent_models")
+    agent_models = _RunKey("agent_models")
+    """Set: `AGENT:MODEL` of every agent:model that has a summary."""
 
-    def tiers(self, run_id: str) -> str:
-        """Set: `TIER` of every tier that has a summary."""
-        return self.of_run(run_id, "tiers")
+    tiers = _RunKey("tiers")
+    """Set: `TIER` of every tier that has a summary."""
 
     def tier_agent_models(self, run_id: str, tier: str) -> str:
         """Set: `AGENT:MODEL` of every agent:model that has a summary within the tier."""
         return self.of_run(run_id, f"{GroupId(tier).redis_suffix}:agent_models")
 
-    def in_flight(self, run_id: str) -> str:
-        """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
-        return self.of_run(run_id, "in_flight")
+    in_flight = _RunKey("in_flight")
+    """Hash: the slot of each trial in flight, as in the topic `scored-trials`, to its JSON."""
 
-    def comparisons(self, run_id: str) -> str:
-        """String: every two agents of the run compared, and their ranks."""
-        return self.of_run(run_id, COMPARISON.redis_suffix)
+    comparisons = _RunKey(COMPARISON.redis_suffix)
+    """String: every two agents of the run compared, and their ranks."""
 
-    def tasks(self, run_id: str) -> str:
-        """Hash: `TASK`, or `TIER|SUBTEST|TASK`, to the JSON of {agent:model: [known, passed, unknown]}."""
-        return self.of_run(run_id, "tasks")
+    tasks = _RunKey("tasks")
+    """Hash: `TASK`, or `TIER|SUBTEST|TASK`, to the JSON of {agent:model: [known, passed, unknown]}."""
 
-    def history(self, run_id: str) -> str:
-        """Stream: one entry per emission, capped."""
-        return self.of_run(run_id, "history")
+    history = _RunKey("history")
+    """Stream: one entry per emission, capped."""
 
-    def versions(self, run_id: str) -> str:
-        """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
-        return self.of_run(run_id, "versions")
+    versions = _RunKey("versions")
+    """Hash: key suffix to `epoch:state_version`, the guard against older writers."""
 
-    def writer(self, run_id: str) -> str:
-        """String: mark of the last write, by which a worker sees that another write came between."""
-        return self.of_run(run_id, "writer")
+    writer = _RunKey("writer")
+    """String: mark of the last write, by which a worker sees that another write came between."""
 
-    def notices(self, run_id: str) -> str:
-        """Hash: the notices that `streamer notify` sent for the run."""
-        return self.of_run(run_id, "notices")
+    notices = _RunKey("notices")
+    """Hash: the notices that `streamer notify` sent for the run."""
 
     # Keys across runs
 
-    @property
-    def runs(self) -> str:
-        """Sorted set: `RUN` by last event time, Unix seconds."""
-        return f"{self._root}:runs"
+    runs = _SharedKey("runs")
+    """Sorted set: `RUN` by last event time, Unix seconds."""
 
     def benchmark_board(self, benchmark: str, metric: str) -> str:
         """Sorted set: `RUN|AGENT:MODEL` by the metric, over all runs of a benchmark."""
@@ -134,25 +142,17 @@ class Keys:
         """Set: `metrics/NAME` of every named metric that has had a board over the runs of a benchmark."""
         return f"{self._root}:named_boards:{encode_id(benchmark)}"
 
-    @property
-    def updates(self) -> str:
-        """Pub/sub channel: one message per emission."""
-        return f"{self._root}:updates"
+    updates = _SharedKey("updates")
+    """Pub/sub channel: one message per emission."""
 
-    @property
-    def all_notices(self) -> str:
-        """Hash: the notices that `streamer notify` sent for no single run."""
-        return f"{self._root}:notices"
+    all_notices = _SharedKey("notices")
+    """Hash: the notices that `streamer notify` sent for no single run."""
 
-    @property
-    def workers(self) -> str:
-        """Hash: worker id to its last heartbeat, whose `at` is the time of Redis."""
-        return f"{self._root}:workers"
+    workers = _SharedKey("workers")
+    """Hash: worker id to its last heartbeat, whose `at` is the time of Redis."""
 
-    @property
-    def stack_problem(self) -> str:
-        """String: why `streamer up` accepts no events, as long as it accepts none."""
-        return f"{self._root}:stack_problem"
+    stack_problem = _SharedKey("stack_problem")
+    """String: why `streamer up` accepts no events, as long as it accepts none."""
 
 
 # -----------------------------------------------------------------------------

@@ -341,6 +341,16 @@ async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:
 # Names of the topics and of the workers' consumer group.
 
 
+class _Topic:
+    """A topic of a namespace, by its name in the default one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, names: Names, _: type) -> str:
+        return names.topic(self._name)
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names in Kafka of one namespace ("" is the default one).
@@ -355,60 +365,38 @@ class Names:
         """Name of the topic `name` in this namespace."""
         return f"{self.namespace}.{name}" if self.namespace else name
 
-    @property
-    def trial_events(self) -> str:
-        """The events of the harnesses; the log everything is rebuilt from (retention.ms=-1)."""
-        return self.topic("trial-events")
+    trial_events = _Topic("trial-events")
+    """The events of the harnesses; the log everything is rebuilt from (retention.ms=-1)."""
 
-    @property
-    def trial_rejections(self) -> str:
-        """Records that were not folded, with the reason."""
-        return self.topic("trial-rejections")
+    trial_rejections = _Topic("trial-rejections")
+    """Records that were not folded, with the reason."""
 
-    @property
-    def scored_trials(self) -> str:
-        """Each slot's winner, scored (compacted)."""
-        return self.topic("scored-trials")
+    scored_trials = _Topic("scored-trials")
+    """Each slot's winner, scored (compacted)."""
 
-    @property
-    def grade_changes(self) -> str:
-        """News: grades that moved, trials that were re-scored."""
-        return self.topic("grade-changes")
+    grade_changes = _Topic("grade-changes")
+    """News: grades that moved, trials that were re-scored."""
 
-    @property
-    def agent_model_summaries(self) -> str:
-        """Summaries of agent:models (compacted); changelog of the table of that name."""
-        return self.topic("agent-model-summaries")
+    agent_model_summaries = _Topic("agent-model-summaries")
+    """Summaries of agent:models (compacted); changelog of the table of that name."""
 
-    @property
-    def tier_summaries(self) -> str:
-        """Summaries of tiers, and of agent:models within them (compacted); changelog likewise."""
-        return self.topic("tier-summaries")
+    tier_summaries = _Topic("tier-summaries")
+    """Summaries of tiers, and of agent:models within them (compacted); changelog likewise."""
 
-    @property
-    def run_summaries(self) -> str:
-        """Summaries of runs (compacted); changelog likewise."""
-        return self.topic("run-summaries")
+    run_summaries = _Topic("run-summaries")
+    """Summaries of runs (compacted); changelog likewise."""
 
-    @property
-    def run_comparisons(self) -> str:
-        """Comparisons of a run's agents (compacted); changelog likewise."""
-        return self.topic("run-comparisons")
+    run_comparisons = _Topic("run-comparisons")
+    """Comparisons of a run's agents (compacted); changelog likewise."""
 
-    @property
-    def trials_changelog(self) -> str:
-        """State pages, the changelog of the table `trials` (compacted)."""
-        return self.topic("trials-changelog")
+    trials_changelog = _Topic("trials-changelog")
+    """State pages, the changelog of the table `trials` (compacted)."""
 
-    @property
-    def streamer_meta(self) -> str:
-        """The epoch, the name of the log and the current configuration (compacted)."""
-        return self.topic("streamer-meta")
+    streamer_meta = _Topic("streamer-meta")
+    """The epoch, the name of the log and the current configuration (compacted)."""
 
-    @property
-    def group(self) -> str:
-        """Consumer group of the workers."""
-        return self.topic("streamer")
+    group = _Topic("streamer")
+    """Consumer group of the workers."""
 
 
 # -----------------------------------------------------------------------------
