@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.sources.base import (
@@ -516,18 +516,10 @@ class _Guarded:
         self._described = described
 
     def detect(self, path: Path) -> bool:
-        try:
-            return bool(self._source.detect(path))
-        except Exception as error:
-            _warn(f"{self._described} fails in detect, so it is not asked about that path: {_reason(error)}")
-            return False
+        return bool(self._asked("detect", "it is not asked about that path", path))
 
     def skip(self, directory: Path) -> bool:
-        try:
-            return hasattr(self._source, "skip") and bool(self._source.skip(directory))
-        except Exception as error:
-            _warn(f"{self._described} fails in skip, so nothing is skipped: {_reason(error)}")
-            return False
+        return bool(self._asked("skip", "nothing is skipped", directory))
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
         try:
@@ -548,10 +540,14 @@ class _Guarded:
             yield self._failed(within or path, "trials", error)
 
     def part(self, run: Path, changed: Path) -> Path | None:
+        return cast("Path | None", self._asked("part", "runs are read as a whole", run, changed))
+
+    def _asked(self, method: str, otherwise: str, *paths: Path) -> Any:
+        """What the connector answers; None where it has no such method, or fails in it."""
         try:
-            return self._source.part(run, changed) if hasattr(self._source, "part") else None
+            return getattr(self._source, method)(*paths) if hasattr(self._source, method) else None
         except Exception as error:
-            _warn(f"{self._described} fails in part, so runs are read as a whole: {_reason(error)}")
+            _warn(f"{self._described} fails in {method}, so {otherwise}: {_reason(error)}")
             return None
 
     def _failed(self, path: Path, method: str, error: Exception) -> Unreadable:

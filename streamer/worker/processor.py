@@ -123,6 +123,7 @@ class Changes:
     next_offsets: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class Processor:
     """Folds batches into the partitions this worker owns, and publishes what changed.
 
@@ -142,37 +143,34 @@ class Processor:
         waiting: how many records of a partition are known to wait; gets it and the next offset.
     """
 
-    def __init__(
-        self,
-        crash: Callable[[Exception], Awaitable[None]],
-        count: int,
-        *,
-        tables: Tables,
-        encoder: RecordEncoder,
-        producer: Producer,
-        sink: RedisSink,
-        check_alive: Callable[[], None],
-        waiting: Callable[[int, int], int],
-        idle: IdleRuns,
-        measures: Metrics,
-        checkpoints: CheckpointWriter,
-    ) -> None:
+    crash: Callable[[Exception], Awaitable[None]]
+    count: int
+    tables: Tables
+    encoder: RecordEncoder
+    producer: Producer
+    sink: RedisSink
+    check_alive: Callable[[], None]
+    waiting: Callable[[int, int], int]
+    idle: IdleRuns
+    measures: Metrics
+    checkpoints: CheckpointWriter
+
+    def __post_init__(self) -> None:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
         self.publish_rate = PublishRate()
         self.lock = asyncio.Lock()
-        self._crash = crash
-        self._count = count
-        self._tables = tables
-        self._encoder = encoder
-        self._check_alive = check_alive
-        self._waiting = waiting
-        self.idle = idle
-        self._measures = measures
-        self._checkpoints = checkpoints
-        self.quarantine_writer = QuarantineWriter(tables, encoder, producer, sink)
+        self.quarantine_writer = QuarantineWriter(self.tables, self.encoder, self.producer, self.sink)
         self.summary_publisher = SummaryPublisher(
-            tables, encoder, producer, sink, check_alive, idle, measures, checkpoints, self.quarantine_writer
+            self.tables,
+            self.encoder,
+            self.producer,
+            self.sink,
+            self.check_alive,
+            self.idle,
+            self.measures,
+            self.checkpoints,
+            self.quarantine_writer,
         )
 
     async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
@@ -212,7 +210,7 @@ class Processor:
     async def give_up(self, error: Exception) -> None:
         """End the worker; never returns, so that nothing that was not done counts as done."""
         log.critical("the worker ends: %s: %s", type(error).__name__, error)
-        await self._crash(error)
+        await self.crash(error)
         await asyncio.Event().wait()
 
     async def publish_passed(self) -> None:
@@ -230,7 +228,7 @@ class Processor:
 
     def current(self, run_id: str) -> RunUpdate:
         """All of such a run as published; nothing of any other run."""
-        partition = self.partitions.get(partition_of(run_id, self._count))
+        partition = self.partitions.get(partition_of(run_id, self.count))
         if partition and partition.caught_up:
             return self.idle.current(partition, run_id)
         return RunUpdate(run_id)
@@ -238,7 +236,7 @@ class Processor:
     def is_due(self) -> bool:
         """Whether it is time to publish, in view of the backlog."""
         stored = self._owned()
-        waiting = sum(self._waiting(partition.number, partition.position) for partition in stored)
+        waiting = sum(self.waiting(partition.number, partition.position) for partition in stored)
         overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in stored)
         return self.publish_rate.due(waiting, overdue=overdue)
 
@@ -294,19 +292,19 @@ class Processor:
         changes = Changes()
         if batch.ownership != self.ownership or any(partition.abandoned for partition in self._owned()):
             return changes
-        self._check_alive()
+        self.check_alive()
         began = time.perf_counter()
         for one in batch.batches:
             partition = self.partitions[one.partition]
             expected = changes.next_offsets.get(one.partition, partition.position)
             changes.next_offsets[one.partition] = one.last_offset + 1
-            await self._checkpoints.note_deleted(partition, expected, one.records[0].offset)
+            await self.checkpoints.note_deleted(partition, expected, one.records[0].offset)
             folded = await self._fold(partition, one.records)
             changes.batches.append(one)
             changes.touched.setdefault(partition.number, set()).update(folded.touched)
             changes.more_than_starts |= folded.more_than_starts
             changes.asides += self._aside(partition, folded)
-        self._measures.fold_took(time.perf_counter() - began)
+        self.measures.fold_took(time.perf_counter() - began)
         for number, runs in changes.touched.items():
             writes = self._pages(number, runs)
             changes.pages += [row for row in writes if row.value is not None]
@@ -344,7 +342,7 @@ class Processor:
 
     def _note(self, partition: Partition, folded: Folded) -> None:
         """Count what a fold reported; a run in quarantine that was deleted is to be folded again."""
-        self._measures.folded(folded)
+        self.measures.folded(folded)
         partition.quarantined_events += folded.quarantined_events
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions
@@ -356,13 +354,13 @@ class Processor:
         for run_id in filter(partition.pipeline.knows, runs):
             with partition.guard(run_id):
                 pages = partition.pipeline.run(run_id).take_pages()
-                writes += fitting([self._tables.trials.put(number, p.key, p.value) for p in pages])
+                writes += fitting([self.tables.trials.put(number, p.key, p.value) for p in pages])
         return writes
 
     async def save(self, number: int, run_id: str) -> list[ProducerRecord]:
         """Save the pages of a run outside of a batch; the tombstones of those that they replace."""
         writes = self._pages(number, [run_id])
-        await self._tables.trials.save([row for row in writes if row.value is not None], self.quarantine)
+        await self.tables.trials.save([row for row in writes if row.value is not None], self.quarantine)
         known = self.partitions[number].pipeline.knows(run_id)
         return [row for row in writes if row.value is None and known]
 
@@ -426,5 +424,5 @@ class Processor:
 
     def _aside(self, partition: Partition, folded: Folded) -> list[ProducerRecord]:
         """Rejections, and records that go to another partition."""
-        rejections = self._encoder.of_rejections(partition.number, folded.rejections)
-        return reroute(folded.misplaced, self._count) + rejections
+        rejections = self.encoder.of_rejections(partition.number, folded.rejections)
+        return reroute(folded.misplaced, self.count) + rejections

@@ -106,7 +106,7 @@ async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() ->
     bench = Bench(catch_up_to=40, caught_up=False)
     bench.tables = before.tables
     for kind, table in before.tables.summaries.items():
-        bench.processor._encoder._tables.summaries[kind].rows = table.rows
+        bench.processor.encoder._tables.summaries[kind].rows = table.rows
     hangs = hang_on(bench, "run-summaries")
     handling = asyncio.ensure_future(bench.handle(bench.batch(0, 40)))
     await hangs.wait()

@@ -288,69 +288,37 @@ class RunFile:
 
 def write_terminal_bench(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
     """One agent, several attempts; crashed trials are run again when the run is resumed."""
-    fate = Fate(seed, start)
-    attempts = attempts_of(trials)
-    tasks = [f"task-{number:04}" for number in range(1, trials // attempts + 1)]
-    run_uuid = fate.new_id()
-    disk.make()
-    disk.json(disk.root / "tb.lock", _terminal_bench_lock(start, tasks, attempts, concurrency))
-    metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {
-        "agent_name": AGENT,
-        "model_name": MODEL,
-    }
-    run_and_resume(
-        disk,
-        fate,
-        metadata,
-        concurrency,
-        lambda trial, file: _terminal_bench_trial(disk, file, trial, attempts),
-    )
+    agent, lock = {"agent_name": AGENT, "model_name": MODEL}, ("tb.lock", _terminal_bench_lock)
+    _write_run(disk, trials, seed, start, concurrency, "task-{:04}", agent, lock, _terminal_bench_trial)
 
 
-def run_and_resume(
+def _write_run(
     disk: Disk,
-    fate: Fate,
-    metadata: dict[str, Any],
+    trials: int,
+    seed: int,
+    start: datetime,
     concurrency: int,
-    steps_of: Callable[[SimulatedTrial, RunFile], Steps],
+    task_name: str,
+    agent: dict[str, str],
+    lock: tuple[str, Callable[[datetime, list[str], int, int], dict[str, Any]]],
+    steps_of: Callable[[Disk, RunFile, Fate, SimulatedTrial, int], Steps],
 ) -> None:
     """Run every attempt at every task; then the run is resumed, and crashed trials are run again.
 
     Args:
-        disk: where it is written.
-        fate: draws the trials.
-        metadata: of the run at its start, see `metadata_of`.
-        concurrency: so many trials run at once.
+        disk, trials, seed, start, concurrency: see `simulate_run`.
+        task_name: of a task; its number is formatted into it.
+        agent: what `run_metadata.json` says of it (G4).
+        lock: the name of the lock file, and what makes its content.
         steps_of: what a trial writes, the run-level file included.
     """
-    attempts = metadata["n_attempts"]
-    disk.json(disk.root / "run_metadata.json", metadata)
-    run_file = RunFile(disk, metadata["uuid"])
-    crashed: list[SimulatedTrial] = []
-
-    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
-        trial = fate.trial(task, attempt, crashes=crashes)
-        crashed.extend([trial] if trial.crashed else [])
-        return steps_of(trial, run_file)
-
-    places = product(metadata["task_ids"], range(1, attempts + 1))
-    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
-    ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
-    disk.json(disk.root / "run_metadata.json", metadata | ended)
-    again = [(trial, trial_name(disk, trial, attempts)) for trial in crashed]
-    run_file.forget([(trial.task, name) for trial, name in again])
-    for trial, name in again:
-        for left in (disk.root / trial.task).glob(f"{escape(name)}*"):  # its agents' directories too
-            shutil.rmtree(left)
-    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t, _ in again), concurrency)
-
-
-def metadata_of(
-    run_id: str, run_uuid: str, start: datetime, tasks: list[str], attempts: int
-) -> dict[str, Any]:
-    """run_metadata.json at the start of a run, without the agent (G4)."""
-    return {
-        "run_id": run_id,
+    fate, attempts = Fate(seed, start), attempts_of(trials)
+    tasks = [task_name.format(number) for number in range(1, trials // attempts + 1)]
+    run_uuid = fate.new_id()
+    disk.make()
+    disk.json(disk.root / lock[0], lock[1](start, tasks, attempts, concurrency))
+    metadata = {
+        "run_id": disk.name,
         "uuid": run_uuid,
         "dataset_name": DATASET,
         "dataset_version": "1.0",
@@ -360,7 +328,27 @@ def metadata_of(
         "accuracy": None,
         "start_time": start.isoformat(),
         "end_time": None,
+        **agent,
     }
+    disk.json(disk.root / "run_metadata.json", metadata)
+    run_file = RunFile(disk, run_uuid)
+    crashed: list[SimulatedTrial] = []
+
+    def run(task: str, attempt: int, *, crashes: bool) -> Steps:
+        trial = fate.trial(task, attempt, crashes=crashes)
+        crashed.extend([trial] if trial.crashed else [])
+        return steps_of(disk, run_file, fate, trial, attempts)
+
+    places = product(tasks, range(1, attempts + 1))
+    run_queue(disk, fate, (run(*place, crashes=True) for place in places), concurrency)
+    ended = {"end_time": fate.now.isoformat(), "accuracy": run_file.accuracy}
+    disk.json(disk.root / "run_metadata.json", metadata | ended)
+    again = [(trial, trial_name(disk, trial, attempts)) for trial in crashed]
+    run_file.forget([(trial.task, name) for trial, name in again])
+    for trial, name in again:
+        for left in (disk.root / trial.task).glob(f"{escape(name)}*"):  # its agents' directories too
+            shutil.rmtree(left)
+    run_queue(disk, fate, (run(t.task, t.attempt, crashes=False) for t, _ in again), concurrency)
 
 
 def trial_name(disk: Disk, trial: SimulatedTrial, attempts: int) -> str:
@@ -382,7 +370,9 @@ def recording(trial: SimulatedTrial) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _terminal_bench_trial(disk: Disk, run_file: RunFile, trial: SimulatedTrial, attempts: int) -> Steps:
+def _terminal_bench_trial(
+    disk: Disk, run_file: RunFile, _: Fate, trial: SimulatedTrial, attempts: int
+) -> Steps:
     result = _result(disk, trial, attempts)
     home = trial_directory(disk, trial.task, result["trial_name"])
     disk.text(home / "sessions" / "agent.cast", recording(trial))
@@ -528,20 +518,8 @@ _PRICES = (1.25e-6, 1e-5)
 
 def write_fc_eval(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
     """Every trial is one of each agent; crashed trials are run again when the run is resumed."""
-    fate = Fate(seed, start)
-    attempts = attempts_of(trials)
-    tasks = [f"repo_project_{number}" for number in range(1, trials // attempts + 1)]
-    run_uuid = fate.new_id()
-    disk.make()
-    disk.json(disk.root / "fc.lock", _fc_eval_lock(start, tasks, attempts, concurrency))
-    metadata = metadata_of(disk.name, run_uuid, start, tasks, attempts) | {"agent_name": "multi-agent"}
-    run_and_resume(
-        disk,
-        fate,
-        metadata,
-        concurrency,
-        lambda trial, file: _fc_eval_trial(disk, file, fate, trial, attempts),
-    )
+    agent, lock = {"agent_name": "multi-agent"}, ("fc.lock", _fc_eval_lock)
+    _write_run(disk, trials, seed, start, concurrency, "repo_project_{}", agent, lock, _fc_eval_trial)
 
 
 def _fc_eval_trial(disk: Disk, run_file: RunFile, fate: Fate, trial: SimulatedTrial, attempts: int) -> Steps:
