@@ -14,8 +14,8 @@ Instant: TypeAlias = datetime | str
 """A time with a zone: an aware datetime, or RFC 3339."""
 
 
-class TrialFields(TypedDict, total=False):
-    """What a `trial_result` may hold besides run_id, task_id."""
+class SlotFields(TypedDict, total=False):
+    """What names a trial besides `run_id` and `task_id`."""
 
     schema_version: int
     shard: str
@@ -24,6 +24,11 @@ class TrialFields(TypedDict, total=False):
     model: str | None
     tier: str | None
     subtest: str | None
+
+
+class TrialFields(SlotFields, total=False):
+    """What a `trial_result` may hold besides run_id, task_id."""
+
     input_tokens: int | None
     output_tokens: int | None
     trajectory_length: int | None
@@ -52,16 +57,9 @@ class TrialFields(TypedDict, total=False):
     artifacts: Sequence[Mapping[str, Any]] | None
 
 
-class StartFields(TypedDict, total=False):
+class StartFields(SlotFields, total=False):
     """What a `trial_started` may hold besides run_id, task_id."""
 
-    schema_version: int
-    shard: str
-    attempt: int
-    agent: str | None
-    model: str | None
-    tier: str | None
-    subtest: str | None
     revision: int
     started_at: Instant | None
     position: int | None
@@ -107,14 +105,7 @@ class FinishFields(TypedDict, total=False):
     status: str | None
 
 
-class RetractionFields(TypedDict, total=False):
+class RetractionFields(SlotFields, total=False):
     """What a `trial_retracted` may hold besides run_id, task_id, revision."""
 
-    schema_version: int
-    shard: str
-    attempt: int
-    agent: str | None
-    model: str | None
-    tier: str | None
-    subtest: str | None
     reason: str | None

@@ -269,7 +269,7 @@ LAST_RETRY_SECONDS = 2.0
 
 
 class Delivery:
-    """Lives in one event loop; only `accept`, `counts`, `pending` and `problem` are for other threads.
+    """Lives in one event loop; only `inbox`, `counts`, `pending` and `problem` are for other threads.
 
     Args:
         settings: where the broker is.
@@ -277,6 +277,7 @@ class Delivery:
         tell: called in the loop with each invalid event.
 
     Attributes:
+        inbox: takes events.
         refused: where invalid events are put aside, and events that the broker refused for good.
     """
 
@@ -298,21 +299,8 @@ class Delivery:
         self._link: BrokerConnection | None = None
         self._delay = FIRST_RETRY_SECONDS
         self._prepare()
-        self._inbox = Inbox(self._hand_on, lambda: self.problem)
+        self.inbox = Inbox(self._hand_on, lambda: self.problem)
         self._tasks = [asyncio.create_task(work) for work in (self._place_all(), self._send_kept())]
-
-    def accept(self, taken: CapturedEvent) -> None:
-        """Take an event; never waits.
-
-        Raises:
-            NotAccepted: memory is full.
-            RuntimeError: closed.
-        """
-        self._inbox.accept(taken)
-
-    def count_unfit(self) -> None:
-        """Count an invalid event that its publisher learned of at once."""
-        self._inbox.count_unfit()
 
     @property
     def counts(self) -> Counts:
@@ -320,12 +308,12 @@ class Delivery:
         if self._final is not None:
             return self._final
         pending, files = self.pending, tuple(self._spill.files)
-        return Counts(self._sent, self._spilled, self._rejected + self._inbox.unfit, pending, files)
+        return Counts(self._sent, self._spilled, self._rejected + self.inbox.unfit, pending, files)
 
     @property
     def pending(self) -> int:
         """Events that are not acknowledged."""
-        return self._inbox.waiting + self._spill.unsent
+        return self.inbox.waiting + self._spill.unsent
 
     @property
     def problem(self) -> str | None:
@@ -334,7 +322,7 @@ class Delivery:
 
     async def flush(self, seconds: float | None) -> bool:
         """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
-        self._inbox.hurry()
+        self.inbox.hurry()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.pending and self._final is None:
@@ -348,7 +336,7 @@ class Delivery:
         Raises:
             EventsLost: the disk did not take it either.
         """
-        self._inbox.close()
+        self.inbox.close()
         await self.flush(seconds)
         await self._checked.wait()
         for task in self._tasks:
@@ -454,7 +442,7 @@ class Delivery:
         return True
 
     def _finish(self, batch: Validated) -> None:
-        self._inbox.left(len(batch), sum(len(one.value) for one in batch))
+        self.inbox.left(len(batch), sum(len(one.value) for one in batch))
         self._progress.set()
 
     def _arrived(self, count: int) -> None:
@@ -593,9 +581,9 @@ class _Publishing:
         try:
             taken = capture(event)
         except InvalidEvent:
-            self._delivery.count_unfit()
+            self._delivery.inbox.count_unfit()
             raise
-        self._delivery.accept(taken)
+        self._delivery.inbox.accept(taken)
 
     def trial(self, *, run_id: str, task_id: str, **fields: Unpack[TrialFields]) -> None:
         """Publish a finished trial; the same slot again with a higher `revision` corrects it."""

@@ -32,6 +32,7 @@ from streamer.storage.kafka import (
     producing,
     read_partition_counts,
     read_retention,
+    said_of,
     what_differs,
     what_is_finite,
 )
@@ -233,11 +234,7 @@ def _quarantine_problems(worker: WorkerStatus) -> list[str]:
 def _broker_problem(error: Exception, bootstrap: str) -> str:
     if is_away(error):
         return broker_problem(error, bootstrap)
-    return f"the broker at {bootstrap} does not answer: {_said(error)}"
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    return f"the broker at {bootstrap} does not answer: {said_of(error)}"
 
 
 # -----------------------------------------------------------------------------

@@ -415,7 +415,7 @@ class Verification:
                 if truncated := _truncated(before.partitions, self._names.trial_events):
                     self.truncated = True
                     return [Verdict(run_id or "*", "unverifiable", reason=truncated)]
-                verdicts = self._compare(client, self._folded(run_id), run_id)
+                verdicts = self._compare(client, run_id)
                 if all(verdict.outcome == "equal" for verdict in verdicts):
                     return verdicts
                 in_flight = before.in_flight
@@ -426,7 +426,11 @@ class Verification:
                     self._wait_for_owners(reader)
                     continue
                 if time.monotonic() >= self._deadline:
-                    return [_undecided(verdict, in_flight or "events keep coming") for verdict in verdicts]
+                    why = in_flight or "events keep coming"
+                    return [
+                        replace(one, outcome="unverifiable", reason=why) if one.outcome == "differs" else one
+                        for one in verdicts
+                    ]
                 self._wait_until_idle(reader)
 
     def _flow(self, reader: StateReader) -> Flow:
@@ -444,10 +448,8 @@ class Verification:
             if self._flow(reader).in_flight is None:
                 return
 
-    def _folded(self, run_id: str | None) -> FoldedLog:
-        return fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
-
-    def _compare(self, client: SyncClient, log: FoldedLog, run_id: str | None) -> list[Verdict]:
+    def _compare(self, client: SyncClient, run_id: str | None) -> list[Verdict]:
+        log = fold_log(self._settings, prices=self._prices, run_id=run_id, scored=self._topics)
         members = cast("list[bytes]", client.zrange(self._keys.runs, 0, -1))
         in_redis = [decode_id(member.decode()) for member in members]
         in_topics = _InTopics()
@@ -537,12 +539,6 @@ def _truncated(partitions: Iterable[PartitionLag], topic: str) -> str | None:
         f"the log is truncated: topic {topic!r} has lost the beginning of partitions {', '.join(cut)}. "
         "Keep it whole with retention.ms=-1 and retention.bytes=-1"
     )
-
-
-def _undecided(verdict: Verdict, reason: str) -> Verdict:
-    if verdict.outcome == "differs":
-        return Verdict(verdict.run_id, "unverifiable", verdict.summaries, verdict.differences, reason)
-    return verdict
 
 
 def _unknown(run_id: str, run_ids: Iterable[str]) -> str:

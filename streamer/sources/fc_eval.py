@@ -55,7 +55,6 @@ from streamer.sources.files import (
     agent_of_key,
     clean_name,
     enriched,
-    exists,
     is_directory,
     is_file,
     key_for_reporting,
@@ -82,6 +81,7 @@ from streamer.sources.terminal_bench import (
     own_names,
     part_of_run,
     result_files,
+    run_file_entries,
     run_file_results,
     trial_artifacts,
     trials_begun,
@@ -535,13 +535,8 @@ class RunReading:
     def run_file(self, *, alone: bool = False) -> Iterator[Item]:
         """Trials that stand only in the run-level file, or whose own file cannot be read."""
         file = self._run_file
-        if not exists(file):
-            return
-        try:
-            results = run_file_results(file)
-        except FileError as error:
-            yield Unreadable(file, str(error))
-            return
+        results, problems = run_file_entries(file)
+        yield from problems
         for number, result in enumerate(results):
             if isinstance(result, dict) and text(result.get("task_id")):
                 if not (alone and self._has_own_file(result)):

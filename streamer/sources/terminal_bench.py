@@ -286,6 +286,14 @@ def run_file_results(file: Path) -> list[Any]:
     return results
 
 
+def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
+    """The same of a file that need not exist, and why it cannot be read, as a list of no or one item."""
+    try:
+        return run_file_results(file) if exists(file) else [], []
+    except FileError as error:
+        return [], [Unreadable(file, str(error))]
+
+
 # -----------------------------------------------------------------------------
 # Terminal-Bench run directories (semantics G and H); the layout is in `terminal_bench_layout`.
 
@@ -400,13 +408,8 @@ class TerminalBench:
         `seen`: those that do not. `alone`: the files are not known yet, so they are looked for.
         """
         file = path if is_file(path) else path / RESULTS
-        if not exists(file):
-            return
-        try:
-            results = run_file_results(file)
-        except FileError as error:
-            yield Unreadable(file, str(error))
-            return
+        results, problems = run_file_entries(file)
+        yield from problems
         revision = mtime_ns(file)
         for number, result in enumerate(results):
             trial = self._trial(result, "", plan, revision)

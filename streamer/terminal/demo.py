@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
-from itertools import chain
 from pathlib import Path
 from random import Random
 from textwrap import wrap
@@ -31,7 +30,6 @@ import orjson
 from streamer.client.publisher import TrialPublisher
 from streamer.client.queries import ComparedRun, RunSnapshot, UnknownRun
 from streamer.client.readers import StateReader
-from streamer.operate.local.processes import Child
 from streamer.operate.verify import Verdict
 from streamer.schemas.wire import Reason, canonical_json, decode
 from streamer.settings import Settings
@@ -46,7 +44,7 @@ from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from streamer.terminal import FAILED, print_line, say
 from streamer.terminal.boards import board_lines, print_board, print_run
 from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
-from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS
+from streamer.terminal.local import READY_SECONDS, started_stack
 from streamer.terminal.options import with_local_settings
 from streamer.terminal.replay import exit_code, verdicts_of
 from streamer.terminal.replay import print_verdict as show_verdict
@@ -75,7 +73,7 @@ class Moments:
 
     def __init__(self) -> None:
         self._leader: str | None = None
-        self._begun = self._crashed = self._judged = False
+        self._happened: set[str] = set()
         self._decided: set[frozenset[str]] = set()
 
     def new_lines(self, snapshot: RunSnapshot, compared: ComparedRun, now: datetime) -> list[str]:
@@ -90,25 +88,21 @@ class Moments:
         rows = [one.model_dump(mode="json") for one in snapshot.agents]
         agents = sorted(rows, key=best_first(primary_of(run)))
         words = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now).first_two
-        lines = (self._start(run), self._judge(run), self._crash(run), self._lead(agents))
-        return [*chain.from_iterable(lines), *self._pair(agents, words)]
+        return [*self._firsts(run), *self._lead(agents), *self._pair(agents, words)]
 
-    def _start(self, run: Summary) -> Iterator[str]:
-        if not self._begun and run["in_flight"]:
-            self._begun = True
-            done = of_planned(run["progress"]["done"], run["progress"]["planned"])
-            yield f"{run['in_flight']} trials run, {done} are done"
-
-    def _judge(self, run: Summary) -> Iterator[str]:
+    def _firsts(self, run: Summary) -> Iterator[str]:
+        """What happens for the first time."""
+        done = of_planned(run["progress"]["done"], run["progress"]["planned"])
         judged = run["coverage"].get("impl_rate", 0)
-        if not self._judged and judged:
-            self._judged = True
-            yield f"the judge's first scores are in: {of_planned(judged, run['trials'])} results have one"
-
-    def _crash(self, run: Summary) -> Iterator[str]:
-        if not self._crashed and run["failure_modes"].get(CRASHED):
-            self._crashed = True
-            yield f"a trial crashed ({CRASHED}); harbor runs it again"
+        scores, crashes = of_planned(judged, run["trials"]), run["failure_modes"].get(CRASHED)
+        for kind, happened, line in (
+            ("started", run["in_flight"], f"{run['in_flight']} trials run, {done} are done"),
+            ("judged", judged, f"the judge's first scores are in: {scores} results have one"),
+            ("crashed", crashes, f"a trial crashed ({CRASHED}); harbor runs it again"),
+        ):
+            if happened and kind not in self._happened:
+                self._happened.add(kind)
+                yield line
 
     def _lead(self, agents: list[Summary]) -> Iterator[str]:
         if not agents or min(agent["trials"] for agent in agents) < LEAD_FROM:
@@ -305,21 +299,13 @@ def demo_stack() -> Iterator[DemoStack]:
     with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
         discovery = Path(folder) / "running.json"
         port = available_port()
-        up = Child(
-            "The embedded stack",
-            [sys.executable, "-c", PROGRAM, "up", "--ephemeral", "--web-port", str(port)],
-            log=Path(folder) / "up.log",
-            env=_environment(discovery),
-        )
-        try:
-            up.start()
-            up.wait_ready(discovery.exists, READY_SECONDS)
+        options = ("--ephemeral", "--web-port", str(port))
+        log, env = Path(folder) / "up.log", _environment(discovery)
+        with started_stack("The embedded stack", *options, ready=discovery.exists, log=log, env=env) as up:
             settings = _settings(discovery)
             with StateReader(settings) as reader:
                 up.wait_ready(lambda: _at_work(reader), READY_SECONDS)
             yield DemoStack(settings, f"http://{DEFAULT_HOST}:{port}/")
-        finally:
-            up.stop(STOP_SECONDS)
 
 
 def _at_work(reader: StateReader) -> bool:

@@ -23,7 +23,7 @@ from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
 from streamer.sources.files import FileError, read_object
 from streamer.terminal import FAILED, INTERRUPTED, StatusLine, print_json, print_line, say
-from streamer.terminal.local import PROGRAM, READY_SECONDS, STOP_SECONDS, Asked, check_urls, notify_options
+from streamer.terminal.local import Asked, check_urls, notify_options, started_stack
 from streamer.terminal.options import FiniteRange, bundled, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
 
@@ -656,22 +656,17 @@ def _stack(settings: Settings, ephemeral: bool) -> Iterator[Settings]:
     Raises:
         streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
     """
-
-    from streamer.operate.local.processes import Child
-
     if read_discovery() is not None or settings.bootstrap != Settings.model_fields["bootstrap"].default:
         yield settings
         return
     print_line("Starting broker, Redis and worker ...")
     sys.stdout.flush()
-    with tempfile.TemporaryDirectory(prefix="streamer-live-") as folder:
-        more = ["--ephemeral"] if ephemeral else []
-        namespace = ["--namespace", settings.namespace] if settings.namespace else []
-        log = Path(folder) / "up.log"
-        up = Child("The stack", [sys.executable, "-c", PROGRAM, "up", *more, *namespace], log=log)
-        try:
-            up.start()
-            up.wait_ready(lambda: read_discovery() is not None, READY_SECONDS)
-            yield read_settings({"namespace": settings.namespace})
-        finally:
-            up.stop(STOP_SECONDS)
+    options = ["--ephemeral"] if ephemeral else []
+    options += ["--namespace", settings.namespace] if settings.namespace else []
+    with (
+        tempfile.TemporaryDirectory(prefix="streamer-live-") as folder,
+        started_stack(
+            "The stack", *options, ready=lambda: read_discovery() is not None, log=Path(folder) / "up.log"
+        ),
+    ):
+        yield read_settings({"namespace": settings.namespace})

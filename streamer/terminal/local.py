@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from streamer.terminal.options import FiniteRange, budget_option, bundled, with_
 
 if TYPE_CHECKING:
     from streamer.operate.local import WebAccess
+    from streamer.operate.local.processes import Child
     from streamer.operate.notices import Rules
 
 
@@ -129,6 +131,27 @@ def check_urls(asked: Asked) -> None:
 PROGRAM = "from streamer.terminal import main; main()"
 READY_SECONDS, STOP_SECONDS = 90.0, 30.0
 """A command that starts a stack of its own waits for its start, and for its end."""
+
+
+@contextmanager
+def started_stack(
+    name: str, *options: str, ready: Callable[[], bool], log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[Child]:
+    """`streamer up` as a program of its own, from when it is ready to the end of the block.
+
+    Raises:
+        streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
+    """
+    from streamer.operate.local.processes import Child
+
+    up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log, env=env)
+    try:
+        up.start()
+        up.wait_ready(ready, READY_SECONDS)
+        yield up
+    finally:
+        up.stop(STOP_SECONDS)
+
 
 port_type = click.IntRange(1, 65535)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
@@ -34,6 +34,9 @@ Instant: TypeAlias = datetime | str
 """A time with a zone: an aware datetime, or RFC 3339."""
 '''
 
+SLOT = ("schema_version", "shard", "attempt", "agent", "model", "tier", "subtest")
+"""The fields of `SlotFields`: a trial is named by them, besides its ids."""
+
 ARGUMENTS: dict[str, tuple[type[Event], set[str]]] = {
     "TrialFields": (TrialResult, {"type", "run_id", "task_id"}),
     "StartFields": (TrialStarted, {"type", "run_id", "task_id"}),
@@ -46,19 +49,30 @@ ARGUMENTS: dict[str, tuple[type[Event], set[str]]] = {
 
 def module() -> str:
     """The text of the module."""
-    return HEAD + "".join(_fields(name, *of) for name, of in ARGUMENTS.items())
+    slot = _class(
+        "SlotFields", "What names a trial besides `run_id` and `task_id`.", _lines(TrialResult, SLOT)
+    )
+    return HEAD + slot + "".join(_fields(name, *of) for name, of in ARGUMENTS.items())
 
 
 def _fields(name: str, event: type[Event], named_apart: set[str]) -> str:
     what = event.model_fields["type"].annotation
     besides = ", ".join(sorted(named_apart - {"type"}, key=list(event.model_fields).index))
-    lines = [
-        f"    {field}: {' | '.join(dict.fromkeys(_types(info.annotation, info.metadata)))}"
-        for field, info in event.model_fields.items()
-        if field not in named_apart
-    ]
-    head = f'    """What a `{get_args(what)[0]}` may hold besides {besides}."""\n\n'
-    return f"\n\nclass {name}(TypedDict, total=False):\n" + head + "\n".join(lines) + "\n"
+    fields = [field for field in event.model_fields if field not in named_apart]
+    base = "SlotFields" if set(SLOT) <= set(fields) else "TypedDict"
+    own = [field for field in fields if base == "TypedDict" or field not in SLOT]
+    said = f"What a `{get_args(what)[0]}` may hold besides {besides}."
+    return _class(name, said, _lines(event, own), base)
+
+
+def _class(name: str, said: str, lines: Iterable[str], base: str = "TypedDict") -> str:
+    return f'\n\nclass {name}({base}, total=False):\n    """{said}"""\n\n' + "\n".join(lines) + "\n"
+
+
+def _lines(event: type[Event], fields: Iterable[str]) -> Iterator[str]:
+    for field in fields:
+        info = event.model_fields[field]
+        yield f"    {field}: {' | '.join(dict.fromkeys(_types(info.annotation, info.metadata)))}"
 
 
 def _types(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> Iterator[str]:
