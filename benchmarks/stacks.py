@@ -27,7 +27,7 @@ PARTS = {
         "worker/transport.py",
     ),
     "the processor itself": (
-        "worker/processor.py",
+        "worker/batches.py",
         "worker/partition.py",
         "worker/publisher.py",
         "worker/__init__.py",

@@ -1,8 +1,8 @@
-"""Taking an event from the thread of a harness, in some microseconds whatever its size.
+"""From an event that a harness hands over to a checked record, or to the spill file on the disk.
 
-All of a mapping is copied, by writing it as JSON. The exception is a `benchmarks` dictionary of more than a
-few entries: to copy 10,000 of them takes half a millisecond. Such a dictionary is held, and so is a model;
-the caller must not change them any more.
+An event is taken in some microseconds, whatever its size. All of a mapping is copied, by writing it as JSON.
+The exception is a `benchmarks` dictionary of more than a few entries: to copy 10,000 of them takes half a
+millisecond. Such a dictionary is held, and so is a model; the caller must not change them any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run folded again from the event log, up to its present end or as of an earlier position.
+"""Runs folded again from the event log: up to now, as of an earlier position, or while they go on.
 
 Folding needs numpy; reading what a worker published does not.
 """

@@ -1,6 +1,6 @@
-"""Publish from a harness: one call per event, which never waits; what the broker does not take waits on disk.
+"""`TrialPublisher`: one call per event, which never waits; retries, and the disk while a broker is away.
 
-`TrialPublisher` is for plain code, `AsyncTrialPublisher` for asyncio; they differ in `flush` and `close`.
+`AsyncTrialPublisher` is the same for asyncio; they differ in `flush` and `close`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read current state from Redis.
+"""`StateReader` and `AsyncStateReader`: current state from Redis, and how it changes.
 
 Ids and labels come back as agents and harnesses wrote them: escape them where they are printed.
 """

@@ -1,1 +1,7 @@
-"""The tools of operators: health, lag, verify, rebuild, repair, rejections."""
+"""The tools of operators.
+
+- `health`: status, lag, rejections and their redrive (`requeue`), repair of a run in quarantine.
+- `verify`: the log folded again and compared, the rebuild, and the group's configuration.
+- `notice_rules`: which notice is due, and its words. `notice_delivery`: follows runs and sends the notices.
+- `local/`: broker, Redis, worker and page on one machine.
+"""

@@ -1,4 +1,4 @@
-"""Whether a deployment is well: broker, topics, Redis, workers, lag; and what is wrong."""
+"""The health of a deployment, the records its workers rejected, and the repair of a run."""
 
 from __future__ import annotations
 

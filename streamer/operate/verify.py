@@ -1,4 +1,6 @@
-"""Fold the log again and compare with what Redis, and the topics, say.
+"""Fold the log again: compare it with Redis and the topics, or rebuild all state from it.
+
+The configuration of the workers' group is here, too: which one is current, and how another becomes it.
 
 A difference counts only when nothing can be in flight. Before the log is read, the workers have committed
 everything, and their heartbeats say that it is published. A partition that no heartbeat names gets

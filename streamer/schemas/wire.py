@@ -1,4 +1,4 @@
-"""Canonical JSON, how numbers travel in it, and the digest cut from it.
+"""Bytes and events: canonical JSON with its digest, decoding, rejections, and which version is newer.
 
 Canonical means: UTF-8, keys sorted by code point, no white space, shortest float that reads back
 equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.

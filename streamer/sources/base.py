@@ -1,4 +1,4 @@
-"""The interface of a harness connector, and the values that pass through it.
+"""The interface of a connector, the report of a conversion, and redaction: texts of trials without secrets.
 
 A connector knows one harness's directories and nothing else. Some questions are decided once for all
 connectors, in :mod:`streamer.sources.convert`: the run of an event, what is a copy, and what fits the schema.

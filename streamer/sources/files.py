@@ -1,4 +1,4 @@
-"""Reading what harnesses leave on disk: dirty JSON, endless links, odd names."""
+"""Files that harnesses leave: dirty JSON, artifacts, recordings, agents' logs, spellings of agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminal-Bench run directories (semantics G and H); the layout is in `terminal_bench_layout`."""
+"""Terminal-Bench: where its family of harnesses keeps its files, and its connector (semantics G1, G2, H)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from streamer.sources.files import (
     is_plain,
     model_of,
     mtime_ns,
+    objects,
     part,
     present,
     read_agent_logs,
@@ -96,10 +97,9 @@ def is_run_file(path: Path) -> bool:
         content = read_object(path)
     except FileError:
         return path.name.endswith("_results.json")
-    results = content.get("results")
-    if not isinstance(results, list):
+    if not isinstance(content.get("results"), list):
         return False
-    return "n_resolved" in content or any(isinstance(r, dict) and "trial_name" in r for r in results)
+    return "n_resolved" in content or any("trial_name" in entry for entry in objects(content, "results"))
 
 
 def is_run_directory(path: Path) -> bool:
@@ -109,9 +109,8 @@ def is_run_directory(path: Path) -> bool:
 
 
 def _is_trial_directory(path: Path) -> bool:
-    return path.name.startswith(f"{path.parent.name}.") and bool(
-        _ATTEMPT.match(path.name, len(path.parent.name))
-    )
+    task = path.parent.name
+    return path.name.startswith(f"{task}.") and _ATTEMPT.match(path.name, len(task)) is not None
 
 
 def _holds_trials(path: Path) -> bool:
@@ -233,11 +232,8 @@ def task_by_task(tasks: Any, attempts: Any) -> list[Any] | None:
     >>> task_by_task(["b", "a"], 2), task_by_task(["b", "a"], 1), task_by_task(80, 1)
     ([['b', 1], ['b', 2], ['a', 1], ['a', 2]], ['b', 'a'], None)
     """
-    if (
-        not isinstance(tasks, list)
-        or not isinstance(attempts, int)
-        or not 1 <= attempts <= MAX_PLANNED_ATTEMPTS
-    ):
+    countable = isinstance(attempts, int) and 1 <= attempts <= MAX_PLANNED_ATTEMPTS
+    if not isinstance(tasks, list) or not countable:
         return None
     if attempts == 1:
         return tasks
@@ -415,11 +411,11 @@ class TerminalBench:
             trial = self._trial(result, "", plan, revision)
             if isinstance(trial, str):
                 yield Unreadable(file, f"results[{number}]: {trial}")
-            elif _identity(trial.event) not in seen and not (
-                alone and has_own_file(path, *_identity(trial.event))
-            ):
-                seen.add(_identity(trial.event))
-                home = directory_of(path, *_identity(trial.event))
+                continue
+            identity = _identity(trial.event)
+            if identity not in seen and not (alone and has_own_file(path, *identity)):
+                seen.add(identity)
+                home = directory_of(path, *identity)
                 left = present({"artifacts": trial_artifacts(path, home)})
                 yield Parsed(file, trial.event | left, from_run_file=True)
 
@@ -499,5 +495,4 @@ def _run_started(
 
 
 def _import_path(value: Any) -> str | None:
-    path = text(value)
-    return path.replace(":", ".") if path else None
+    return (text(value) or "").replace(":", ".") or None

@@ -1,4 +1,4 @@
-"""Names of the Redis keys.
+"""Keys of Redis, the entries written under them, and the script calls that write and read a run.
 
 >>> keys = Keys()
 >>> keys.agent_model("run/1", "pkg:Agent", "openai/gpt-5")

@@ -1,4 +1,4 @@
-"""Boards as lines that fit the terminal: columns are dropped, names shortened, no word is broken. Pure."""
+"""Tables of runs, agents and trials for a terminal: columns that fit, colours, FormulaCode's numbers."""
 
 from __future__ import annotations
 

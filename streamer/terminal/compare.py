@@ -1,4 +1,8 @@
-"""`streamer compare`: two runs or two agents, task by task, with a verdict for CI."""
+"""The commands that judge one run or agent against another, with a verdict for CI.
+
+- `streamer compare`: two runs or two agents, task by task.
+- `streamer gate`: a run against another one while it goes on; the exit code is the verdict.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`streamer demo`: everything at once, on this machine, in about a minute."""
+"""`streamer demo`: a stack, a simulated benchmark, its judge and its boards for about a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""`streamer fold`: events in, summaries out, without a broker."""
+"""The commands about files and tables that need no server, and `publish`.
+
+- `streamer fold`: events in, summaries out, without a broker.
+- `streamer shuffle`: a random order of tasks that a harness can be given.
+- `streamer schema`: the JSON Schema and AsyncAPI documents of all messages.
+- `streamer prices`: the price of a model's tokens, and its source.
+- `streamer publish`: events from a file or a pipe to the event topic.
+"""
 
 from __future__ import annotations
 

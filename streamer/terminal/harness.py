@@ -1,4 +1,10 @@
-"""`streamer convert`: run directories of a harness in, events out."""
+"""The commands about run directories of a harness.
+
+- `streamer convert`: run directories in, events out.
+- `streamer tail`: follow a run directory, and publish each result as its file becomes complete.
+- `streamer simulate`: write a run directory as a harness does.
+- `streamer live`: the stack, the tail and the board in one command.
+"""
 
 from __future__ import annotations
 
@@ -640,7 +646,7 @@ def _notices(
     if asked is None:
         yield
         return
-    from streamer.operate.notify import Watch, watching
+    from streamer.operate.notice_delivery import Watch, watching
 
     def watch() -> Watch:
         return Watch(stack, asked.urls, asked.rules, messages.say, reader.follows)

@@ -1,4 +1,11 @@
-"""`streamer up`: everything on this machine, without installing anything else."""
+"""The commands that run a part of the stack until they are stopped.
+
+- `streamer up`: broker, Redis, a worker and the page on this machine.
+- `streamer serve`: the page with its JSON API, for any stack.
+- `streamer watch`: the boards in a terminal (`watch/` has the screens).
+- `streamer notify`: notices to chat, mail and other services.
+- `streamer worker`: one worker.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +27,7 @@ from streamer.terminal.options import FiniteRange, budget_option, bundled, with_
 if TYPE_CHECKING:
     from streamer.operate.local import WebAccess
     from streamer.operate.local.processes import Child
-    from streamer.operate.notices import Rules
+    from streamer.operate.notice_rules import Rules
 
 
 # -----------------------------------------------------------------------------
@@ -72,7 +79,7 @@ def _asked(
         )
     if not urls:
         return None
-    from streamer.operate.notices import Rules
+    from streamer.operate.notice_rules import Rules
 
     silence = None if stalled_after is None else timedelta(minutes=stalled_after)
     return Asked(urls, Rules(budget, silence, rejection_rate, target), stalled_after)
@@ -115,7 +122,7 @@ notify_options = bundled(
 
 def check_urls(asked: Asked) -> None:
     """A URL that no service has, or that apprise is not there, is wrong use."""
-    from streamer.operate.notify import BadNotifyUrl, NotifyMissing, Service
+    from streamer.operate.notice_delivery import BadNotifyUrl, NotifyMissing, Service
 
     for number, url in enumerate(asked.urls, start=1):
         try:
@@ -347,7 +354,7 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
 async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
     import asyncio
 
-    from streamer.operate.notify import Watch
+    from streamer.operate.notice_delivery import Watch
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,12 @@
-"""`streamer status`: broker, Redis, workers, lag."""
+"""The commands that look after a running deployment.
+
+- `streamer status`: broker, Redis, workers, lag.
+- `streamer runs`: name and label a run, or fold one again.
+- `streamer delete`: delete a run from every topic and from Redis.
+- `streamer rejections`: list what the workers rejected, and requeue it.
+- `streamer subscribe`: follow a public topic.
+- `streamer events`: print the events of a run from the log.
+"""
 
 from __future__ import annotations
 

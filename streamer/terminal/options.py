@@ -1,4 +1,4 @@
-"""Options that commands share."""
+"""Options and arguments that several commands share, and how they read settings, files and prices."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
 
 
 def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Rejected]]]) -> tuple[T, int]:
-    """What is made of the records of a file; what could not be folded is said, and counted."""
+    """The answer from the records of a file; what cannot be folded is said, and counted."""
     with open_records(file) as records:
         result, rejected = answer(records)
     for one in rejected:

@@ -1,4 +1,7 @@
-"""`streamer query`: current state from Redis; single trials and subtests from the log."""
+"""`streamer query`: current state, and state as of an earlier position.
+
+Current state comes from Redis, single trials and subtests from the log. The leaderboard is here, too.
+"""
 
 from __future__ import annotations
 

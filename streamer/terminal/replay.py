@@ -1,4 +1,11 @@
-"""`streamer verify`: fold the log again, compare with Redis."""
+"""The commands that fold the event log again, and `config`.
+
+- `streamer verify`: compare the log, folded again, with Redis.
+- `streamer rebuild`: replace the state by the log, folded again.
+- `streamer report`: a run as a file: Markdown, HTML, CSV, Parquet or JSON.
+- `streamer why`: which trials moved a number of a run, and by how much.
+- `streamer config`: which prices, profiles and formulas the workers publish with.
+"""
 
 from __future__ import annotations
 

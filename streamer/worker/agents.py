@@ -31,10 +31,10 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.redis import RedisSink
 from streamer.worker import process
+from streamer.worker.batches import Processor
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import RecordEncoder
 from streamer.worker.process import Configuration, Housekeeping, TopicWatch, Watchdog, Worker, check_topics
-from streamer.worker.processor import Processor
 from streamer.worker.producer import Producer
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
 from streamer.worker.recovery import Fencing, PartitionRecovery, Repairs

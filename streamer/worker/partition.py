@@ -1,4 +1,4 @@
-"""The memory of a worker for one partition of the event topic that it owns."""
+"""The memory of a worker for one partition: its publish queue, its checkpoint, and the publish rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a worker in this process until SIGTERM, SIGINT or a crash."""
+"""The life of a worker process: topics, configuration, housekeeping with heartbeat, watchdog, its end."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from streamer.storage.kafka import (
 )
 from streamer.storage.log import CONFIGURATION_KEY, current_configuration, meta_records
 from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
+from streamer.worker.batches import Processor
 from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
 from streamer.worker.partition import Partition
-from streamer.worker.processor import Processor
 from streamer.worker.producer import Producer, ProducerRecord, clock
 from streamer.worker.publisher import CheckpointWriter
 from streamer.worker.recovery import Fencing, Repairs

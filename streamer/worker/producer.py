@@ -1,4 +1,4 @@
-"""Everything a worker writes to Kafka goes through here, and is awaited.
+"""The producer of a worker: every record it sends to Kafka is awaited. Also the worker's sizes and clock.
 
 Faust only logs a failed send and its flush does not wait for everything, so this is a producer of our own
 with the futures kept. Records of one topic and partition travel in record batches (3.8 microseconds a

@@ -1,4 +1,4 @@
-"""Publishes what changed: summaries, scored trials and news to Kafka, and the same summaries to Redis."""
+"""From folded runs to topics and Redis: summaries, checkpoints, runs that leave memory, and quarantine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rebuilding what is in memory from the state pages, after every rebalance.
+"""The start of a partition after a rebalance, repair of single runs, and what others overwrote.
 
 Runs in `trials.on_recover`: Faust has recovered the tables, the event partitions are still paused. Faust
 swallows exceptions there and would go on with half a state, so everything is caught and ends the worker.
@@ -35,6 +35,7 @@ from streamer.storage.log import (
     records_between,
     run_to_repair,
 )
+from streamer.worker.batches import Processor
 from streamer.worker.partition import (
     Checkpoint,
     Partition,
@@ -44,7 +45,6 @@ from streamer.worker.partition import (
     checkpoint_key,
     is_page,
 )
-from streamer.worker.processor import Processor
 from streamer.worker.producer import PAGES_PER_TURN, Producer, ProducerRecord
 from streamer.worker.tables import NoRow, StateTable, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition

@@ -1,4 +1,4 @@
-"""Faust's tables, written per partition: the source of truth `trials` and the four published aggregates.
+"""The tables of state pages and summaries: their rows in memory or RocksDB, and how Faust recovers them.
 
 Faust's tables refuse writes outside a stream, and their sends cannot be awaited. So `producer` writes the
 changelog record, and the store gets it here once the record is acknowledged. Faust recovers the tables from

@@ -1,4 +1,4 @@
-"""The Faust app that the settings describe."""
+"""Faust's side of Kafka: the app, the consumer of the group, and one fetched batch as one Faust event."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_one_event_touches_no_more_files_of_a_worker_than_before() -> None:
         for room in ("folding", "worker", "storage")
     )
     assert core >= {file for file in report(trace())["files"] if file.startswith("streamer/folding/")}
-    assert {"streamer/worker/agents.py", "streamer/worker/processor.py"} <= worker
+    assert {"streamer/worker/agents.py", "streamer/worker/batches.py"} <= worker
     assert "streamer/storage/redis.py" in stores
     assert [file for file in result["files"] if not (ROOT / file).is_file()] == []
     assert len(result["files"]) <= MOST_FILES_OF_A_WORKER, result["files"]

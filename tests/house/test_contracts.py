@@ -40,7 +40,7 @@ PLANTS = [
     Plant(FOLDING, "streamer/folding/score/formulacode.py", "import streamer.folding.slots"),
     Plant(FOLDING, "streamer/folding/groups.py", "import streamer.folding.plan"),
     Plant(FOLDING, "streamer/folding/state.py", "import streamer.folding.run"),
-    Plant(FAUST, "streamer/worker/processor.py", "import faust"),
+    Plant(FAUST, "streamer/worker/batches.py", "import faust"),
     Plant(FAUST, "streamer/worker/process.py", "from mode import Service"),
     Plant(FAUST, "streamer/client/planted.py", "import mode.utils.queues"),
     Plant(WORKER, "streamer/worker/partition.py", "import streamer.worker.process"),

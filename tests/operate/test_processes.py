@@ -29,7 +29,7 @@ from streamer.operate.local.processes import (
     port_is_free,
     redis_answers,
 )
-from streamer.operate.notices import Memory
+from streamer.operate.notice_rules import Memory
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert

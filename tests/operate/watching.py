@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamer.operate.notices import Decider, Notification, Rules
+from streamer.operate.notice_rules import Decider, Notification, Rules
 from tests.support.builders import a_run_change, an_agent_model_change
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from streamer.operate.notices import Rules
+from streamer.operate.notice_rules import Rules
 from streamer.terminal.local import URLS, Asked, check_urls, notify_options
 
 SECRET = "json://user:hunter2@127.0.0.1:1/"

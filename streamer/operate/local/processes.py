@@ -1,4 +1,4 @@
-"""The errors of the embedded stack, each with its own sentence."""
+"""The embedded servers as processes, their ports, and as much of Kafka's protocol as the proxy needs."""
 
 from __future__ import annotations
 
@@ -164,12 +164,8 @@ class Server:
     """A server that this machine runs for itself on a loopback port; use it as a context manager.
 
     Args:
-        name: for messages.
-        port: where it listens.
-        argv: its program and arguments.
         answers: whether a server on that port answers.
         stop_seconds: how long it may take to end.
-        others: of `Child`.
     """
 
     def __init__(
@@ -363,8 +359,7 @@ class Connection:
     """A connection to the embedded broker: one request at a time, as the broker handles them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer = reader, writer
 
     @classmethod
     async def open(cls, port: int) -> Connection:

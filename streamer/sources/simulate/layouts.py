@@ -1,4 +1,4 @@
-"""The outcome of a simulated trial."""
+"""Simulated trials on a simulated disk, and the directories of Terminal-Bench and fc-eval made of them."""
 
 from __future__ import annotations
 

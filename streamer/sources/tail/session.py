@@ -1,4 +1,4 @@
-"""One `streamer tail`: directory, journal and publisher together."""
+"""One `streamer tail` from start to end, its watch for lag, and the difficulty of tasks by another run."""
 
 from __future__ import annotations
 

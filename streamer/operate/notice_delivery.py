@@ -1,4 +1,4 @@
-"""Follows runs, decides which notices to send, and has them sent."""
+"""`streamer notify` at work: it follows runs and rejections, and sends the due notices, each once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from streamer.client.feeds import subscribe
 from streamer.client.queries import UnknownRun
 from streamer.client.readers import AsyncStateReader, StateUpdate
-from streamer.operate.notices import TOLD, Decider, Json, Memory, Notification, Rules, named
+from streamer.operate.notice_rules import TOLD, Decider, Json, Memory, Notification, Rules, named
 from streamer.settings import Settings
 from streamer.storage.outbox import LoopThread
 

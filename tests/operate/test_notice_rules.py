@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamer.folding.fold import fold_records
-from streamer.operate.notices import (
+from streamer.operate.notice_rules import (
     MAX_NAME,
     Decider,
     Leader,

@@ -11,8 +11,15 @@ from datetime import timedelta
 
 import pytest
 
-from streamer.operate.notices import Notification
-from streamer.operate.notify import QUIET, BadNotifyUrl, NotifyMissing, RejectionRate, Service, watch_name
+from streamer.operate.notice_delivery import (
+    QUIET,
+    BadNotifyUrl,
+    NotifyMissing,
+    RejectionRate,
+    Service,
+    watch_name,
+)
+from streamer.operate.notice_rules import Notification
 from tests.operate.receiving import SECRET, Receiver
 from tests.operate.watching import MINUTE, NOW
 from tests.support.cli import streamer
@@ -111,7 +118,7 @@ def test_a_service_that_hangs_holds_up_neither_the_caller_nor_another_service() 
 
 
 def test_more_than_can_wait_is_given_up_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.operate.notify.MAX_WAITING", 2)
+    monkeypatch.setattr("streamer.operate.notice_delivery.MAX_WAITING", 2)
     said = Said()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         service = Service(f"json://127.0.0.1:{silent.getsockname()[1]}/?rto=60", 1, said.append)

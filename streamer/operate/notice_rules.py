@@ -1,4 +1,4 @@
-"""From summaries to notices. Pure: time and memory are arguments.
+"""Which notice is due (start, end, grade, budget, stall, lead, target), its words, and what was sent.
 
 The fields of a run's memory are `grade:GROUP` (the last grade seen), `stalls` (how many were sent), and each
 notice's key. A key holds `pending` until the notice was delivered or given up, then `told`. Facts that hold

@@ -1,4 +1,4 @@
-"""The processor: batches of events in, everything that follows from them out, then done.
+"""What happens to a batch of events: fold, save its pages, publish what changed, finish.
 
 The loop that calls it stands in `agents`: fold, save, publish, finish. Batches that were fetched by then are
 processed together, whatever their partitions: they share their writes. State pages are acknowledged first.

@@ -13,8 +13,8 @@ from streamer.folding.score.prices import PriceTable
 from streamer.operate.verify import Verification
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import Names, partition_of
+from streamer.worker.batches import FORWARDED, Processor, Together, reroute
 from streamer.worker.partition import Partition, RecordEncoder
-from streamer.worker.processor import FORWARDED, Processor, Together, reroute
 from streamer.worker.transport import FetchedBatch
 from tests.worker.deployment import Deployment, trial_events
 
