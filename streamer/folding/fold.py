@@ -29,7 +29,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from itertools import islice
 from typing import TypeAlias
@@ -279,6 +279,9 @@ class Folded:
             self.ignored += 1
 
 
+_COUNTS = [of.name for of in fields(Folded) if of.default == 0]
+
+
 def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > LATEST_TIMESTAMP:
@@ -481,14 +484,5 @@ def _no_garbage_collection(*, for_good: bool) -> Iterator[None]:
 
 
 def _add(total: Folded, folded: Folded) -> None:
-    for name in (
-        "records",
-        "counted",
-        "duplicates",
-        "superseded",
-        "ignored",
-        "quarantined_events",
-        "unknown_fields",
-        "missing_times",
-    ):
+    for name in _COUNTS:
         setattr(total, name, getattr(total, name) + getattr(folded, name))

@@ -39,6 +39,7 @@ from streamer.statistics.pairs import (
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
 from streamer.views.models import Comparison
+from streamer.views.models import Ends as Range
 
 # -----------------------------------------------------------------------------
 # The verdict of a gate as `streamer gate` writes it: for CI, for a harness, for a comment.
@@ -60,13 +61,6 @@ class GateSide(Message):
     over: bool = Field(description="True if nothing more is awaited.")
 
 
-class GateEnds(Message):
-    """A difference, candidate minus baseline, in the metric's unit: of pass rates -1 to 1."""
-
-    low: float = Field(description="Lower end.")
-    high: float = Field(description="Upper end.")
-
-
 class FinalAnswer(Message):
     """Whether this run ends at most `max_drop` worse."""
 
@@ -76,8 +70,8 @@ class FinalAnswer(Message):
         "the metric, see `missing`. `interval`: holds however often you look. `bounds`: what is still "
         "possible, with no assumption. `nothing`: see `missing`."
     )
-    ends: GateEnds | None = Field(description="The final difference lies here; null: nothing is known.")
-    unrelated: GateEnds | None = Field(
+    ends: Range | None = Field(description="The final difference lies here; null: nothing is known.")
+    unrelated: Range | None = Field(
         description="Interval if order and difficulty are unrelated, which nobody declared; decides nothing."
     )
     missing: str | None = Field(
@@ -94,7 +88,7 @@ class AbilityAnswer(Message):
         description="e-value that the candidate is worse; null: of a mean or unequal attempts, or too early.",
     )
     needed: float = Field(gt=0, description="An e-value from here on fails the gate, whenever you look.")
-    interval: GateEnds | None = Field(
+    interval: Range | None = Field(
         description="Clustered interval of the difference; null before the end, or of fewer than two tasks."
     )
 
@@ -288,7 +282,7 @@ def _evidence(value: float) -> str:
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def _range(ends: GateEnds, metric: str) -> str:
+def _range(ends: Range, metric: str) -> str:
     low = _signed(ends.low, metric).removesuffix(POINTS)
     return f"{low} to {_signed(ends.high, metric)}"
 
@@ -537,8 +531,8 @@ def _oriented(ends: Ends | None, *, higher: bool) -> Ends | None:
     return ends if ends is None or higher else Ends(-ends.high, -ends.low)
 
 
-def _ends(ends: Ends | Interval | None) -> GateEnds | None:
-    return None if ends is None else GateEnds(low=float(ends.low), high=float(ends.high))
+def _ends(ends: Ends | Interval | None) -> Range | None:
+    return None if ends is None else Range(low=float(ends.low), high=float(ends.high))
 
 
 # -----------------------------------------------------------------------------
@@ -691,7 +685,7 @@ def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
     return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
 
 
-def _order_words(a: str, b: str, final: FinalAnswer, ends: GateEnds) -> list[str]:
+def _order_words(a: str, b: str, final: FinalAnswer, ends: Range) -> list[str]:
     ahead, behind = (a, b) if ends.low > 0 else (b, a)
     is_separated = ends.low > 0 or ends.high < 0
     low, high = (ends.low, ends.high) if ahead == a else (-ends.high, -ends.low)

@@ -192,11 +192,12 @@ def about(run: SummaryFields, state: State) -> list[str]:
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
+    pass_at = "pass@k by agent only" if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}"
     lines = [
         f"{run['resolved']:,} of {counted(run['trials'], 'trial')} resolved: "
         f"{accuracy_name(run)} {accuracy(run)}, "
         f"{run['no_verdict']} without a verdict, {counted(run['tasks'], 'task')}, "
-        f"{_pass_at_k_of_run(run)}, cost {dollars(run['total_cost'])}",
+        f"{pass_at}, cost {dollars(run['total_cost'])}",
         f"{progress(run)}; {run['superseded']} superseded, {counted(run['conflicts'], 'conflict')}; "
         f"grades by profile {run['grading_profile']}",
     ]
@@ -219,12 +220,6 @@ def progress(run: SummaryFields) -> str:
     text += f", {words}" if (words := plan_words(run)) else ""
     text += f", {run['in_flight']:,} in flight" if run["in_flight"] else ""
     return f"{text}, provisional" if run["provisional"] else text
-
-
-def _pass_at_k_of_run(run: SummaryFields) -> str:
-    if run["pass_at_k"] is None:
-        return "pass@k by agent only"
-    return f"pass@k {pass_at_k(run)}"
 
 
 # -----------------------------------------------------------------------------

@@ -71,30 +71,6 @@ def available_port(port: int | None = None) -> int:
 MIN_TOKEN_CHARACTERS = 16
 
 
-class TokenNeeded(ServeError):
-    """Open to other hosts, and no token."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
-            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
-        )
-
-
-class TokenTooShort(ServeError):
-    """A token that could be guessed."""
-
-    def __init__(self, option: str) -> None:
-        super().__init__(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
-
-
-class SameToken(ServeError):
-    """One token for both uses: every viewer could publish."""
-
-    def __init__(self) -> None:
-        super().__init__("--token and --publish-token are the same. Give two, so that viewers cannot publish")
-
-
 def check_tokens(host: str, token: str | None, publish_token: str | None) -> None:
     """That others need a token, and that tokens are good ones.
 
@@ -103,11 +79,14 @@ def check_tokens(host: str, token: str | None, publish_token: str | None) -> Non
     """
     for option, given in (("--token", token), ("--publish-token", publish_token)):
         if given is not None and len(given) < MIN_TOKEN_CHARACTERS:
-            raise TokenTooShort(option)
+            raise ServeError(f"{option} is too short: {MIN_TOKEN_CHARACTERS} characters or more are needed")
     if token is not None and token == publish_token:
-        raise SameToken
+        raise ServeError("--token and --publish-token are the same. Give two, so that viewers cannot publish")
     if token is None and not is_loopback(host):
-        raise TokenNeeded(host)
+        raise ServeError(
+            f"--host {host} can be reached by others: give a token of {MIN_TOKEN_CHARACTERS} characters or "
+            "more, with --token or STREAMER_WEB_TOKEN, or leave --host out and use an SSH tunnel"
+        )
 
 
 def is_loopback(host: str) -> bool:
