@@ -6,8 +6,10 @@ awaits hooks unguarded, so an exception here would fail the trial: each call is 
 
 - START: harbor knows the slot, by the result that it has begun to fill. So a start comes for every agent.
 - END: harbor has written result.json. The trial is read as `streamer convert` reads it.
-- The end of the job: the whole job is read, and what differs from what was published is published. So a job
-  that was resumed is complete, and what was published at last is what `convert` of the directory gives.
+- The end of the job: the whole job is read as `streamer tail` reads it, and what differs from what was
+  published is published. So what was published at last is what `convert` of the directory gives.
+- The ledger of `streamer tail` has what was published. So a resumed job withdraws the trials that
+  `harbor job resume` deleted, and `tail` of the same directory goes on from here.
 
 A retry deletes the trial's directory as soon as the hooks have returned. The failed attempt is published if
 it could still be read by then; the result of the retry supersedes it.
@@ -18,16 +20,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from streamer.hooks import is_active
 from streamer.hooks.background import Background, Event, Publish
-from streamer.schemas.wire import canonical_json
-from streamer.sources.base import ConvertOptions, ConvertReport, fit_event, slot_of, with_short_names
-from streamer.sources.convert import SourceRun, convert, convert_part, convert_plan, discover
+from streamer.settings import Settings
+from streamer.sources.base import ConvertOptions, fit_event, with_short_names
+from streamer.sources.convert import SourceRun, discover
 from streamer.sources.files import clean_name
 from streamer.sources.harbor import Harbor, start_of_result
+from streamer.sources.tail import AlreadyFollowed, Ledger, LedgerFile, directory_result, ledger_path
+from streamer.sources.tail.follow import Follower, results_of
+from streamer.sources.tail.scan import plan_events, read_part
 
 VARIABLE = "STREAMER_HARBOR"
 INACTIVE = (
@@ -43,22 +49,24 @@ class JobFollower:
 
     Args:
         job: the directory of the job.
+        ledger_file: keeps what was published, and is open; None: nothing does after this process.
     """
 
-    def __init__(self, job: str | Path) -> None:
+    def __init__(self, job: str | Path, ledger_file: LedgerFile | None = None) -> None:
         self._job = Path(job).absolute()
         self._options = ConvertOptions(harness=Harbor.name)
         self._run: SourceRun | None = None
-        self._published: dict[tuple[Any, ...], bytes] = {}
+        self._ledger_file = ledger_file
+        self._ledger = ledger_file.load() if ledger_file else Ledger()
         self._unread: set[str] = set()
 
     def started(self, result: Event, publish: Publish) -> None:
         """Publish the start of a trial, before it the plan. `result`: what harbor has of it, as JSON."""
         self._find(publish)
         trial = start_of_result(self._job / str(result.get("trial_name")), result, self._options)
-        event = {"run_id": clean_name(self._job), **trial.event}
-        fitted, _ = fit_event(with_short_names(event)[0])
-        self._publish_new([fitted] if fitted else [], publish)
+        fitted, _ = fit_event(with_short_names({"run_id": clean_name(self._job), **trial.event})[0])
+        if fitted is not None:
+            self._emit(self._ledger.start(directory_result(fitted, trial.path.name)), publish)
 
     def ended(self, result: Event, publish: Publish) -> None:
         """Publish what the files of a trial say, before it the plan.
@@ -71,30 +79,45 @@ class JobFollower:
         if run is None:
             return
         for name in sorted(self._unread):
-            report = ConvertReport()
-            self._publish_new(convert_part(run, self._job / name, self._options, report), publish)
-            if not report.unreadable:
+            scan = read_part(run, self._job / name, self._options)
+            for new in results_of(scan, self._job):
+                self._emit(self._ledger.offer(new), publish)
+            if not scan.report.unreadable:
                 self._unread.discard(name)
 
     def finished(self, publish: Publish) -> None:
-        """Publish what the whole job says and was not published yet."""
-        self._publish_new(convert([self._job], self._options, ConvertReport()), publish)
+        """Publish what the whole job says and was not published yet; withdraw what it no longer says."""
+
+        def publish_all(events: list[Event]) -> None:
+            for event in events:
+                publish(event)
+
+        Follower(
+            self._job, self._options, self._ledger, publish_all, self._note, log.warning, missing_seconds=0
+        ).read_whole()
 
     def _find(self, publish: Publish) -> SourceRun | None:
-        """The run; its plan is published once it is there. harbor writes it before the first trial."""
-        if self._run is None:
+        """The run; its plan is published once it is there, and read again until it is complete."""
+        plan = self._run.plan.started if self._run else None
+        if plan is None or not plan.get("plan_complete"):
             (*runs,), _, _ = discover([self._job], [Harbor()], self._options)
             self._run = runs[0] if runs else None
             if self._run is not None:
-                self._publish_new(convert_plan(self._run, self._options, ConvertReport()), publish)
+                for event in plan_events(self._run, self._options):
+                    self._emit(self._ledger.plan(event), publish)
         return self._run
 
-    def _publish_new(self, events: Iterable[Event], publish: Publish) -> None:
-        for event in events:
-            about, content = (event["type"], *slot_of(event)), canonical_json(event)
-            if self._published.get(about) != content:
-                publish(event)
-                self._published[about] = content
+    def _emit(self, events: Iterable[Event], publish: Publish) -> None:
+        """Publish events, after the ledger on the disk has them."""
+        batch = list(events)
+        lines, self._ledger.lines = self._ledger.lines, []
+        self._note(lines)
+        for event in batch:
+            publish(event)
+
+    def _note(self, lines: list[Event]) -> None:
+        if self._ledger_file is not None:
+            self._ledger_file.append(lines)
 
 
 class HarborPlugin:
@@ -103,6 +126,7 @@ class HarborPlugin:
     def __init__(self, **_: Any) -> None:
         self._background: Background | None = None
         self._follower: JobFollower | None = None
+        self._open = ExitStack()
 
     async def on_job_start(self, job: Any) -> None:
         """Ask for START and END of each trial, unless nothing is to be published."""
@@ -110,7 +134,7 @@ class HarborPlugin:
             if not is_active(VARIABLE):
                 log.warning(INACTIVE)
                 return
-            self._follower = JobFollower(job.job_dir)
+            self._follower = await asyncio.to_thread(self._follow, Path(job.job_dir))
             self._background = await asyncio.to_thread(Background, Harbor.name)
             job.on_trial_started(self._on_start)
             job.on_trial_ended(self._on_end)
@@ -124,8 +148,18 @@ class HarborPlugin:
             if self._background is not None and self._follower is not None:
                 self._background.hand_over(self._follower.finished)
                 await asyncio.to_thread(self._background.close)
+            self._open.close()
         except Exception:
             log.exception("harbor: the plug-in did not end well")
+
+    def _follow(self, job: Path) -> JobFollower:
+        """The follower of a job, with the ledger of its directory unless another process has that."""
+        ledger_file = LedgerFile(ledger_path(Settings(), job, None), job)
+        try:
+            return JobFollower(job, self._open.enter_context(ledger_file))
+        except AlreadyFollowed:
+            log.info("harbor: `streamer tail` follows %s too, and withdraws what leaves it", job)
+            return JobFollower(job)
 
     async def _on_start(self, event: Any) -> None:
         self._hand_over(JobFollower.started, event)

@@ -1,4 +1,4 @@
-"""Job directories of harbor, as its package 0.25.0 writes them; the layout is in `harbor_layout`.
+"""Jobs of harbor, as its packages 0.1 to 0.26 write them; the layouts are below.
 
 - A trial has no attempt number: harbor tells repeats of a task apart by the trial's name, of which part is
   random. So the name is the shard and the attempt is 1; a retry keeps the name and is a revision.
@@ -6,20 +6,37 @@
   Every reward is a metric of the trial; `harbor_outcome` names them.
 - Input tokens of harbor include tokens from the cache (`AgentContext`); ours are the fresh ones.
 - The model is named as the user named it, with its provider, so that the plan and the results agree.
+- A task of a job with several datasets is named DATASET/NAME (R34).
+- A job of `harbor serve` is one run, named by the job's id, in whatever directories its trials lie (R34).
 """
 
 from __future__ import annotations
 
+import math
+import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, metric_name, usage_of
+from streamer.folding.slots import microseconds
+from streamer.schemas.base import INFRASTRUCTURE_FAILURES, MAX_ARTIFACTS, UNKNOWN, label_for_reporting
+from streamer.sources.base import (
+    ConvertOptions,
+    Item,
+    Parsed,
+    Remark,
+    RunPlan,
+    Unreadable,
+    metric_name,
+    silence,
+    usage_of,
+)
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -28,6 +45,7 @@ from streamer.sources.files import (
     is_directory,
     is_file,
     is_plain,
+    listed,
     mtime_ns,
     objects,
     part,
@@ -56,6 +74,12 @@ from streamer.sources.files import (
 #     steps/<step>/agent/trajectory.json   the same where the task has steps
 #     verifier/ artifacts/
 #     result.json                          when it has ended, in place (`Trial._finalize`)
+#
+# Where `harbor serve` keeps its files: its data directory, as its package 0.26.0 writes it.
+#
+# <data>/harbor.sqlite3                    names, states and ends of its jobs
+# <data>/files/jobs/<job>/lock.json        every planned trial; `<job>` is an id, and the run's name
+# <data>/files/rollouts/<id>/<trial>/      one trial; a retry has another id and the same trial's name
 
 
 CONFIG = "config.json"
@@ -81,6 +105,14 @@ _JOB_KEYS = {
     RESULT: {"n_total_trials", "stats"},
 }
 """What a job's own files hold, and a trial's files of the same names do not."""
+
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A directory that `harbor serve` made for a job or a trial."""
+
+DATABASE = "harbor.sqlite3"
+
+SERVED = "job.json"
+"""What a server says of a job, where its jobs are copied from its HTTP interface (`GET /jobs/{job_id}`)."""
 
 _CLOCK_STEP = timedelta(minutes=15)
 """Every time zone is a multiple of this from UTC."""
@@ -131,11 +163,12 @@ def folders_of(trial: Path, result: Mapping[str, Any]) -> Iterator[str]:
             yield directory.relative_to(trial).as_posix()
 
 
-def planned_trials(lock: Mapping[str, Any]) -> list[Planned]:
+def planned_trials(lock: Mapping[str, Any], names: TaskNames) -> list[Planned]:
     """Every trial that the lock names, in its order."""
     return [
-        (*agent_of(part(entry, "agent")), text(part(entry, "task").get("name")) or "")
+        (*agent_of(part(entry, "agent")), names.of(text(task.get("name")) or "", task))
         for entry in objects(lock, "trials")
+        for task in [part(entry, "task")]
     ]
 
 
@@ -181,6 +214,132 @@ def queue_of_each(planned: list[Planned]) -> list[str] | None:
     return first if all(first) and all(queue == first for queue in queues.values()) and first else None
 
 
+# -----------------------------------------------------------------------------
+# What tasks are called: by their name, or DATASET/NAME where a job has several datasets (R34).
+#
+# The lock says which datasets there are, else the job's config, else the results. Two datasets may share a
+# label, as two directories `tasks` or two commits of a dataset do. Then the directory or the commit tells
+# them apart. Harbor takes such two as one in its totals, and adds tasks of one name up.
+
+
+class TaskNames:
+    """The names of a job's tasks.
+
+    Args:
+        tasks: the name of each task, and where it is from: an object with `source`, `path` and
+            `git_commit_id`. Of a dataset whose tasks are not known, the empty name.
+
+    >>> one = TaskNames([("hello", {"source": "alpha"}), ("bye", {"source": "alpha"})])
+    >>> two = TaskNames([("hello", {"source": "alpha"}), ("hello", {"source": "beta"})])
+    >>> one.of("hello", {"source": "alpha"}), two.of("hello", {"source": "beta"}), two.of("hello", {})
+    ('hello', 'beta/hello', 'hello')
+    >>> paths = [{"source": "tasks", "path": f"/{team}/tasks/hello"} for team in "xy"]
+    >>> TaskNames([("hello", path) for path in paths]).of("hello", paths[1])
+    'y/tasks/hello'
+    """
+
+    def __init__(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        self._homes: dict[str, set[str]] = {}
+        by_name: dict[tuple[str, str], set[str]] = {}
+        for name, where in tasks:
+            source, home = _source_and_home(where)
+            self._homes.setdefault(source, set()).add(home)
+            by_name.setdefault((source, name), set()).add(home)
+        self._shared = {source for (source, _), homes in by_name.items() if source and len(homes) > 1}
+        self._are_several = len(self._homes) > 1 or bool(self._shared)
+
+    def of(self, name: str, where: Mapping[str, Any]) -> str:
+        """The name of a task in events; empty stays empty."""
+        source, home = _source_and_home(where)
+        if not name or not source or not self._are_several:
+            return name
+        return f"{self._dataset(source, home)}/{name}"
+
+    def _dataset(self, source: str, home: str) -> str:
+        if source not in self._shared:
+            return source
+        if "/" not in home:
+            return f"{source}@{home[:12]}"
+        parts = home.strip("/").split("/")
+        others = [other for other in self._homes[source] if other != home]
+        endings = ("/".join(parts[-count:]) for count in range(1, len(parts)))
+        return next((e for e in endings if not any(o.endswith(f"/{e}") for o in others)), home.strip("/"))
+
+
+def _source_and_home(where: Mapping[str, Any]) -> tuple[str, str]:
+    """The label of a task's dataset, and what tells datasets of one label apart: a commit or a directory."""
+    commit, path = text(where.get("git_commit_id")), text(where.get("path"))
+    return text(where.get("source")) or "", commit or (path.rpartition("/")[0] if path else "")
+
+
+def task_names(job: Path) -> TaskNames:
+    """The names of the tasks of a job, by its directory."""
+    lock = lock_of(job)
+    return _task_names(job, lock, mtime_ns(lock), mtime_ns(job / CONFIG), mtime_ns(job))
+
+
+@lru_cache(maxsize=8)
+def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
+    planned = [part(entry, "task") for entry in objects(peek(lock), "trials")]
+    if planned:
+        return TaskNames((text(task.get("name")) or "", task) for task in planned)
+    config = peek(job / CONFIG)
+    asked: list[tuple[str, Mapping[str, Any]]] = []
+    for dataset in objects(config, "datasets"):
+        path = (text(dataset.get("path")) or "").rstrip("/")
+        name = text(dataset.get("name")) or path.rpartition("/")[2]
+        asked.append(("", {"source": name, "path": path and f"{path}/"}))
+    asked += [("", task) for task in objects(config, "tasks")]
+    if not asked:
+        asked = [("", _where(result)) for result in _results(subdirectories(job))]
+    return TaskNames(asked)
+
+
+def _where(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the task of a result is from."""
+    asked = part(part(result, "config"), "task")
+    return {**asked, "source": result.get("source") or asked.get("source")}
+
+
+def server_job(path: Path) -> str | None:
+    """The id of the job that a directory of a server holds a trial of; None for any other directory."""
+    if not ID.fullmatch(path.name) or any(is_file(path / name) for name in OWN_FILES):
+        return None
+    for trial in subdirectories(path):
+        config = peek(trial / CONFIG) or part(peek(trial / RESULT), "config")
+        if job := text(config.get("job_id")):
+            return job
+    return None
+
+
+def lock_of(job: Path) -> Path:
+    """The lock of the job whose trials lie in a directory."""
+    served = server_job(job)
+    return job / LOCK if served is None else job.parent.parent / "jobs" / served / LOCK
+
+
+def served_job(path: Path) -> dict[str, Any]:
+    """What a server says of the job whose lock lies here: `name`, `state`, `finished_at`; else empty."""
+    if not ID.fullmatch(path.name):
+        return {}
+    if said := part(peek(path / SERVED), "job"):
+        return said
+    database = path.parent.parent.parent / DATABASE
+    if not is_file(database):
+        return {}
+    try:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+            query = "SELECT name, state, finished_at FROM internal_job WHERE id = ?"
+            row = connection.execute(query, [path.name]).fetchone()
+    except sqlite3.Error:
+        return {}
+    return dict(zip(("name", "state", "finished_at"), row, strict=True)) if row else {}
+
+
+# -----------------------------------------------------------------------------
+# Times that harbor writes without a zone: those of a job, and up to 0.1.28 those of a trial.
+
+
 def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
     """A time that harbor wrote in the machine's own time, with its zone.
 
@@ -197,6 +356,29 @@ def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | Non
     steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
     offset = steps * _CLOCK_STEP
     return naive.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
+
+
+TIMES_WITHOUT_ZONE = "have times without a zone"
+
+
+def _times(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Start and end of a trial, and why there are none.
+
+    Two times without a zone are of one clock, so their difference counts.
+
+    >>> _times({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
+    {'duration_seconds': 60.5}
+    """
+    times = {name: result.get(name) for name in ("started_at", "finished_at")}
+    start, end = map(_naive, times.values())
+    if start is None and end is None:
+        return times, None
+    if start is None or end is None:
+        kept = {name: time for name, time in times.items() if _naive(time) is None}
+        return kept, "one of the two is left out, and there is no duration"
+    seconds = (end - start).total_seconds()
+    why = "their durations count, their starts and ends are unknown"
+    return ({"duration_seconds": seconds}, why) if seconds >= 0 else ({}, "they end before they start")
 
 
 def _naive(value: Any) -> datetime | None:
@@ -236,7 +418,9 @@ def start_in(job: Path, trial: Path, options: ConvertOptions) -> Iterator[Parsed
         return
     slot = {
         "shard": name,
-        "task_id": _name_of_task(config, _results(_same_task(job, trial))) or task,
+        "task_id": task_names(job).of(
+            _name_of_task(config, _results(_same_task(job, trial))) or task, part(lock, "task")
+        ),
         "attempt": 1,
         "agent": agent,
         "model": model or options.model or UNKNOWN,
@@ -253,7 +437,7 @@ def slot_of(trial: Path, result: Mapping[str, Any], options: ConvertOptions) -> 
     """The slot of a trial by its result, finished or not; the result has a text under `task_name`."""
     return {
         "shard": text(result.get("trial_name")) or clean_name(trial),
-        "task_id": result["task_name"],
+        "task_id": task_names(trial.parent).of(result["task_name"], _where(result)),
         "attempt": 1,
         "agent": text(part(result, "agent_info").get("name")) or options.agent or UNKNOWN,
         "model": _model(result) or options.model or UNKNOWN,
@@ -316,10 +500,25 @@ def _results(trials: Iterable[Path]) -> Iterator[dict[str, Any]]:
 #   are 0 or 1). The reward is the one called `reward`, else the only one there is (`_primary_reward`, which
 #   `harbor jobs` and its uploads share). Several rewards without that name give no verdict; neither does a
 #   trial without rewards. An exception does not change the verdict (R19), as in harbor's pass@k.
+# - Since 0.26 a file says whether its rewards count (`reward_valid`): none does where the exception is the
+#   sandbox's, the provider's, the verifier's or harbor's own. Then there is no verdict and no metric (R33).
+#   In files of earlier versions every reward counts, as it did for those versions.
 # - Metrics: that reward is `reward`, every other one is `reward/NAME` (R30). A reward of 0.7 is no pass, and
-#   its number stands there. In its means harbor takes a trial without rewards as 0; here it has no value
+#   its number stands there. Up to 0.25 harbor's means take a trial without rewards as 0; here it has no value
 #   (R1).
 
+
+AGENT_FAILURES = frozenset(
+    {"AgentSafetyRefusalError", "AgentTimeoutError", "ContentPolicyViolationError"}
+    | {"ContextLengthExceededError", "ContextWindowExceededError", "NonZeroAgentExitCodeError"}
+    | {"OutputLengthExceededError", "OutputTokenExceededError"}
+)
+"""Types of exceptions in harbor's ERROR_POLICIES that are the agent's: its reward counts. All others there
+are in `INFRASTRUCTURE_FAILURES`."""
+
+_KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
+
+UNKNOWN_TYPE = "have no reward that counts, and an exception that is in no table of harbor"
 
 PASSED = 1
 """The reward of a trial that passed."""
@@ -330,6 +529,8 @@ MAIN_REWARD = "reward"
 
 def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     """Whether the trial passed, or why that is unknown."""
+    if not reward_counts(result):
+        return None, f"no verdict: harbor says that the reward does not count ({failure_mode(result)})"
     rewards = _rewards(result)
     if not rewards:
         return None, None
@@ -337,27 +538,40 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     if main is None:
         return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
     reward = rewards[main]
-    if isinstance(reward, int | float):
+    if isinstance(reward, int | float) and math.isfinite(reward):
         return reward == PASSED, None
     return None, f"no verdict: the reward {main!r} is {reward!r}, a number is needed"
 
 
 def metrics(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every reward by its metric's name; None without any. A reward that is no number is left to be reported.
+    """Every reward that counts by its metric's name; None without any. True is 1, false 0.
+
+    A reward that is no number is left to be reported.
 
     >>> metrics({"verifier_result": {"rewards": {"reward": 0.7, "style": 0.25}}})
     {'reward': 0.7, 'reward/style': 0.25}
     >>> metrics({"verifier_result": {"rewards": {"accuracy": 1.0}}})
     {'reward': 1.0}
     """
-    rewards = _rewards(result)
+    rewards = _rewards(result) if reward_counts(result) else {}
     main = _main(rewards)
     names = {name: MAIN_REWARD if name == main else metric_name(f"{MAIN_REWARD}/{name}") for name in rewards}
-    return {names[name]: value for name, value in rewards.items() if value is not None} or None
+    numbers = {name: float(value) if isinstance(value, bool) else value for name, value in rewards.items()}
+    return {names[name]: value for name, value in numbers.items() if value is not None} or None
+
+
+def reward_counts(result: Mapping[str, Any]) -> bool:
+    """Whether the rewards count, as far as the file says: `reward_valid`, else the exceptions' policies."""
+    said = result.get("reward_valid")
+    return said if isinstance(said, bool) else not any(map(_voids_reward, _exceptions(result)))
+
+
+def _voids_reward(exception: Mapping[str, Any]) -> bool:
+    return part(exception, "policy").get("has_valid_reward") is False
 
 
 def failure_mode(result: Mapping[str, Any]) -> str:
-    """Type of the trial's exception, else of its first step that has one; "unset" without any (G6)."""
+    """Type of the exception that voids the reward, else of the first; "unset" without any (G6)."""
     return text(_exception(result).get("exception_type")) or "unset"
 
 
@@ -379,9 +593,14 @@ def _main(rewards: Mapping[str, Any]) -> str | None:
 
 
 def _exception(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The exception of the trial, else of its first step that has one with a type; empty without any."""
+    exceptions = _exceptions(result)
+    return next(iter([*filter(_voids_reward, exceptions), *exceptions]), {})
+
+
+def _exceptions(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The exceptions with a type: the trial's, then its steps'."""
     exceptions = (part(place, "exception_info") for place in (result, *steps_of(result)))
-    return next((exception for exception in exceptions if text(exception.get("exception_type"))), {})
+    return [exception for exception in exceptions if text(exception.get("exception_type"))]
 
 
 # -----------------------------------------------------------------------------
@@ -443,8 +662,41 @@ def _segments(file: Path) -> Iterator[list[Any]]:
 
 
 # -----------------------------------------------------------------------------
-# Job directories of harbor, as its package 0.25.0 writes them; the layout is in `harbor_layout`.
+# What the file of a job announces, and what is there (R35).
 
+
+OTHER_REWARD = "have another reward in the job's result.json; their own files count"
+
+
+def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
+    """What a finished job counts and has no files of, for the user; None without anything."""
+    counts = (result.get("n_total_trials"), part(result, "stats").get("n_completed_trials"))
+    counted = max((count for count in counts if isinstance(count, int)), default=0)
+    there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
+    is_silent = text(result.get("finished_at")) and counted > there
+    return silence("trials with a result", counted, there) if is_silent else None
+
+
+def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Trial to its rewards by the totals of the job."""
+    rewards: dict[str, dict[str, float]] = {}
+    evals = part(part(result, "stats"), "evals")
+    for by_name in (part(part(evals, key), "reward_stats") for key in evals):
+        for name in by_name:
+            by_value = part(by_name, name)
+            for value in by_value:
+                for trial in listed(by_value, value):
+                    with suppress(TypeError, ValueError):
+                        rewards.setdefault(trial, {})[name] = float(value)
+    return rewards
+
+
+# -----------------------------------------------------------------------------
+# Job directories of harbor: plan, trials, end.
+
+
+_SERVED_ENDS = {"finished": "completed", "cancelled": "cancelled"}
+"""State of a job of a server that is over to the status of its run."""
 
 _TOKENS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 
@@ -462,30 +714,43 @@ class Harbor:
         return directory.name in NO_RESULTS
 
     def plan(self, path: Path, options: ConvertOptions) -> RunPlan:
-        """The plan from lock.json, which names every trial; config.json alone does not name the tasks."""
+        """The plan from lock.json, which names every trial; config.json alone does not name the tasks.
+
+        The job's result.json says nothing of the plan, so it may be unreadable: harbor rewrites it at each
+        start of a trial.
+        """
+        if (job := server_job(path)) is not None:
+            return RunPlan(run_id=job, uuids=frozenset({job}))
         plan = RunPlan(run_id=clean_name(path))
         config = read_optional(path / CONFIG, plan.problems)
         lock = read_optional(path / LOCK, plan.problems)
+        served = served_job(path)
+        plan.started = self._started(path, config, lock, plan.problems)
+        plan.started |= present({"display_name": text(served.get("name"))})
         result = read_optional(path / RESULT, plan.problems)
         plan.aliases = frozenset(filter(None, [text(config.get("job_name"))])) - {plan.run_id}
-        plan.uuids = frozenset(filter(None, [text(result.get("id"))]))
-        plan.started = self._started(path, config, lock, plan.problems)
-        finished_at = text(result.get("finished_at"))
-        if finished_at:
-            plan.finished = present(
-                {
-                    "type": "run_finished",
-                    "revision": mtime_ns(path / RESULT),
-                    "finished_at": with_zone(finished_at, result.get("started_at"), lock.get("created_at")),
-                    "status": "completed",
-                }
-            )
+        own_id = path.name if ID.fullmatch(path.name) else None
+        plan.uuids = frozenset(filter(None, [text(result.get("id")), own_id]))
+        end, ended = None, text(result.get("finished_at"))
+        if missing := missing_files(path, result):
+            plan.notes.append(missing)
+            plan.started["plan_complete"] = False
+        if ended:
+            zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
+            end = mtime_ns(path / RESULT), zoned, "interrupted" if missing else "completed"
+        elif served.get("state") in _SERVED_ENDS:
+            time = time_of(served.get("finished_at"))
+            revision = microseconds(time) * 1000 if time else mtime_ns(path / LOCK)
+            end = revision, served.get("finished_at"), _SERVED_ENDS[served["state"]]
+        if end:
+            about = zip(("revision", "finished_at", "status"), end, strict=True)
+            plan.finished = present({"type": "run_finished", **dict(about)})
         return plan
 
     def _started(
         self, path: Path, config: dict[str, Any], lock: dict[str, Any], problems: list[Unreadable]
     ) -> dict[str, Any]:
-        planned = planned_trials(lock)
+        planned = planned_trials(lock, task_names(path))
         agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
         benchmark, version = _benchmark(config)
         return present(
@@ -508,7 +773,8 @@ class Harbor:
 
     def trials(
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
-    ) -> Iterator[Parsed | Unreadable]:
+    ) -> Iterator[Item]:
+        rewards = counted_rewards({} if within else peek(path / RESULT))
         for directory in [within] if within else subdirectories(path):
             file = directory / RESULT
             if self.skip(directory):
@@ -525,6 +791,7 @@ class Harbor:
                 reason = f"`task_name` is {result.get('task_name')!r}, a text is needed"
                 yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
+            yield from _remarks(file, result, rewards.get(clean_name(directory)))
             yield self._trial(path, file, result, options)
 
     def part(self, run: Path, changed: Path) -> Path | None:
@@ -542,7 +809,7 @@ class Harbor:
             "type": "trial_result",
             "harness": self.name,
             **slot,
-            "revision": mtime_ns(file),
+            "revision": _revision(job, file, result),
             "trial_id": text(result.get("id")),
             "trial_name": text(result.get("trial_name")),
             "resolved": resolved,
@@ -553,8 +820,7 @@ class Harbor:
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             **_usage(slot["agent"], totals),
             "trajectory_length": length,
-            "started_at": result.get("started_at"),
-            "finished_at": result.get("finished_at"),
+            **_times(result)[0],
         }
         return Parsed(
             file,
@@ -562,6 +828,24 @@ class Harbor:
             origins={"trajectory_length": TRAJECTORY},
             hints=tuple(filter(None, (no_verdict, no_length))),
         )
+
+
+def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
+    """What the file of a trial leaves open, and where it differs from what the job's file says of it."""
+    if odd := _times(result)[1]:
+        yield Remark(file, TIMES_WITHOUT_ZONE, odd)
+    mode = failure_mode(result)
+    if not reward_counts(result) and mode not in _KNOWN:
+        yield Remark(file, UNKNOWN_TYPE, mode)
+    for name, counted in (of_job or {}).items():
+        if isinstance(own := _rewards(result).get(name), int | float) and own != counted:
+            yield Remark(file, OTHER_REWARD, f"{clean_name(file.parent)}: {name} {own}, not {counted}")
+
+
+def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:
+    """The time of writing; the end of a server's trial: copies of its retries may be written in any order."""
+    ended = time_of(result.get("finished_at"))
+    return microseconds(ended) * 1000 if ended and server_job(job) is not None else mtime_ns(file)
 
 
 def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:

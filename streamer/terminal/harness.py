@@ -220,6 +220,15 @@ ORDER_KINDS = ("shuffled", "chosen", "unknown")
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
+class _Place(click.Path):
+    """A directory, or the address of a Harbor server."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        if isinstance(value, str) and value.startswith(("http://", "https://")):
+            return value
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
+
+
 def _tail_options(
     harness: str,
     run_id: str | None,
@@ -235,7 +244,7 @@ def _tail_options(
 tail_options = bundled(
     "options",
     _tail_options,
-    click.argument("run_dir", type=click.Path(path_type=Path)),
+    click.argument("run_dir", type=_Place()),
     click.option(
         "--harness", type=LazyChoice(_harnesses), default=AUTO, help="Who writes it; found out by itself."
     ),
@@ -267,7 +276,7 @@ tail_options = bundled(
 )
 @with_settings
 def tail_command(
-    run_dir: Path,
+    run_dir: Path | str,
     options: ConvertOptions,
     keep_deleted: bool,
     once: bool,
@@ -276,8 +285,9 @@ def tail_command(
 ) -> None:
     """Publish what is in RUN_DIR, then each result as its file becomes complete, until Ctrl-C.
 
-    RUN_DIR is a run directory or one above several, and need not exist yet. The log ends up saying what
-    `streamer convert RUN_DIR` says at that moment; starting again is always safe.
+    RUN_DIR is a run directory or one above several, and need not exist yet; or the address of a Harbor
+    server, as http://127.0.0.1:8390. The log ends up saying what `streamer convert RUN_DIR` says at that
+    moment; starting again is always safe.
     """
 
     import asyncio  # the other commands here have no event loop
@@ -291,9 +301,8 @@ def tail_command(
         options = replace(options, declared={**options.declared, **difficulty})
     line = StatusLine()
     with stopping() as stop:
-        line.say(
-            f"{'reading' if once else 'following'} {run_dir}{'' if run_dir.exists() else ' (not there yet)'}"
-        )
+        is_there = isinstance(run_dir, str) or run_dir.exists()
+        line.say(f"{'reading' if once else 'following'} {run_dir}{'' if is_there else ' (not there yet)'}")
         try:
             outcome = tail(
                 settings,
@@ -308,7 +317,9 @@ def tail_command(
         finally:
             line.end()
     if once and not outcome.status.runs:
-        line.say(f"{run_dir}: {NO_RUN if run_dir.exists() else 'there is no such directory'}")
+        line.say(
+            f"{run_dir}: {NO_RUN if is_there or Path(run_dir).exists() else 'there is no such directory'}"
+        )
     line.say(summary_of(outcome))
     bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
     if bad:
@@ -574,7 +585,7 @@ def _best(agents: list[Summary], primary: str) -> str:
 @notify_options
 @with_settings
 def live_command(
-    run_dir: Path,
+    run_dir: Path | str,
     options: ConvertOptions,
     keep_deleted: bool,
     ephemeral: bool,
@@ -582,6 +593,8 @@ def live_command(
     settings: Settings,
 ) -> None:
     """Show the boards of the benchmark that writes into RUN_DIR, as it goes, until `q` or Ctrl-C.
+
+    RUN_DIR may also be the address of a Harbor server, as http://127.0.0.1:8390.
 
     Uses the stack that `streamer up` runs, or the servers that are named; without any it starts one, which
     ends with this command and keeps its events. Other commands find it meanwhile.
@@ -598,7 +611,7 @@ def live_command(
 
 def _watch_directory(
     stack: Settings,
-    run_dir: Path,
+    run_dir: Path | str,
     options: ConvertOptions,
     stop: threading.Event,
     keep_deleted: bool,

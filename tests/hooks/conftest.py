@@ -10,7 +10,7 @@ from streamer.settings import Settings
 from tests.client.publish.publishing import make_topics, settings_of
 from tests.support.peers import newer_python, peer_environment
 
-HARBOR = "harbor==0.24.0"
+HARBOR = "harbor==0.26.0"
 """The version that the plug-in is tested with."""
 
 

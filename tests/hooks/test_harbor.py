@@ -13,6 +13,7 @@ import pytest
 from streamer.hooks import harbor
 from streamer.hooks.harbor import HarborPlugin, JobFollower
 from streamer.sources.base import slot_of
+from streamer.sources.tail import LedgerFile
 from tests.sources.builders import Event, converted, trials_of, write_json
 from tests.sources.harbor import a_job, a_trial_result, unpack_jobs
 
@@ -75,6 +76,43 @@ def test_a_failed_attempt_whose_directory_is_gone_gives_nothing(tmp_path: Path) 
     follower = JobFollower(job)
     follower.ended(a_trial_result(name="t__gone000"), published.append)
     assert not trials_of(published)
+
+
+def test_a_plan_that_could_not_be_read_is_read_again_with_the_next_event(tmp_path: Path) -> None:
+    """harbor rewrites result.json at each start; that says nothing of the plan. A lock half written does."""
+    path = unpack_jobs(tmp_path) / "running"
+    lock = (path / "lock.json").read_text()
+    write_json(path / "result.json", '{"id": ')
+    write_json(path / "lock.json", lock[:100])
+    published: list[Event] = []
+    follower = JobFollower(path)
+    first, second, third = results_in(path)[:3]
+    follower.ended(first, published.append)
+    write_json(path / "lock.json", lock)
+    follower.ended(second, published.append)
+    follower.ended(third, published.append)
+    plans = [event["plan_complete"] for event in published if event["type"] == "run_started"]
+    assert plans == [False, True]
+    assert len(trials_of(published)) == 3
+
+
+def test_a_resumed_job_withdraws_the_trials_that_are_gone(tmp_path: Path) -> None:
+    """`harbor job resume` deletes trials, before it calls a plug-in, and runs them under other names."""
+    path = unpack_jobs(tmp_path) / "cancelled"
+    published: list[Event] = []
+    file = tmp_path / "ledger.ndjson"
+    with LedgerFile(file, path) as ledger_file:
+        JobFollower(path, ledger_file).finished(published.append)
+    before = len(trials_of(published))
+    gone = [t for t in path.iterdir() if t.is_dir() and "CancelledError" in (t / "result.json").read_text()]
+    for trial in gone:
+        again = trial.rename(path / f"{trial.name.rpartition('__')[0]}__again00") / "result.json"
+        named = json.loads(again.read_text()) | {"trial_name": again.parent.name, "exception_info": None}
+        write_json(again, named)
+    with LedgerFile(file, path) as ledger_file:
+        JobFollower(path, ledger_file).finished(published.append)
+    assert (before, len(gone)) == (8, 2)
+    assert {e["shard"] for e in published if e["type"] == "trial_retracted"} == {trial.name for trial in gone}
 
 
 class Job:

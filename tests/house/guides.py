@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from streamer.folding.score import INFRASTRUCTURE_FAILURES
+from streamer.schemas.base import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
 from streamer.views.tables import COLUMNS
 from tests.house.citations import linked
@@ -20,7 +20,7 @@ PARTS = {
     REPORT: ("<!-- columns: generated from streamer/views/tables.py -->\n", "<!-- end of columns -->\n"),
     OPERATOR: ("<!-- settings: generated from streamer/settings.py -->\n", "<!-- end of settings -->\n"),
     HARNESS: (
-        "<!-- infrastructure: generated from streamer/folding/score/__init__.py -->\n",
+        "<!-- infrastructure: generated from streamer/schemas/base.py -->\n",
         "<!-- end of infrastructure -->\n",
     ),
 }

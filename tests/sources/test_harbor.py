@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streamer.sources.base import ConvertOptions, ConvertReport
+from streamer.sources.base import ConvertOptions, ConvertReport, slot_of
 from streamer.sources.convert import convert_part, discover
 from streamer.sources.harbor import Harbor, is_job, is_trial, verdict
+from streamer.sources.tail.session import ServerCopy, ServerError
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
-from tests.sources.harbor import summaries, unpack_jobs
+from tests.sources.harbor import a_job, a_trial_result, one_event, summaries, unpack_jobs
+from tests.support.data import shared_data
 
 # -----------------------------------------------------------------------------
 # How trials of harbor ended, in jobs that harbor 0.25.0 itself wrote (see harbor/record.py).
@@ -366,3 +373,394 @@ def test_without_its_lock_a_job_has_no_complete_plan(tmp_path: Path) -> None:
     )
     plan = plan_of(converted(tmp_path / "job")[0])
     assert (plan["attempts"], plan["concurrency"], plan["plan_complete"]) == (2, 3, False)
+
+
+# -----------------------------------------------------------------------------
+# Cases of the field: jobs of many versions of harbor, reduced to what matters (see tests/data/README.md).
+
+
+FIELD = {
+    # harbor 0.26 itself: 1 trial with a reward, mean 1.0 (R33)
+    "026-reward-valid-false": {
+        "trials": 3,
+        "resolved": 1,
+        "accuracy_excluding_infrastructure": 1.0,
+        "infrastructure_failures": 2,
+        "reward": (1, 1.0),
+    },
+    # harbor's server itself: score 0.500, 2 of 3 scored (R33, R34)
+    "026-server-job": {
+        "trials": 3,
+        "resolved": 1,
+        "accuracy_excluding_infrastructure": 0.5,
+        "infrastructure_failures": 1,
+        "reward": (2, 0.5),
+    },
+    "broken-trials": {"trials": 2, "resolved": 2, "reward": (2, 1.0)},
+    "copied-trial": {"trials": 1, "resolved": 1, "reward": (1, 1.0)},
+    "naive-times-lose-duration": {"trials": 2, "duration": (2, (192.916302 + 60) / 2)},
+    # no verdict of NaN and infinity, True is 1 (R31): rewards 1, 0.9999999999999999, 1, 2 and -1
+    "rewards-odd": {"trials": 9, "resolved": 2, "no_verdict": 4, "reward": (5, 0.8)},
+    # harbor itself: pass@2 of alpha 1.0, of beta 0.0 (R34)
+    "two-datasets-one-task-name": {"trials": 4, "resolved": 2, "pass_at_k": {"1": 0.5, "2": 0.5}},
+}
+
+
+@pytest.mark.parametrize("case", FIELD)
+def test_a_case_of_the_field_has_its_right_values(case: str) -> None:
+    events, _ = converted(shared_data() / "harbor" / case)
+    ((_, summary),) = summaries(events).items()
+    reward, duration = summary["metrics"].get("reward"), summary["statistics"]["duration_seconds"]
+    values = summary | {
+        "reward": (reward["count"], pytest.approx(reward["mean"])) if reward else None,
+        "duration": (duration["count"], pytest.approx(duration["mean"])),
+        "pass_at_k": {k: one["value"] for k, one in summary["pass_at_k"].items()},
+    }
+    assert {name: values[name] for name in FIELD[case]} == FIELD[case]
+    assert len({event["run_id"] for event in events}) == 1
+
+
+def remarks_of(report: ConvertReport) -> list[str]:
+    return [str(remarks).partition(": ")[2] for remarks in report.remarks.values()]
+
+
+def test_a_job_that_counts_trials_without_files_says_how_many_and_is_not_complete() -> None:
+    """R35."""
+    events, report = converted(shared_data() / "harbor" / "job-without-trial-files")
+    assert [event["type"] for event in events] == ["run_started", "run_finished"]
+    assert (events[0]["plan_complete"], events[1]["status"]) == (False, "interrupted")
+    name = "job-without-trial-files"
+    assert report.notes == [f"run {name}: the files count 3 trials with a result; 0 read"]
+
+
+def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tmp_path: Path) -> None:
+    """R35."""
+    job = a_job(tmp_path / "job", a_trial_result(name="t0"), a_trial_result(name="t1"))
+    whole = {"id": "j", "finished_at": "2026-01-01T00:00:00", "n_total_trials": 5}
+    write_json(job / "result.json", whole)
+    events, report = converted(job)
+    assert len(trials_of(events)) == 2
+    assert report.notes == ["run job: the files count 5 trials with a result; 2 read"]
+    write_json(job / "result.json", {**whole, "finished_at": None})
+    assert not converted(job)[1].notes
+
+
+def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) -> None:
+    """R35."""
+    job = a_job(tmp_path / "job", a_trial_result(name="t0"))
+    stats = {"evals": {"codex": {"reward_stats": {"reward": {"0.0": ["t0"]}}}}}
+    write_json(job / "result.json", {"n_total_trials": 1, "stats": stats})
+    events, report = converted(job)
+    assert trials_of(events)[0]["metrics"] == {"reward": 1.0}
+    assert remarks_of(report) == [
+        "1 trial have another reward in the job's result.json; their own files count: t0: reward 1.0, not 0.0"
+    ]
+
+
+def test_times_of_one_clock_give_a_duration_and_one_remark_a_run(tmp_path: Path) -> None:
+    _, report = converted(shared_data() / "harbor" / "naive-times-lose-duration")
+    assert [line.partition(": ")[0] for line in remarks_of(report)] == ["2 trials have times without a zone"]
+    assert not report.left_out
+    times = {"started_at": "2026-01-01T00:05:00", "finished_at": "2026-01-01T00:00:00"}
+    for odd in (times, times | {"finished_at": "2026-01-01T01:00:00Z"}):
+        event = one_event(tmp_path / "odd", **odd)
+        assert not event.keys() & {"started_at", "duration_seconds"}
+
+
+def an_exception(kind: str, **policy: bool) -> Event:
+    return {"exception_type": kind, "exception_message": "x", **({"policy": policy} if policy else {})}
+
+
+@pytest.mark.parametrize(
+    ("fields", "resolved", "mode", "infrastructure"),
+    [
+        ({"exception_info": an_exception("ApiOverloadedError")}, True, "ApiOverloadedError", 0),
+        (
+            {"exception_info": an_exception("ApiOverloadedError", has_valid_reward=False)},
+            None,
+            "ApiOverloadedError",
+            1,
+        ),
+        (
+            {"exception_info": an_exception("AgentTimeoutError"), "reward_valid": True},
+            True,
+            "AgentTimeoutError",
+            0,
+        ),
+        # the policy was overridden: the class of the type decides whether it is the infrastructure's
+        (
+            {"exception_info": an_exception("AgentTimeoutError"), "reward_valid": False},
+            None,
+            "AgentTimeoutError",
+            0,
+        ),
+        ({"exception_info": an_exception("MyError"), "reward_valid": False}, None, "MyError", 0),
+        # the step whose exception voids the reward says why there is none
+        (
+            {
+                "step_results": [
+                    {"exception_info": an_exception("AgentTimeoutError", has_valid_reward=True)},
+                    {"exception_info": an_exception("HealthcheckError", has_valid_reward=False)},
+                ],
+                "reward_valid": False,
+            },
+            None,
+            "HealthcheckError",
+            1,
+        ),
+    ],
+)
+def test_reward_valid_decides_and_the_type_says_whose_failure_it_is(
+    tmp_path: Path, fields: Event, resolved: bool | None, mode: str, infrastructure: int
+) -> None:
+    """R33."""
+    events, report = converted(a_job(tmp_path / "job", a_trial_result(**fields)))
+    (event,) = trials_of(events)
+    assert (event.get("resolved"), event["failure_mode"]) == (resolved, mode)
+    assert event.get("metrics") == (None if resolved is None else {"reward": 1.0})
+    (summary,) = summaries(events).values()
+    assert summary["infrastructure_failures"] == infrastructure
+    unknown = [line for line in remarks_of(report) if "in no table" in line]
+    assert len(unknown) == (mode == "MyError")
+
+
+# -----------------------------------------------------------------------------
+# Names of tasks where a job has several datasets (R34).
+
+
+def from_dataset(source: str | None, name: str, number: int, **task: Any) -> Event:
+    asked = {"path": f"/srv/{source}/{name}", "source": source, **task}
+    agent = {"name": "codex", "model_name": "openai/gpt-5"}
+    config = {"task": asked, "agent": agent}
+    return a_trial_result(name, f"{name}__{number:07}", source=source, config=config)
+
+
+def names_in(job: Path) -> set[str]:
+    return {trial["task_id"] for trial in trials_of(converted(job)[0])}
+
+
+@pytest.mark.parametrize("known_by", ["lock", "config", "results"])
+def test_tasks_of_several_datasets_are_named_by_them_however_that_is_known(
+    tmp_path: Path, known_by: str
+) -> None:
+    job = a_job(tmp_path / "job", from_dataset("a/x", "hello", 1), from_dataset("b", "hello", 2))
+    if known_by == "lock":
+        trials = [{"task": {"name": "hello", "source": source}} for source in ("a/x", "b")]
+        write_json(job / "lock.json", {"trials": trials, "n_concurrent_trials": 1})
+        assert plan_of(converted(job)[0])["tasks"] == ["a/x/hello", "b/hello"]
+    if known_by == "config":
+        datasets = [{"name": "a/x"}, {"path": "sets/b/"}]
+        write_json(job / "config.json", {"job_name": "job", "datasets": datasets})
+    assert names_in(job) == {"a/x/hello", "b/hello"}
+    alone = a_job(tmp_path / "alone", from_dataset("b", "hello", 2))
+    assert names_in(alone) == {"hello"}
+
+
+def test_tasks_beside_a_dataset_keep_their_name(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", from_dataset("a", "hello", 1), from_dataset(None, "hello", 2))
+    assert names_in(job) == {"a/hello", "hello"}
+
+
+def test_two_datasets_of_one_label_are_told_apart_by_directory_or_commit(tmp_path: Path) -> None:
+    places = [{"path": f"/srv/{team}/tasks/hello"} for team in "xy"]
+    commits = [{"path": "hello", "git_commit_id": digit * 40} for digit in "12"]
+    for number, tasks in enumerate((places, commits)):
+        results = [from_dataset("tasks", "hello", n, **task) for n, task in enumerate(tasks)]
+        job = a_job(tmp_path / f"job{number}", *results)
+        locked = [{"task": {"name": "hello", "source": "tasks", **task}} for task in tasks]
+        write_json(job / "lock.json", {"trials": locked, "n_concurrent_trials": 1})
+        expected = (
+            {f"tasks@{digit * 12}/hello" for digit in "12"} if number else {"x/tasks/hello", "y/tasks/hello"}
+        )
+        assert names_in(job) == expected == set(plan_of(converted(job)[0])["tasks"])
+
+
+def test_a_start_has_the_name_that_its_result_will_have(tmp_path: Path) -> None:
+    job = a_job(tmp_path / "job", from_dataset("a", "hello", 1))
+    locked = [{"task": {"name": "hello", "source": source}} for source in "ab"]
+    write_json(job / "lock.json", {"trials": locked, "n_concurrent_trials": 1})
+    result = from_dataset("b", "hello", 2)
+    write_json(job / "hello__0000002" / "config.json", {**result["config"], "trial_name": "hello__0000002"})
+    write_json(
+        job / "hello__0000002" / "lock.json", {"task": locked[1]["task"], "agent": result["config"]["agent"]}
+    )
+    (start,) = [event for event in converted(job)[0] if event["type"] == "trial_started"]
+    write_json(job / "hello__0000002" / "result.json", result)
+    assert start["task_id"] == "b/hello"
+    assert slot_of(start) in map(slot_of, trials_of(converted(job)[0]))
+
+
+# -----------------------------------------------------------------------------
+# The data directory of `harbor serve` (R34).
+
+
+JOB = "fb4bae54-679e-42e1-a61f-a038c824a5c6"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """The data directory of a server with one job of three trials."""
+    return shutil.copytree(shared_data() / "harbor" / "026-server-job", tmp_path / "data")
+
+
+def test_a_job_of_a_server_is_one_run_named_by_its_id(served: Path) -> None:
+    events, report = converted(served)
+    assert report.runs == [JOB]
+    assert plan_of(events)["tasks"] == ["easy", "hard", "api-overload"]
+    assert {(event["run_id"], event["shard"]) for event in trials_of(events)} == {
+        (JOB, "api-overload__YCTUAGs"),
+        (JOB, "easy__7Pd9STq"),
+        (JOB, "hard__Fwdgwfj"),
+    }
+    pooled, _ = converted(served, run_id="all")
+    assert plan_of(pooled)["tasks"] == plan_of(events)["tasks"]
+    assert {event["shard"].partition("/")[0] for event in trials_of(pooled)} == {JOB}
+
+
+def test_trials_of_a_server_are_of_their_job_wherever_they_lie(served: Path, tmp_path: Path) -> None:
+    shutil.copytree(served / "files" / "rollouts", tmp_path / "saved")
+    events, report = converted(tmp_path / "saved")
+    assert report.runs == [JOB]
+    assert len(trials_of(events)) == 3
+
+
+def test_a_retry_on_a_server_replaces_its_first_try_whichever_file_is_newer(served: Path) -> None:
+    (rollout,) = (served / "files" / "rollouts").glob("b95ebcbd*")
+    again = rollout.with_name("00000000-1111-2222-3333-444444444444")
+    shutil.copytree(rollout, again)
+    (file,) = again.glob("*/result.json")
+    result = json.loads(file.read_text())
+    later = {"id": again.name, "exception_info": None, "reward_valid": True}
+    write_json(file, result | later | {"finished_at": "2026-11-26T16:20:00Z"}, mtime_ns=1)
+    events, _ = converted(served)
+    (summary,) = summaries(events).values()
+    assert (len(trials_of(events)), summary["trials"], summary["infrastructure_failures"]) == (4, 3, 0)
+
+
+def test_the_database_of_a_server_names_its_jobs_and_ends_them(served: Path) -> None:
+    assert "run_finished" not in {event["type"] for event in converted(served)[0]}
+    with closing(sqlite3.connect(served / "harbor.sqlite3")) as database:
+        database.execute("CREATE TABLE internal_job (id, name, state, finished_at)")
+        row = (JOB, "nightly", "running", None)
+        database.execute("INSERT INTO internal_job VALUES (?, ?, ?, ?)", row)
+        database.commit()
+        events, _ = converted(served)
+        assert plan_of(events)["display_name"] == "nightly"
+        assert "run_finished" not in {event["type"] for event in events}
+        for state, status in (("finished", "completed"), ("cancelled", "cancelled")):
+            database.execute(
+                "UPDATE internal_job SET state = ?, finished_at = '2026-11-26T16:14:30Z'", [state]
+            )
+            database.commit()
+            (finished,) = [e for e in converted(served)[0] if e["type"] == "run_finished"]
+            assert (finished["status"], finished["finished_at"]) == (status, "2026-11-26T16:14:30Z")
+    write_json(served / "harbor.sqlite3", "no database")
+    assert "run_finished" not in {event["type"] for event in converted(served)[0]}
+
+
+def test_an_unreadable_result_of_the_job_leaves_the_plan_complete(recorded: Path, tmp_path: Path) -> None:
+    job = shutil.copytree(recorded / "running", tmp_path / "running")
+    write_json(job / "result.json", '{"id": ')
+    events, report = converted(job)
+    assert [path.name for path, _ in report.unreadable] == ["result.json"]
+    assert plan_of(events)["plan_complete"] is True
+
+
+# -----------------------------------------------------------------------------
+# The HTTP interface of `harbor serve`; a real one is in tests/hooks/test_harbor_peer.py.
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Gives the answers of `answers`: path to status, headers and body."""
+
+    answers: dict[str, tuple[int, dict[str, str], bytes]]
+    asked: list[str | None]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.headers.get("Authorization"))
+        status, headers, body = self.answers.get(self.path.partition("?")[0], (404, {}, b""))
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    Answers.answers, Answers.asked = {}, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def listed(*items: Event) -> tuple[int, dict[str, str], bytes]:
+    return 200, {}, json.dumps({"items": items, "next_page_token": ""}).encode()
+
+
+def test_a_servers_job_is_copied_as_it_runs_and_no_name_leaves_the_copy(address: str, tmp_path: Path) -> None:
+    lock = {"trials": [{"task": {"name": "t"}, "agent": {"name": "codex"}}], "n_concurrent_trials": 1}
+    rollout = "0" * 8 + "-1111-2222-3333-444444444444"
+    job = {"id": JOB, "name": "nightly", "state": "running", "finished_at": None}
+    begun = {
+        "id": rollout,
+        "job_id": JOB,
+        "name": "t__abc1234",
+        "state": "running",
+        "lock": lock["trials"][0],
+    }
+    evil = begun | {"id": rollout.replace("1111", "5555"), "name": "../../../evil"}
+    odd = begun | {"id": "../../../odd"}
+    Answers.answers |= {
+        "/jobs": listed(job, job | {"id": "../odd"}),
+        f"/jobs/{JOB}": (200, {}, json.dumps({"job": job | {"lock_uri": "file:///lock"}}).encode()),
+        "/download": (200, {}, json.dumps(lock).encode()),
+        "/rollouts": listed(begun, evil, odd, begun | {"id": JOB, "state": "queued"}),
+        **{
+            f"/rollouts/{one['id']}": (200, {}, json.dumps({"rollout": one}).encode())
+            for one in (begun, evil)
+        },
+    }
+    copy = ServerCopy(address, tmp_path / "copy")
+    copy.update()
+    events, _ = converted(tmp_path / "copy")
+    assert [event["type"] for event in events] == ["run_started", "trial_started"]
+    assert {event["run_id"] for event in events} == {JOB}
+    assert not list(tmp_path.rglob("*evil*")) + list(tmp_path.rglob("*odd*"))
+    result = a_trial_result(reward_valid=True) | {"config": {"job_id": JOB, "agent": {"name": "codex"}}}
+    ended = begun | {"state": "finished", "result": result}
+    Answers.answers |= {
+        "/jobs": listed(job | {"state": "finished", "finished_at": "2026-01-01T01:00:00Z"}),
+        "/rollouts": listed(ended),
+        f"/rollouts/{rollout}": (200, {}, json.dumps({"rollout": ended}).encode()),
+    }
+    copy.update()
+    events, _ = converted(tmp_path / "copy")
+    assert sorted(event["type"] for event in events) == ["run_finished", "run_started", "trial_result"]
+    asked = len(Answers.asked)
+    copy.update()
+    assert len(Answers.asked) == asked + 1  # nothing changed, so nothing but the list of jobs is read
+
+
+def test_a_servers_key_goes_to_no_other_place(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOR_API_KEY", "secret")
+    Answers.answers["/jobs"] = (302, {"Location": f"{address}/elsewhere"}, b"")
+    with pytest.raises(ServerError, match="HTTP status 302"):
+        ServerCopy(address, tmp_path).update()
+    assert Answers.asked == ["Bearer secret"]
+    with pytest.raises(ServerError, match="not sent without encryption"):
+        ServerCopy("http://harbor.example", tmp_path)
+
+
+def test_what_is_no_harbor_server_is_said(address: str, tmp_path: Path) -> None:
+    Answers.answers["/jobs"] = (200, {}, b"<html>")
+    with pytest.raises(ServerError, match="Is it a Harbor server"):
+        ServerCopy(address, tmp_path).update()
+    with pytest.raises(ServerError, match="no Harbor server answers"):
+        ServerCopy("http://127.0.0.1:9", tmp_path).update()

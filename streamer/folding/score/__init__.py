@@ -20,7 +20,7 @@ from streamer.folding.score.formulacode import (
     with_own,
 )
 from streamer.folding.score.prices import PriceTable
-from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
+from streamer.schemas.base import BASELINE_LABELS, INFRASTRUCTURE_FAILURES, SEMANTICS_VERSION
 from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
@@ -201,39 +201,6 @@ def made_with(prices: PriceTable) -> str:
 
 INFRASTRUCTURE_ERROR = "infrastructure_error"
 """The failure mode for a harness of one's own; it counts as the infrastructure's whatever the harness."""
-
-_TERMINAL_BENCH = {
-    "unknown_agent_error": "An exception reached the harness: container, terminal, network or the model's "
-    "API. A crash of the agent's own code has the same name.",
-    "agent_installation_failed": "The agent could not be installed in the container.",
-}
-
-INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
-    "terminal-bench": _TERMINAL_BENCH,
-    "fc-eval": _TERMINAL_BENCH,
-    "harbor": {
-        "AddTestsDirError": "The tests could not be copied into the environment.",
-        "AgentAuthenticationError": "The provider refused the credentials.",
-        "AgentSetupTimeoutError": "The agent could not be set up in time.",
-        "ApiConnectionClosedError": "The provider closed the connection.",
-        "ApiConnectionError": "The provider could not be reached.",
-        "ApiInternalServerError": "The provider failed.",
-        "ApiOverloadedError": "The provider was overloaded.",
-        "ApiRateLimitError": "The provider's rate limit was reached.",
-        "ApiResponseStalledError": "The provider stopped answering.",
-        "ApiUsageLimitError": "The account's quota was used up.",
-        "DownloadVerifierDirError": "The verifier's files could not be fetched from the environment.",
-        "EnvironmentStartTimeoutError": "The environment did not start in time.",
-        "HealthcheckError": "The environment was not healthy.",
-        "NetworkConnectionError": "The network failed.",
-        "SandboxBuildFailedError": "The environment could not be built.",
-    },
-    "inspect": {"CancelledError": "The eval was stopped before the sample had ended."},
-    "swe-bench": {
-        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display."
-    },
-}
-"""Harness to its failure modes that are the infrastructure's, and what each means."""
 
 
 def is_infrastructure_failure(

@@ -503,7 +503,7 @@ class Follower:
     def run_once(self, stop: threading.Event, tick: Callable[[], None]) -> None:
         """Read the whole until no file is being written, and everything is reported and withdrawn."""
         self.read_whole()
-        while self._is_undecided() and not stop.wait(self._pace_seconds):
+        while (self._is_undecided() or self._deletions.waiting) and not stop.wait(self._pace_seconds):
             self.read_whole()
             tick()
 

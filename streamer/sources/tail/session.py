@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import orjson
 
@@ -21,9 +28,11 @@ from streamer.client.publisher import TrialPublisher
 from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.operate.health import PartitionLag, live_workers, read_lags
-from streamer.schemas.base import BASELINE_LABELS
+from streamer.schemas.base import BASELINE_LABELS, encode_id
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions
+from streamer.sources.files import MAX_FILE_BYTES, is_plain, objects, part, text, time_of
+from streamer.sources.harbor import CONFIG, ID, LOCK, RESULT, SERVED
 from streamer.sources.tail import EventFields, LedgerFile, ledger_path
 from streamer.sources.tail.follow import Follower, FollowStatus
 from streamer.storage.kafka import KafkaError, TopicMissing
@@ -116,6 +125,188 @@ class LagWatch:
 
 
 # -----------------------------------------------------------------------------
+# The jobs of a Harbor server, copied from its HTTP interface into the layout of its data directory.
+#
+# `harbor run --server` takes no plug-ins. So where the server's data directory is on another machine, its
+# answers become files, and these are followed as any others. Copied are results, plans and trajectories.
+
+
+POLL_SECONDS = 2.0
+REQUEST_SECONDS = 30.0
+KEY = "HARBOR_API_KEY"
+"""The environment variable with the server's key, as Harbor's own client has it."""
+
+_TRAJECTORY = re.compile(r"(steps/[^/]+/)?agent/trajectory[^/]*\.json")
+_NOT_BEGUN = ("queued", "paused")
+_OVER = ("finished", "cancelled")
+
+
+class ServerError(Exception):
+    """A Harbor server does not answer, or not as one."""
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A server that sends the client elsewhere would get the key sent there."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nothing."""
+
+
+class ServerCopy:
+    """A copy of the jobs of a Harbor server.
+
+    Args:
+        address: of the server, as `http://127.0.0.1:8390`.
+        folder: where the copy lies.
+
+    Raises:
+        ServerError: the key would travel unencrypted.
+    """
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self._address = address.rstrip("/")
+        self._files = folder / "files"
+        self._key = os.environ.get(KEY)
+        self._seen: dict[str, Any] = {}
+        self._open = build_opener(_NoRedirect).open
+        where = urlsplit(address)
+        if self._key and where.scheme != "https" and where.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise ServerError(f"{address}: {KEY} is not sent without encryption. Use https, or unset {KEY}")
+
+    def update(self) -> None:
+        """Copy what changed since the last call.
+
+        Raises:
+            ServerError: the server does not answer as one.
+            OSError: the copy cannot be written.
+        """
+        for job in self._pages("/jobs?sort=created_at"):
+            if ID.fullmatch(str(job.get("id"))) and self._is_new(job):
+                self._copy_job(job)
+                for rollout in self._pages(f"/rollouts?job_ids={job['id']}"):
+                    is_begun = rollout.get("state") not in _NOT_BEGUN
+                    if ID.fullmatch(str(rollout.get("id"))) and is_begun and self._is_new(rollout):
+                        self._copy_trial(self._object(f"/rollouts/{rollout['id']}", "rollout"))
+                        self._seen[rollout["id"]] = rollout
+                if job.get("state") in _OVER:
+                    self._seen[job["id"]] = job
+
+    def _is_new(self, item: Mapping[str, Any]) -> bool:
+        return bool(self._seen.get(str(item["id"])) != item)
+
+    def _copy_job(self, job: Mapping[str, Any]) -> None:
+        home = self._files / "jobs" / job["id"]
+        if not (home / LOCK).exists():
+            details = self._object(f"/jobs/{job['id']}", "job")
+            _write(home / LOCK, self._download(str(details.get("lock_uri"))))
+        said = {name: job.get(name) for name in ("id", "name", "state", "finished_at")}
+        _write(home / SERVED, orjson.dumps({"job": said}))
+
+    def _copy_trial(self, rollout: Mapping[str, Any]) -> None:
+        name, result = str(rollout.get("name")), part(rollout, "result")
+        if not is_plain(name):
+            return
+        home = self._files / "rollouts" / str(rollout["id"]) / name
+        config = part(result, "config") or {"trial_name": name, "job_id": rollout.get("job_id")}
+        _write(home / LOCK, orjson.dumps(part(rollout, "lock")))
+        _write(home / CONFIG, orjson.dumps(config))
+        if begun := time_of(rollout.get("started_at")):
+            os.utime(home / CONFIG, (begun.timestamp(), begun.timestamp()))
+        if rollout.get("state") not in _OVER or not result:
+            return
+        for place, uri in part(rollout, "artifacts").items():
+            if _TRAJECTORY.fullmatch(place) and ".." not in place:
+                _write(home / place, self._download(str(uri)))
+        _write(home / RESULT, json.dumps(result).encode())
+
+    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
+        """The items of a list, over all its pages."""
+        token = ""
+        while True:
+            mark = "&" if "?" in path else "?"
+            page = self._json(f"{path}{mark}page_size=100&page_token={quote(token, safe='')}")
+            yield from objects(page, "items")
+            token = text(page.get("next_page_token")) or ""
+            if not token:
+                return
+
+    def _object(self, path: str, name: str) -> dict[str, Any]:
+        return part(self._json(path), name)
+
+    def _download(self, uri: str) -> bytes:
+        return self._get(f"/download?uri={quote(uri, safe='')}")
+
+    def _json(self, path: str) -> dict[str, Any]:
+        try:
+            answer = json.loads(self._get(path))
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ServerError(f"{self._address}{path}: the answer is no JSON object. Is it a Harbor server?")
+        return answer
+
+    def _get(self, path: str) -> bytes:
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            request = Request(self._address + path, headers=headers)  # noqa: S310  (http or https: _Place)
+            with self._open(request, timeout=REQUEST_SECONDS) as answer:
+                content: bytes = answer.read(MAX_FILE_BYTES + 1)
+        except HTTPError as error:
+            hint = f". Set {KEY} to its key" if error.code in (401, 403) else ""
+            raise ServerError(f"{self._address}{path}: HTTP status {error.code}{hint}") from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise ServerError(f"{self._address}: no Harbor server answers ({error})") from error
+        if len(content) > MAX_FILE_BYTES:
+            raise ServerError(f"{self._address}{path}: the answer is larger than {MAX_FILE_BYTES:,} bytes")
+        return content
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file in one step: it is read while it is followed."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = file.with_name(f".{file.name}.new")
+    partial.write_bytes(content)
+    partial.replace(file)
+
+
+@contextmanager
+def directory_of(
+    place: Path | str, settings: Settings, stop: threading.Event, say: Callable[[str], None]
+) -> Iterator[Path]:
+    """The directory to follow: the place itself, or a copy of the server at this address, kept up to date.
+
+    Raises:
+        ServerError: there is no server at the start; one that goes away later is waited for.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    folder = settings.data_root / "harbor" / encode_id(place)
+    copy = ServerCopy(place, folder)
+    copy.update()
+    over = threading.Event()
+
+    def keep() -> None:
+        before = ""
+        while not (over.wait(POLL_SECONDS) or stop.is_set()):
+            try:
+                copy.update()
+                problem = ""
+            except (ServerError, OSError) as error:
+                problem = str(error)
+            if problem != before:
+                say(problem or f"{place} answers again")
+            before = problem
+
+    thread = threading.Thread(target=keep, name="harbor-server", daemon=True)
+    thread.start()
+    try:
+        yield folder
+    finally:
+        over.set()
+
+
+# -----------------------------------------------------------------------------
 # One `streamer tail`: directory, journal and publisher together.
 
 
@@ -142,7 +333,7 @@ class TailResult:
 
 def tail(
     settings: Settings,
-    root: Path,
+    place: Path | str,
     options: ConvertOptions,
     stop: threading.Event,
     say: Callable[[str], None],
@@ -155,7 +346,7 @@ def tail(
 
     Args:
         settings: where the broker is.
-        root: a run directory, or one above some; need not exist yet.
+        place: a run directory, or one above some, which need not exist yet; or a Harbor server's address.
         options: as for `convert`.
         stop: ends it; what is complete by then is published.
         say: takes lines for the user, from any thread.
@@ -165,9 +356,11 @@ def tail(
 
     Raises:
         AlreadyFollowed: another process follows the directory.
+        ServerError: no Harbor server answers at the address.
         EventsLost: neither the broker nor the disk takes events.
     """
     with (
+        directory_of(place, settings, stop, say) as root,
         _told(say),
         LedgerFile(ledger_path(settings, root, options.run_id), root, options.run_id) as journal,
         TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
