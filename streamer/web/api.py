@@ -641,12 +641,18 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
         raise log.TooManyTrials(run_id)
     write, media_type = WRITERS[ending]
     if query.as_of is not None:
-        past = partial(_written_as_of, write)
-        content = await answer_as_of(web, ("download", ending), run_id, query.as_of, past)
+        content = await answer_as_of(
+            web,
+            ("download", ending),
+            run_id,
+            query.as_of,
+            lambda folded: _written(write, folded.scored_trials(), folded.snapshot().run),
+        )
     else:
         question = "download", run_id, run.state_version, ending
-        work = partial(_written, web.settings, run_id, _planned(run), write)
-        content = await web.folds.answer(question, work)
+        content = await web.folds.answer(
+            question, lambda: _written(write, scored_trials(web.settings, run_id), run)
+        )
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].lstrip(".") or "run"
     headers = {
         "content-disposition": f'attachment; filename="{name}-trials.{ending}"',
@@ -655,16 +661,6 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
     return Response(content, media_type=media_type, headers=headers)
 
 
-def _planned(run: RunSummary) -> dict[str, Any]:
-    """How to read the run's named metrics, as its plan says."""
-    planned: dict[str, Any] = run.model_dump(mode="json")["metrics"]
-    return planned
-
-
-def _written_as_of(write: Writer, folded: FoldedRun) -> bytes:
-    trials = [orjson.loads(value) for value in folded.scored_trials()]
-    return write(trials, _planned(folded.snapshot().run))
-
-
-def _written(settings: Settings, run_id: str, planned: Mapping[str, Any] | None, write: Writer) -> bytes:
-    return write([orjson.loads(value) for value in scored_trials(settings, run_id)], planned)
+def _written(write: Writer, trials: Sequence[bytes], run: RunSummary) -> bytes:
+    """A file of these trials; the plan says how to read the run's named metrics."""
+    return write([orjson.loads(value) for value in trials], run.model_dump(mode="json")["metrics"])

@@ -575,12 +575,6 @@ def _plot() -> str:
 # A run as one JSON document, of the same objects as in the topics, in Redis and from `query`.
 
 
-def _comparison(data: RunData) -> dict[str, Any] | None:
-    if data.compared is None or data.compared.comparison is None:
-        return None
-    return data.compared.comparison.model_dump(mode="json")
-
-
 def as_json(data: RunData) -> bytes:
     """The whole run as one canonical JSON object and a line end.
 
@@ -589,6 +583,7 @@ def as_json(data: RunData) -> bytes:
     (as `/api/runs/{run}/history`), `by_label` (as `streamer query run --by label:KEY --json`).
     And `comparison`: a run_comparison, or null with fewer than two agents.
     """
+    comparison = data.compared and data.compared.comparison
     document = {
         "run": data.run,
         "state": data.state,
@@ -597,7 +592,7 @@ def as_json(data: RunData) -> bytes:
         "trials": data.trials,
         "history": data.history,
         "by_label": data.by_label,
-        "comparison": _comparison(data),
+        "comparison": comparison and comparison.model_dump(mode="json"),
     }
     return canonical_json(document) + b"\n"
 
