@@ -25,7 +25,6 @@ import platformdirs
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     PrivateAttr,
     SecretStr,
     ValidationError,
@@ -116,32 +115,24 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
 
-    bootstrap: str = Field(
-        default="127.0.0.1:9092", description="Kafka bootstrap servers, comma-separated host:port."
-    )
-    redis: str = Field(
-        default="redis://127.0.0.1:6379/0", description="Redis URL; rediss:// for TLS.", repr=False
-    )
+    bootstrap: str = optional("Kafka bootstrap servers, comma-separated host:port.", "127.0.0.1:9092")
+    redis: str = optional("Redis URL; rediss:// for TLS.", "redis://127.0.0.1:6379/0", repr=False)
     redis_password: SecretStr | None = optional("Redis password, if not in the URL.")
     redis_password_file: Path | None = optional("File that holds the Redis password.")
     redis_cafile: Path | None = optional("CA certificates to trust for Redis.")
     redis_expire_seconds: int | None = optional("Expiry of a run's keys; null: never.", ge=1)
-    namespace: str = Field(
-        default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="Prefix of topics, group and keys."
-    )
-    partitions: int = Field(
-        default=8, ge=1, le=10_000, description="Partitions of each topic, fixed for ever."
-    )
-    replication: int = Field(default=1, ge=1, le=32, description="Replicas of each topic that is created.")
-    embedded: bool = Field(default=False, description="True against the embedded broker (its facts differ).")
+    namespace: str = optional("Prefix of topics, group and keys.", "", pattern=r"^[A-Za-z0-9._-]{0,64}$")
+    partitions: int = optional("Partitions of each topic, fixed for ever.", 8, ge=1, le=10_000)
+    replication: int = optional("Replicas of each topic that is created.", 1, ge=1, le=32)
+    embedded: bool = optional("True against the embedded broker (its facts differ).", False)
     client_id: str | None = optional(
         "Name that Kafka knows these clients by; null: the library's.", min_length=1
     )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="How Kafka is spoken to."
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = optional(
+        "How Kafka is spoken to.", "PLAINTEXT"
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="PLAIN", description="SASL mechanism, where the protocol has SASL."
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = optional(
+        "SASL mechanism, where the protocol has SASL.", "PLAIN"
     )
     sasl_username: str | None = optional("SASL user.")
     sasl_password: SecretStr | None = optional("SASL password; better in a file.")
@@ -149,45 +140,40 @@ class Settings(BaseModel):
     ssl_cafile: Path | None = optional("CA certificates to trust for Kafka.")
     ssl_certfile: Path | None = optional("Client certificate for Kafka.")
     ssl_keyfile: Path | None = optional("Key of the client certificate.")
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        default="zstd", description="Codec of what is written to Kafka, by clients and workers."
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = optional(
+        "Codec of what is written to Kafka, by clients and workers.", "zstd"
     )
-    session_timeout_seconds: float = Field(default=10.0, ge=1, description="Consumer group session timeout.")
-    store: Literal["memory", "rocksdb"] = Field(
-        default="memory",
-        description="Where a worker keeps its tables. rocksdb: on disk too, under data_dir: then a restart "
+    session_timeout_seconds: float = optional("Consumer group session timeout.", 10.0, ge=1)
+    store: Literal["memory", "rocksdb"] = optional(
+        "Where a worker keeps its tables. rocksdb: on disk too, under data_dir: then a restart "
         "reads only the news from Kafka; needs the extra trialstream[rocksdb].",
+        "memory",
     )
-    standby_replicas: int = Field(
-        default=0,
-        ge=0,
-        le=32,
-        description="How many other workers keep a copy of each partition's tables, to take over faster.",
+    standby_replicas: int = optional(
+        "How many other workers keep a copy of each partition's tables, to take over faster.", 0, ge=0, le=32
     )
-    run_idle_seconds: float | None = Field(
-        default=21_600.0,
-        gt=0,
-        description="A run without events for so long leaves memory until the next one; null: never.",
+    run_idle_seconds: float | None = optional(
+        "A run without events for so long leaves memory until the next one; null: never.", 21_600.0, gt=0
     )
     data_dir: Path | None = optional(
         "Where `up` keeps its journal, and workers with store=rocksdb their tables; null: the "
         "user's data dir."
     )
     prices_file: Path | None = optional("TOML price table of the user (R2).")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="Least level of a worker's log."
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = optional(
+        "Least level of a worker's log.", "INFO"
     )
-    log_format: Literal["text", "json"] = Field(
-        default="text", description="A worker's log: lines for people, or one JSON object per line."
+    log_format: Literal["text", "json"] = optional(
+        "A worker's log: lines for people, or one JSON object per line.", "text"
     )
     metrics_address: str | None = optional(
         "HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
     )
-    adopt_configuration: bool = Field(
-        default=False,
-        description="A worker that starts makes its own prices, profiles and formulas those of its group, as "
+    adopt_configuration: bool = optional(
+        "A worker that starts makes its own prices, profiles and formulas those of its group, as "
         "the one of `up` does; false: it waits for `streamer config adopt`.",
+        False,
     )
     epoch: int | None = optional("Overrides the epoch kept in streamer-meta.", ge=1)
 

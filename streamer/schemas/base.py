@@ -347,9 +347,9 @@ Benchmarks = Annotated[
 """Free JSON by benchmark name, 10,000 entries at most."""
 
 
-def optional(description: str, **constraints: Any) -> Any:
-    """A field that is null unless it is given."""
-    return Field(default=None, description=description, **constraints)
+def optional(description: str, default: Any = None, **constraints: Any) -> Any:
+    """A field that need not be given: it is null then, or has the default."""
+    return Field(default=default, description=description, **constraints)
 
 
 class Message(BaseModel):

@@ -203,11 +203,11 @@ class FormulaCodeSummary(Message):
         ge=0, description="Failed trials that count with known benchmarks, each at speedup 1.0 (R21)."
     )
     claimed: int = Field(ge=0, description="Trials whose advantages are only claimed by their log (R3).")
-    missing: int = Field(
-        default=0,
-        ge=0,
-        description="Trials of the finished run in which the agent was planned and has no sub-trial; they "
+    missing: int = optional(
+        "Trials of the finished run in which the agent was planned and has no sub-trial; they "
         "count as failures in these numbers, and in no others of the summary (R21).",
+        0,
+        ge=0,
     )
     coverage: FormulaCodeCoverage = Field(description="What the means rest on.")
 
@@ -222,9 +222,7 @@ class BenchmarkSpeedup(Message):
         alias="oracle/nop", description="Speedup of the oracle, ratio; null if invalid."
     )
     advantage: float | None = Field(description="agent/nop minus oracle/nop; null if either is invalid.")
-    fallback_to_baseline: bool = Field(
-        default=False, description="True where the agent's value was reset to 1."
-    )
+    fallback_to_baseline: bool = optional("True where the agent's value was reset to 1.", False)
 
 
 class PytestSummary(Message):
@@ -330,9 +328,7 @@ class Event(Message):
 
     model_config = ConfigDict(extra="allow")
 
-    schema_version: Literal[1] = Field(
-        default=1, description="Version of the event schema; an unknown one is rejected."
-    )
+    schema_version: Literal[1] = optional("Version of the event schema; an unknown one is rejected.", 1)
     run_id: Id = Field(description="The benchmark run or experiment; also the record key.")
 
 
@@ -354,13 +350,11 @@ class Measurements(Message):
 class SlotEvent(Event):
     """An event about one trial: its fields name the slot that the trial fills (R17)."""
 
-    shard: Shard = Field(default="", description='Original run inside a pooled one; "" otherwise.')
+    shard: Shard = optional('Original run inside a pooled one; "" otherwise.', "")
     task_id: Id = Field(description="The problem.")
-    attempt: Ordinal = Field(default=1, description="n-th repeat of the task, from 1.")
-    agent: Name = Field(default=UNKNOWN, description='The LLM agent under test; null is "unknown" (D4).')
-    model: Name = Field(
-        default=UNKNOWN, description="The model behind the agent; normalised for reporting (E10)."
-    )
+    attempt: Ordinal = optional("n-th repeat of the task, from 1.", 1)
+    agent: Name = optional('The LLM agent under test; null is "unknown" (D4).', UNKNOWN)
+    model: Name = optional("The model behind the agent; normalised for reporting (E10).", UNKNOWN)
     tier: Key | None = optional("Prompt tier, T0 to T6; null where there is none.")
     subtest: Key | None = optional("Variant inside the tier.")
 
@@ -370,9 +364,7 @@ class TrialResult(Measurements, SlotEvent):
 
     type: Literal["trial_result"] = Field(description="Which event this is: one finished trial.")
     agent_index: Ordinal | None = optional("Position in a multi-agent trial, from 1 (R10).")
-    revision: Revision = Field(
-        default=0, description="Grows with every correction: Unix ns of writing, or 0."
-    )
+    revision: Revision = optional("Grows with every correction: Unix ns of writing, or 0.", 0)
     trial_id: Text | None = optional("The harness's own id of the trial.")
     trial_name: Text | None = optional("The harness's own name of the trial.")
     harness: ShortText | None = optional("Which harness wrote the result.")
@@ -408,9 +400,7 @@ class TrialStarted(SlotEvent):
     """
 
     type: Literal["trial_started"] = Field(description="Which event this is: a trial has started.")
-    revision: Revision = Field(
-        default=0, description="As in a result; a retraction up to it withdraws the start."
-    )
+    revision: Revision = optional("As in a result; a retraction up to it withdraws the start.", 0)
     started_at: EventTime = optional("Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
     position: Position | None = optional(
         "How many trials the run had started before, counted by the one process that "
@@ -425,7 +415,7 @@ class RunStarted(Event):
     """
 
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
-    revision: Revision = Field(default=0, description="Grows with every correction of the plan.")
+    revision: Revision = optional("Grows with every correction of the plan.", 0)
     harness: ShortText | None = optional("Which harness runs it.")
     started_at: EventTime = optional("Start of the run; outside 2000 to 2200: missing.")
     tasks: TaskIds | TaskCount | None = optional("Task ids, or how many there are.")
@@ -486,7 +476,7 @@ class RunFinished(Event):
     """The harness says the run is over."""
 
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
-    revision: Revision = Field(default=0, description="Grows with every correction.")
+    revision: Revision = optional("Grows with every correction.", 0)
     finished_at: EventTime = optional("End of the run; outside 2000 to 2200: missing.")
     status: Text | None = optional("What the harness calls the outcome.")
 

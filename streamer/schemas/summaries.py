@@ -337,9 +337,7 @@ class GradeChange(InStream):
     provisional: bool = Field(description="True while planned trials are missing (R26).")
     grade_basis: GradeBasis | None = optional("What the grade rests on now (R13); null: nothing.")
     grade_score: float | None = optional("The number that gives the grade now.", ge=0, le=1)
-    grade_provisional: bool = Field(
-        default=False, description="True while trials wait for their judge (R13)."
-    )
+    grade_provisional: bool = optional("True while trials wait for their judge (R13).", False)
 
 
 class Rescored(InStream):
@@ -389,8 +387,8 @@ class TrialScore(Measurements):
     )
     success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
-    infrastructure_failure: bool = Field(
-        default=False, description="It is unresolved because the infrastructure failed, not the agent."
+    infrastructure_failure: bool = optional(
+        "It is unresolved because the infrastructure failed, not the agent.", False
     )
     pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
     impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
@@ -443,10 +441,8 @@ class Counted(Published):
     accuracy_excluding_infrastructure: float | None = optional(
         "resolved / trials without those that the infrastructure failed; null: no other trials.", ge=0, le=1
     )
-    infrastructure_failures: int = Field(
-        default=0,
-        ge=0,
-        description="Trials that are unresolved because the infrastructure failed, not the agent.",
+    infrastructure_failures: int = optional(
+        "Trials that are unresolved because the infrastructure failed, not the agent.", 0, ge=0
     )
     pass_at_k: dict[str, PassAtK] | None = Field(
         description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
@@ -459,10 +455,8 @@ class Counted(Published):
         "name, and all others as `other`."
     )
     coverage: dict[str, int] = Field(description="Metric to how many trials had it (R1).")
-    in_flight: int = Field(
-        default=0,
-        ge=0,
-        description="Trials that have started and have no result, until the run has finished (inference 3).",
+    in_flight: int = optional(
+        "Trials that have started and have no result, until the run has finished (inference 3).", 0, ge=0
     )
     grading_profile: str = Field(description="Profile that grades and weighs, as `specified` (R12).")
     superseded: int = Field(ge=0, description="Results that lost their slot (R17); not digested.")
@@ -496,9 +490,8 @@ class Group(Counted):
     grade_score: float | None = optional(
         "The number that gives the grade; null while no judge has scored (R13).", ge=0, le=1
     )
-    grade_provisional: bool = Field(
-        default=False,
-        description="True while trials of a judged group wait for their judge, until the run ends (R13).",
+    grade_provisional: bool = optional(
+        "True while trials of a judged group wait for their judge, until the run ends (R13).", False
     )
     uncertainty: Uncertainty | None = optional(
         "What may be concluded (docs/inference.md); null: a worker of before wrote it."
@@ -562,10 +555,10 @@ class Progress(Message):
     planned: int | None = Field(
         ge=0, description="Slots planned; null: nobody said, or the plan is not complete yet."
     )
-    plan_complete: bool = Field(
-        default=True,
-        description="False while the plan is still being read, or names only a part, and the run has not "
+    plan_complete: bool = optional(
+        "False while the plan is still being read, or names only a part, and the run has not "
         "finished; `planned` is then null. True also if nobody said anything of a plan.",
+        True,
     )
 
 
@@ -579,12 +572,11 @@ class RunSummary(Counted):
     benchmark_version: str | None = Field(description="Version of the benchmark, from the plan.")
     display_name: str | None = Field(description="Name for people, from the plan.")
     labels: dict[str, str] = Field(description="Free labels of the run, from the plan.")
-    metrics: dict[str, MetricReading] = Field(
-        default={}, description="The named metrics that have a board, and how to read them (R30)."
+    metrics: dict[str, MetricReading] = optional(
+        "The named metrics that have a board, and how to read them (R30).", {}
     )
-    primary_metric: str = Field(
-        default=PRIMARY_METRIC,
-        description="What boards are ordered by: one of their metrics, or `metrics/NAME`.",
+    primary_metric: str = optional(
+        "What boards are ordered by: one of their metrics, or `metrics/NAME`.", PRIMARY_METRIC
     )
     status: str | None = Field(description="What run_finished said; null while it runs.")
     started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")

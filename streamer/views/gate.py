@@ -16,7 +16,7 @@ from streamer.folding.slots import GroupId
 from streamer.folding.state import RunState
 from streamer.folding.summaries import planned_metrics
 from streamer.folding.uncertainty import MEANS
-from streamer.schemas.base import Message, task_key
+from streamer.schemas.base import Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
@@ -127,7 +127,7 @@ class GatePairs(Message):
 class GateResult(Message):
     """What a gate says. `words` say it in sentences, whose names are not escaped."""
 
-    type: Literal["gate_verdict"] = Field(default="gate_verdict", description="Always this.")
+    type: Literal["gate_verdict"] = optional("Always this.", "gate_verdict")
     verdict: GateVerdict = Field(description="Of the chosen question, and of the target if there is one.")
     question: Question = Field(description="Which answer decides: `final` or `ability`.")
     metric: str = Field(description="What is compared: pass_rate, another mean, or metrics/NAME.")

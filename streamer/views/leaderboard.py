@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
-from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id
+from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id, optional
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
 from streamer.schemas.summaries import AgentModelSummary, Rank, is_over, state_of
 from streamer.schemas.wire import json_number
@@ -246,8 +246,8 @@ class BenchmarkBoard(Message):
     benchmark: str | None = Field(description="Null: several, or runs that name none.")
     mixed: bool = Field(description="Its runs are of several benchmarks, because that was asked for.")
     versions: list[str] = Field(description="Versions of the benchmark that its runs name.")
-    title: str = Field(default="", description="For people; names are not escaped.")
-    notes: list[str] = Field(default=[], description="What its columns mean, a sentence or two each.")
+    title: str = optional("For people; names are not escaped.", "")
+    notes: list[str] = optional("What its columns mean, a sentence or two each.", [])
     metric: str = Field(description="METRIC of the board, or metrics/NAME.")
     label: str | None = Field(description="Named metric: heading for people; null: the name.")
     unit: str = Field(description="Unit of the values; 1 for a plain ratio.")

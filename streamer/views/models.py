@@ -86,9 +86,8 @@ class HistoryPoint(Message):
     cost_of_pass: Number | None = described(AgentModelSummary, "cost_of_pass")
     mean_speedup: Number | None = described(FormulaCodeSummary, "mean_speedup")
     agent_advantage: Number | None = described(FormulaCodeSummary, "agent_advantage")
-    metrics: dict[str, Number | None] = Field(
-        default={},
-        description="Named metric that the plan names to its mean (R30); unknown ones are left out.",
+    metrics: dict[str, Number | None] = optional(
+        "Named metric that the plan names to its mean (R30); unknown ones are left out.", {}
     )
     provisional: bool | None = Field(description="Planned trials are missing.")
     done: int | None = Field(description="Run only: slots filled.")
@@ -115,7 +114,7 @@ class TrialRow(Message):
     duration_seconds: float | None = described(ScoredTrial, "duration_seconds")
     task_speedup: float | None = described(FormulaCodePayload, "task_speedup")
     agent_advantage: float | None = described(FormulaCodePayload, "agent_advantage")
-    metrics: dict[str, float] = Field(default={}, description="Named metric to its value (R30).")
+    metrics: dict[str, float] = optional("Named metric to its value (R30).", {})
 
     @classmethod
     def of(cls, trial_id: str, trial: Mapping[str, Any]) -> TrialRow:
@@ -244,8 +243,8 @@ class SideMeans(Message):
     duration_seconds: float | None = Field(description="Mean known duration of a trial in seconds.")
     task_speedup: float | None = Field(description="FormulaCode: mean known speedup, ratio.")
     agent_advantage: float | None = Field(description="FormulaCode: mean known advantage.")
-    metrics: dict[str, float | None] = Field(
-        default={}, description="Named metric to its mean over the trials that have it (R30)."
+    metrics: dict[str, float | None] = optional(
+        "Named metric to its mean over the trials that have it (R30).", {}
     )
 
 
@@ -340,25 +339,18 @@ class Comparison(Message):
         description="Metric to its difference: pass_rate, composite_score, task_speedup, agent_advantage, "
         "cost_usd, duration_seconds, and `metrics/NAME` of named metrics (R30)."
     )
-    ended: bool = Field(
-        default=False, description="No trial of either side is missing: intervals and p values hold."
-    )
-    flips: list[FlipGroup] = Field(
-        default=[], description="The tasks that one side alone passes, in groups, the largest first."
+    ended: bool = optional("No trial of either side is missing: intervals and p values hold.", False)
+    flips: list[FlipGroup] = optional(
+        "The tasks that one side alone passes, in groups, the largest first.", []
     )
     pairs: list[TaskPair] = Field(description="The tasks, greatest difference of pass rates first; a page.")
-    only_a_tasks: list[str] = Field(
-        default=[], description="The tasks that the first side alone passes, by name; a page."
-    )
-    only_b_tasks: list[str] = Field(
-        default=[], description="The tasks that the second side alone passes, by name; a page."
-    )
-    not_in_a: list[str] = Field(default=[], description="Tasks that only the second side has done; a page.")
-    not_in_b: list[str] = Field(default=[], description="Tasks that only the first side has done; a page.")
-    in_common: str = Field(default="", description="The counts of the common tasks as a sentence.")
-    words: list[str] = Field(
-        default=[],
-        description="What may be said of two agents, one sentence each (inference 8). Names are not escaped.",
+    only_a_tasks: list[str] = optional("The tasks that the first side alone passes, by name; a page.", [])
+    only_b_tasks: list[str] = optional("The tasks that the second side alone passes, by name; a page.", [])
+    not_in_a: list[str] = optional("Tasks that only the second side has done; a page.", [])
+    not_in_b: list[str] = optional("Tasks that only the first side has done; a page.", [])
+    in_common: str = optional("The counts of the common tasks as a sentence.", "")
+    words: list[str] = optional(
+        "What may be said of two agents, one sentence each (inference 8). Names are not escaped.", []
     )
 
 

@@ -288,7 +288,7 @@ class ToolCall(Message):
     name: str = Field(description="The tool.")
     arguments: str = Field(description="Its arguments: text, or JSON.")
     output: str | None = optional("What it gave; null: the log does not say.")
-    error: bool = Field(default=False, description="It failed, as the log or its output says.")
+    error: bool = optional("It failed, as the log or its output says.", False)
 
 
 class Step(Message):
@@ -296,13 +296,13 @@ class Step(Message):
 
     number: int = Field(ge=1, description="From 1, in the order of the log.")
     source: Source = Field(description="Who took it.")
-    text: str = Field(default="", description="What was said; empty: nothing.")
+    text: str = optional("What was said; empty: nothing.", "")
     reasoning: str | None = optional("The model's reasoning; null: not logged.")
-    calls: list[ToolCall] = Field(default=[], description="Calls of tools, in order.")
+    calls: list[ToolCall] = optional("Calls of tools, in order.", [])
     at: str | None = optional("When, as the log writes it; null: not logged.")
     tokens: int | None = optional("Output tokens; null: not logged.", ge=0)
     cost_usd: float | None = optional("Cost in USD; null: not logged.", ge=0)
-    error: bool = Field(default=False, description="It, or a call in it, failed.")
+    error: bool = optional("It, or a call in it, failed.", False)
 
 
 T = TypeVar("T")
@@ -428,10 +428,10 @@ class Span(Message):
     text: str = Field(description="The characters; nothing in them controls a terminal.")
     color: int | None = optional("Colour of the text, 0 to 15; null: as usual.", ge=0, le=15)
     background: int | None = optional("Colour behind it, likewise.", ge=0, le=15)
-    bold: bool = Field(default=False, description="Bold.")
-    dim: bool = Field(default=False, description="Faint.")
-    italic: bool = Field(default=False, description="Italic.")
-    underline: bool = Field(default=False, description="Underlined.")
+    bold: bool = optional("Bold.", False)
+    dim: bool = optional("Faint.", False)
+    italic: bool = optional("Italic.", False)
+    underline: bool = optional("Underlined.", False)
 
 
 _Look = Mapping[str, Any]
@@ -760,8 +760,8 @@ class ArtifactView(Message):
     kind: Kind = Field(description="How it is shown; `cast`: in the player.")
     name: str = Field(description="The artifact's name.")
     size: int = Field(ge=0, description="Bytes of the file.")
-    steps: list[Step] = Field(default=[], description="Of a trajectory, in order.")
-    lines: list[list[Span]] = Field(default=[], description="Of a log or a diff: each line's pieces.")
+    steps: list[Step] = optional("Of a trajectory, in order.", [])
+    lines: list[list[Span]] = optional("Of a log or a diff: each line's pieces.", [])
     left_out: str | None = optional("What is not shown, in words; null: nothing.")
 
 

@@ -227,12 +227,10 @@ class RunsQuery(Query):
 class WhyQuery(AsOfQuery):
     """The query of what moved a number."""
 
-    metric: MetricName = Field(
-        default=PRIMARY_METRIC, description="METRIC of docs/redis.md, or metrics/NAME."
-    )
+    metric: MetricName = optional("METRIC of docs/redis.md, or metrics/NAME.", PRIMARY_METRIC)
     agent: str | None = optional("Only this agent, or agent:model; all but baselines if not given.")
     since: str | None = optional("Only what moved it after this offset or time.", max_length=64)
-    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many moves.")
+    limit: int = optional("At most so many moves.", 100, ge=1, le=MAX_PAGE)
 
 
 class OutlookQuery(AsOfQuery):
@@ -244,16 +242,16 @@ class OutlookQuery(AsOfQuery):
 class TiersQuery(AsOfQuery):
     """The query of tiers."""
 
-    within: bool = Field(default=False, description="Also each agent:model within each tier.")
+    within: bool = optional("Also each agent:model within each tier.", False)
 
 
 class BoardsQuery(Query):
     """What narrows a leaderboard."""
 
-    metric: MetricName = Field(default="pass_rate", description="METRIC of docs/redis.md, or metrics/NAME.")
+    metric: MetricName = optional("METRIC of docs/redis.md, or metrics/NAME.", "pass_rate")
     run: str | None = optional("Only this run.")
     benchmark: str | None = optional("Only runs of this benchmark.")
-    label: list[str] = Field(default=[], description="Only runs with this label, KEY=VALUE; repeatable.")
+    label: list[str] = optional("Only runs with this label, KEY=VALUE; repeatable.", [])
     as_of: str | None = optional(
         "Count only events up to this time (with zone), or with `run` up to this offset; folds "
         "the log again.",
@@ -270,16 +268,14 @@ class LeaderboardQuery(BoardsQuery):
 class LeaderboardsQuery(BoardsQuery):
     """The query of the leaderboards of benchmarks."""
 
-    all_benchmarks: bool = Field(default=False, description="One board of all benchmarks, mixed.")
+    all_benchmarks: bool = optional("One board of all benchmarks, mixed.", False)
 
 
 class HistoryQuery(Query):
     """The query of a run's history."""
 
     kind: Literal["run", "agent_model", "tier"] | None = optional("Only these.")
-    points: int = Field(
-        default=400, ge=2, le=MAX_POINTS, description="At most so many per group, the latest always."
-    )
+    points: int = optional("At most so many per group, the latest always.", 400, ge=2, le=MAX_POINTS)
 
 
 class TrialsQuery(Query):
@@ -292,17 +288,17 @@ class TrialsQuery(Query):
     failure_mode: str | None = optional("Only failed trials of this mode; empty: those without one.")
     kind: str | None = optional("Only failed trials of this `kind` of `/failures`.")
     search: str | None = optional("In task, agent:model or failure mode; case is ignored.", max_length=512)
-    sort: TrialSort = Field(default="latest", description="Order; unknown values come last.")
-    descending: bool = Field(default=False, description="Greatest first.")
-    offset: int = Field(default=0, ge=0, description="Skip so many.")
-    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many.")
+    sort: TrialSort = optional("Order; unknown values come last.", "latest")
+    descending: bool = optional("Greatest first.", False)
+    offset: int = optional("Skip so many.", 0, ge=0)
+    limit: int = optional("At most so many.", 100, ge=1, le=MAX_PAGE)
 
 
 class MatrixQuery(AsOfQuery):
     """The query of the matrix of agents and tasks."""
 
-    metric: MatrixMetric = Field(default="outcome", description="Averaged in each cell; outcome: none.")
-    sort: MatrixSort = Field(default="difficulty", description="Order of the tasks.")
+    metric: MatrixMetric = optional("Averaged in each cell; outcome: none.", "outcome")
+    sort: MatrixSort = optional("Order of the tasks.", "difficulty")
 
 
 class CompareQuery(Query):
@@ -312,8 +308,8 @@ class CompareQuery(Query):
     b: str = Field(description="Run of the second side.")
     a_agent: str | None = optional("Agent:model of the first side; all if not given.")
     b_agent: str | None = optional("Agent:model of the second side.")
-    offset: int = Field(default=0, ge=0, description="Skip so many tasks.")
-    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="At most so many tasks.")
+    offset: int = optional("Skip so many tasks.", 0, ge=0)
+    limit: int = optional("At most so many tasks.", 100, ge=1, le=MAX_PAGE)
 
 
 # -----------------------------------------------------------------------------
