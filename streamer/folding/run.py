@@ -518,6 +518,11 @@ class Run:
         self.state.count()
         return _in_order(self._summaries.all() + (self.comparisons.all() if comparison else []))
 
+    def summary(self) -> SummaryChange:
+        """The summary of the run alone as it stands; takes nothing."""
+        self.state.count()
+        return self._summaries.of_run()
+
     def in_flight(self, most: int) -> list[dict[str, Any]]:
         """The trials that have started and have no result, the longest first; [] once the run has finished.
 

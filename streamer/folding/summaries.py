@@ -95,6 +95,10 @@ class Summaries:
         due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
+    def of_run(self) -> SummaryChange:
+        """The summary of the run alone; takes nothing. The run is counted up to date."""
+        return self._summary(RUN, self.run.denominators())
+
     def taken(self) -> list[tuple[SummaryKind, str]]:
         """Kind and topic key of every summary that was taken and not withdrawn."""
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]

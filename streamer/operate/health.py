@@ -7,7 +7,7 @@ import base64
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,7 @@ from streamer.storage.kafka import (
 )
 from streamer.storage.log import LogRecord, PartitionReader, read_batches, read_topic, repair_key
 from streamer.storage.outbox import Publisher
+from streamer.text import counted
 
 if TYPE_CHECKING:
     from streamer.client.queries import WorkerStatus
@@ -97,6 +98,8 @@ async def read_lags(settings: Settings) -> list[PartitionLag]:
 
 
 REDIS_SECONDS = 5.0
+NEARLY_FULL = 0.9
+"""A server that has refused writes counts as full from this share of its memory on."""
 
 BROKER_AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -111,6 +114,7 @@ class DeploymentHealth:
         topics: partition count of each of our topics that exists.
         redis: host and port of Redis.
         redis_answers: whether it did.
+        redis_full: whether it refuses writes for want of memory, heartbeats too.
         workers: last heartbeat of each, the dead included until Redis forgets them.
         partitions: of the event topic.
         problems: a sentence for each thing that is wrong.
@@ -120,6 +124,7 @@ class DeploymentHealth:
     redis: str
     broker_answers: bool = False
     redis_answers: bool = False
+    redis_full: bool = False
     topics: dict[str, int] = field(default_factory=dict)
     workers: list[WorkerStatus] = field(default_factory=list)
     partitions: list[PartitionLag] = field(default_factory=list)
@@ -175,7 +180,7 @@ def _ask_broker(settings: Settings, health: DeploymentHealth) -> None:
 def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
     from streamer.client.queries import ReaderError
     from streamer.client.readers import StateReader
-    from streamer.storage.redis import sync_client
+    from streamer.storage.redis import ResponseError, split_url, sync_client
 
     try:
         with StateReader(settings) as reader:
@@ -183,10 +188,38 @@ def _ask_redis(settings: Settings, health: DeploymentHealth) -> None:
         health.redis_answers = True
         with sync_client(settings.redis, settings.redis_options(), REDIS_SECONDS) as client:
             problem = client.get(Keys(settings.namespace).stack_problem)
-        if isinstance(problem, bytes):
-            health.problems.append(problem.decode())
+            if isinstance(problem, bytes):
+                health.problems.append(problem.decode())
+            nodes = {"target_nodes": "primaries"} if split_url(settings.redis)[1] else {}
+            with suppress(ResponseError):  # the account may not ask
+                told: Any = client.info("memory", "errorstats", **nodes)
+                for info in told.values() if nodes else [told]:
+                    if full := _what_is_full(info):
+                        health.redis_full = True
+                        health.problems.append(f"Redis at {health.redis} {full}")
     except ReaderError as error:
         health.problems.append(str(error))
+
+
+def _what_is_full(info: Mapping[str, Any]) -> str | None:
+    """What INFO says of a server that refuses writes for want of memory; None where it has room.
+
+    A refused write gives its memory back, so a full server may be just below its limit.
+
+    >>> _what_is_full({"used_memory": 95, "maxmemory": 100, "errorstat_OOM": {"count": 1}})[:33]
+    'is full: it uses 95 of 100 bytes '
+    >>> _what_is_full({"used_memory": 95, "maxmemory": 100})
+    >>> _what_is_full({"used_memory": 95, "maxmemory": 0})
+    """
+    used, limit = info["used_memory"] - info.get("mem_not_counted_for_evict", 0), info["maxmemory"]
+    refused = info.get("errorstat_OOM", {}).get("count", 0)
+    if not limit or used < (NEARLY_FULL * limit if refused else limit):
+        return None
+    return (
+        f"is full: it uses {used:,} of {limit:,} bytes (maxmemory) and has refused {refused:,} writes. "
+        "Boards stand still, and heartbeats of workers are missing. Raise maxmemory, or let runs expire "
+        "(redis_expire_seconds). Workers then write what is missing"
+    )
 
 
 def _topic_problems(counts: Mapping[str, int], names: Names) -> list[str]:
@@ -203,6 +236,8 @@ def _topic_problems(counts: Mapping[str, int], names: Names) -> list[str]:
 
 def _worker_problems(health: DeploymentHealth) -> list[str]:
     live = health.live_workers()
+    if not live and health.redis_full:
+        return []
     if not live:
         lag = sum(partition.lag for partition in health.partitions)
         return [f"no worker is running ({lag:,} events wait): start one with `streamer worker`"]
@@ -215,6 +250,12 @@ def _worker_problems(health: DeploymentHealth) -> list[str]:
             problems.append(f"worker {worker.worker_id} {why}")
         if unsent := worker.status.get("unsent"):
             problems.append(f"worker {worker.worker_id} has {unsent:,} keys that Redis does not have yet")
+        if outdated := worker.status.get("outdated"):
+            problems.append(
+                f"Redis refuses values of worker {worker.worker_id} ({worker.status['refused']:,} so far). "
+                f"It holds newer ones of {counted(len(outdated), 'run')}, {outdated[0]!r} for one, perhaps "
+                "of another log. Stop the workers, run `streamer rebuild --switch`, and start them again"
+            )
         problems += worker.status.get("log_faults", ())
     return problems
 

@@ -13,7 +13,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -29,7 +28,7 @@ from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
 from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key
 from streamer.schemas.wire import NOT_DIGESTED, canonical_json, digest_of, sha256_hex
 from streamer.settings import Settings
-from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of, parse_version
+from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of
 from streamer.storage.kafka import (
     Names,
     add_partitions,
@@ -558,7 +557,7 @@ def _unknown(run_id: str, run_ids: Iterable[str]) -> str:
 
 
 REBUILD_POLL_SECONDS = 0.2
-WRITES_AT_ONCE = KEYS_AT_ONCE = 1_000
+WRITES_AT_ONCE = 1_000
 PAGES = "trials-changelog"
 
 
@@ -637,9 +636,11 @@ class Switch:
             if place.run_id in ghosts or place.partition != partition_of(place.run_id, count):
                 unknown.add(place)
         pages = self._keys_of(PAGES)
-        epoch = 1 + max(self._epochs(epochs.values()))
-        asyncio.run(self._write(epoch, [*pages, *unknown]))
-        asyncio.run(self._remove_from_redis(ghosts, epoch))
+        current = greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
+        epoch = 1 + max(current, *epochs.values(), asyncio.run(self._epoch_in_redis()))
+        name = uuid.uuid4().hex[:12]
+        asyncio.run(self._write(epoch, name, [*pages, *unknown]))
+        asyncio.run(self._write_to_redis(ghosts, epoch, name))
         if self._workers() or self._keys_of(PAGES):
             raise CannotSwitch(
                 "a worker started meanwhile and goes on with the old state: stop it, then rebuild again"
@@ -682,21 +683,21 @@ class Switch:
         """The keys of a topic that have a value; the values are not kept."""
         return latest_of(self._settings, [topic], lambda _: None).keys()
 
-    def _epochs(self, of_summaries: Iterable[int]) -> Iterator[int]:
-        """Every epoch that a reader may have seen."""
-        yield greatest_epoch(read_topic(self._settings, self._names.streamer_meta))
-        yield from of_summaries
-        options = self._settings.redis_options()
-        with sync_client(self._settings.redis, options, REDIS_TIMEOUT_SECONDS) as client:
-            for key in client.scan_iter(match=self._keys.versions("*"), count=KEYS_AT_ONCE):
-                for version in cast("list[bytes]", client.hvals(key)):
-                    with suppress(ValueError):
-                        yield parse_version(version)[0]
+    async def _epoch_in_redis(self) -> int:
+        sink = RedisSink.from_settings(self._settings)
+        try:
+            return await sink.greatest_epoch()
+        finally:
+            await sink.close()
 
-    async def _write(self, epoch: int, places: Sequence[TopicKey]) -> None:
-        """The epoch first: if this breaks off, everything published from then on stands above the old."""
+    async def _write(self, epoch: int, name: str, places: Sequence[TopicKey]) -> None:
+        """The epoch first: if this breaks off, everything published from then on stands above the old.
+
+        The log gets another name, which makes rows on local disks void.
+        """
+        meta = ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, None), (LOG_KEY, name.encode()))
         async with producing(self._settings) as producer:
-            for key, value in ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, uuid.uuid4().hex[:12].encode())):
+            for key, value in meta:
                 await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)
             for start in range(0, len(places), WRITES_AT_ONCE):
                 acks = [
@@ -707,10 +708,11 @@ class Switch:
                 ]
                 await asyncio.gather(*acks)
 
-    async def _remove_from_redis(self, runs: Iterable[str], epoch: int) -> None:
-        """As a worker would, with the news that they are gone."""
+    async def _write_to_redis(self, runs: Iterable[str], epoch: int, name: str) -> None:
+        """Remove runs as a worker would, and notify of that; then name the log."""
         sink = RedisSink.from_settings(self._settings)
         await sink.write([RunUpdate(run_id, summaries=[_deletion(run_id, epoch)]) for run_id in runs])
+        await sink.take_log_name(name)
         await sink.close()
         if sink.unsent:
             raise CannotSwitch("Redis does not take writes: see to it, then rebuild again")

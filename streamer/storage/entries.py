@@ -151,6 +151,9 @@ class Keys:
     workers = _SharedKey("workers")
     """Hash: worker id to its last heartbeat, whose `at` is the time of Redis."""
 
+    log = _SharedKey("log")
+    """String: name of the log whose state this is, as in the topic `streamer-meta`."""
+
     stack_problem = _SharedKey("stack_problem")
     """String: why `streamer up` accepts no events, as long as it accepts none."""
 

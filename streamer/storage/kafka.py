@@ -307,8 +307,8 @@ _NOT_YET = (0, UnknownTopicOrPartitionError.errno, LeaderNotAvailableError.errno
 
 async def create_topic(
     admin: AIOKafkaAdminClient, topic: str, partitions: int, replication: int, config: Mapping[str, str]
-) -> None:
-    """Create a topic unless it exists: another worker may have been faster.
+) -> bool:
+    """Create a topic unless it exists: another worker may have been faster. True if this call created it.
 
     Raises:
         KafkaError: the broker refused; the message names the topic.
@@ -318,6 +318,7 @@ async def create_topic(
     for name, code, *reason in response.topic_errors:
         if code not in (0, TopicAlreadyExistsError.errno):
             raise for_code(code)(f"cannot create topic {name!r}: {reason[0] if reason else code}")
+    return all(code == 0 for _, code, *_ in response.topic_errors)
 
 
 async def partition_count(admin: AIOKafkaAdminClient, topic: str) -> int:

@@ -664,6 +664,9 @@ def leave_out(record: Any, why: str) -> None:
 BY_DELETION = "deleted"
 """Name of the request to fold a run again that a deletion makes."""
 
+BY_LOSS = "lost"
+"""Likewise the one that the loss of a state page makes."""
+
 _QUARANTINED, _REPAIR = "/quarantined/", "/repair/"
 
 
@@ -739,7 +742,10 @@ def run_to_repair(key: str) -> str | None:
 FIRST_EPOCH = 1
 EPOCH_KEY = b"epoch"
 LOG_KEY = b"log"
-"""The name under which workers keep rows of this deployment on local disk; another one makes those void."""
+"""The name of the log. Rows on local disk and the state in Redis belong to the log of this name alone.
+
+The first record names the log, since several workers may start at once. A tombstone takes the name away.
+"""
 
 CONFIGURATION_KEY = b"made_with"
 """Its value is the fingerprint of the configuration that is current: only workers that have it publish."""
@@ -786,21 +792,30 @@ def greatest_epoch(records: Iterable[Any]) -> int:
     return greatest
 
 
-def _last_name(records: Iterable[Any], key: bytes, what: str) -> str | None:
-    """The last readable value under a key; None if there is none."""
-    last = None
+def _names(records: Iterable[Any], key: bytes, what: str) -> Iterator[str | None]:
+    """The readable values under a key, None for a tombstone."""
     for record in records:
-        if record.key == key and record.value:
-            if _NAME.fullmatch(record.value):
-                last = record.value.decode()
+        if record.key == key:
+            if not record.value:
+                yield None
+            elif _NAME.fullmatch(record.value):
+                yield record.value.decode()
             else:
                 leave_out(record, f"holds no {what}, which is 1 to 64 letters, digits, - and _")
-    return last
 
 
 def current_log(records: Iterable[Any]) -> str | None:
-    """The name of the log by the records of the topic; None if the topic has none."""
-    return _last_name(records, LOG_KEY, "name of a log")
+    """The name of the log by the records of the topic: the first since the last tombstone, None without any.
+
+    >>> from types import SimpleNamespace as Record
+    >>> records = [Record(key=LOG_KEY, value=v) for v in (b"a", b"b", None, b"c", b"d")]
+    >>> current_log(records[:2]), current_log(records[:3]), current_log(records)
+    ('a', None, 'c')
+    """
+    name = None
+    for value in _names(records, LOG_KEY, "name of a log"):
+        name = value and (name or value)
+    return name
 
 
 def epoch_by(settings: Settings, records: Iterable[Any]) -> int:
@@ -815,4 +830,5 @@ def current_configuration(records: Iterable[Any]) -> str | None:
     >>> current_configuration([Record(key=CONFIGURATION_KEY, value=v) for v in (b"4d3d", b"9a01")])
     '9a01'
     """
-    return _last_name(records, CONFIGURATION_KEY, "fingerprint of a configuration")
+    names = [name for name in _names(records, CONFIGURATION_KEY, "fingerprint of a configuration") if name]
+    return names[-1] if names else None

@@ -13,6 +13,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -50,6 +51,7 @@ from streamer.storage.entries import (
     as_text,
     entries_of,
     last_event_seconds,
+    parse_version,
     write_heartbeat,
 )
 
@@ -484,6 +486,8 @@ class Sending:
 
     Attributes:
         refused: runs one of whose keys somebody made a key of another type.
+        outdated: runs of which Redis refused a lower version at their last write.
+        refusals: values that Redis refused for their lower version, since the start.
         rewrite_due: runs whose keys across runs may say something else, with the benchmarks concerned.
     """
 
@@ -491,6 +495,8 @@ class Sending:
         self, client: Redis, keys: Keys, unsent: Unsent, writes: Writes, expire_seconds: int | None
     ) -> None:
         self.refused: set[str] = set()
+        self.outdated: set[str] = set()
+        self.refusals = 0
         self.rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
         self._client = client
         self._unsent = unsent
@@ -574,9 +580,18 @@ class Sending:
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
         self._writes.done(write)
         self._forget(write.unsent)
+        self._note_refusals(run_id, refusals)
         now = self._across.benchmark(run_id)
         if refusals or before != now or benchmark not in (None, now):
             self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
+
+    def _note_refusals(self, run_id: str, refusals: int) -> None:
+        self.refusals += refusals
+        if not refusals:
+            self.outdated.discard(run_id)
+        elif run_id not in self.outdated:
+            self.outdated.add(run_id)
+            log.warning("Redis holds newer values of run %r and refuses %d lower ones", run_id, refusals)
 
     def _forget(self, entries: Iterable[KeyState]) -> None:
         for entry in entries:
@@ -612,6 +627,7 @@ def _batches(writes: Iterable[Write]) -> Iterator[list[Write]]:
 
 MAX_UNSENT_KEYS = 100_000
 """At about 4 KiB a summary, 400 MiB of memory in the worst outage."""
+KEYS_AT_ONCE = 1_000
 RUNS_PER_RECONCILE = 50
 """Runs sent whole before others may write in between."""
 
@@ -659,6 +675,7 @@ class RedisSink:
         self._sending = Sending(self._client, keys, self._unsent, self._writes, expire_seconds)
         self._lock = asyncio.Lock()
         self._away = False
+        self._keys = keys
         self._connections = 0
         self._reconcile_due = False
         self._reconciling = 0
@@ -689,6 +706,17 @@ class RedisSink:
     def away(self) -> bool:
         """True while Redis does not take writes."""
         return self._away
+
+    @property
+    def refusals(self) -> int:
+        """Values that Redis refused for their lower version, since the start."""
+        return self._sending.refusals
+
+    @property
+    def outdated(self) -> list[str]:
+        """Runs of this worker of which Redis holds newer values, so that it refuses the worker's."""
+        outdated = self._sending.outdated
+        return sorted(outdated.intersection(self._owner.run_ids())) if outdated and self._owner else []
 
     @property
     def settled(self) -> bool:
@@ -733,6 +761,28 @@ class RedisSink:
         """
         if not self._away:
             await self._attempt(self._beat(worker_id, status, at))
+
+    async def log_name(self) -> str | None:
+        """The name of the log whose state Redis holds, None if it has none; raises one of `UNREACHABLE`."""
+        name = await cancellable(self._client.get(self._keys.log))
+        return None if name is None else as_text(name)
+
+    async def take_log_name(self, name: str) -> None:
+        """From now on Redis holds the state of this log; raises one of `UNREACHABLE`."""
+        await cancellable(self._client.set(self._keys.log, name))
+
+    async def greatest_epoch(self) -> int:
+        """The greatest epoch that any run has in Redis, 0 without runs; raises one of `UNREACHABLE`."""
+        pattern, greatest = self._keys.versions("*"), 0
+        keys = [key async for key in self._client.scan_iter(match=pattern, count=KEYS_AT_ONCE)]
+        for start in range(0, len(keys), KEYS_AT_ONCE):
+            pipe = self._client.pipeline(transaction=False)
+            for key in keys[start : start + KEYS_AT_ONCE]:
+                pipe.hvals(key)
+            for versions in await cancellable(pipe.execute()):
+                with suppress(ValueError):
+                    greatest = max(greatest, *(parse_version(version)[0] for version in versions))
+        return greatest
 
     async def close(self) -> None:
         """One last attempt to send, the heartbeats removed, connections closed."""

@@ -37,7 +37,7 @@ from streamer.worker.partition import RecordEncoder
 from streamer.worker.process import Configuration, Housekeeping, TopicWatch, Watchdog, Worker, check_topics
 from streamer.worker.producer import Producer
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
-from streamer.worker.recovery import Fencing, PartitionRecovery, Repairs
+from streamer.worker.recovery import Fencing, LogIdentity, PartitionRecovery, Repairs
 from streamer.worker.tables import StateTable, Tables, in_directory
 from streamer.worker.transport import (
     AsFetched,
@@ -138,6 +138,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         log.info("ready: worker %s owns partitions %s", worker_id, mine)
         housekeeping.hurry()
 
+    identity = LogIdentity(settings, sink, producer)
     recovery = PartitionRecovery(
         app,
         settings,
@@ -145,6 +146,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         processor=processor,
         producer=producer,
         prices=prices,
+        identity=identity,
         check_topics=partial(check_topics, settings),
         check_configuration=configuration.check,
         writer=worker_id,
@@ -159,6 +161,7 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         fencing=Fencing(app, settings, tables, processor, producer),
         repairs=Repairs(settings, processor, tables),
         configuration=configuration,
+        identity=identity,
         worker_id=worker_id,
         metrics=metrics,
         topics=TopicWatch(settings),

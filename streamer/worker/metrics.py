@@ -16,7 +16,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, make_wsgi_app
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
@@ -97,7 +97,7 @@ class Metrics(Collector):
         """Summaries were published in so long."""
         self._publish.observe(seconds)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Gauges of the last status; none before the first."""
         yield GaugeMetricFamily("streamer_partitions", "Partitions of the topic.", self._partitions)
         status = self.status
@@ -116,9 +116,14 @@ class Metrics(Collector):
         yield catching_up
         quarantined, finite = heartbeat["quarantined_runs"], heartbeat["retention"] is not None
         moved, waits = len(heartbeat["offsets_moved"]), heartbeat["waits"] is not None
+        outdated, refused = len(heartbeat["outdated"]), heartbeat["refused"]
+        yield CounterMetricFamily(
+            "streamer_redis_refused_values", "Values that Redis refused for newer ones.", refused
+        )
         for name, text, value in (
             ("recovery_remaining_records", "Changelog records left to read.", status.unrecovered),
             ("redis_unsent_keys", "Keys that Redis lacks.", heartbeat["unsent"]),
+            ("redis_outdated_runs", "Runs of which Redis refuses values for newer ones.", outdated),
             ("redis_away", "1: Redis takes no writes.", status.redis_away),
             ("log_lost_events", "Offsets deleted before they were folded.", heartbeat["events_lost"]),
             ("offsets_moved", "Partitions whose committed offset somebody else moved forward.", moved),

@@ -217,6 +217,13 @@ class StateLost(RuntimeError):
         )
 
 
+class PagesLost(RuntimeError):
+    """The state pages of a run hold less than its published summary says."""
+
+    def __init__(self) -> None:
+        super().__init__("the state pages hold less than was published. The run is folded again from the log")
+
+
 def checkpoint_key(partition: int) -> str:
     """Key of a partition's checkpoint in the table `trials`."""
     return f"{PREFIX}{partition}"
@@ -296,6 +303,27 @@ class Checkpoint:
     def events_lost(self) -> int:
         """How many offsets are lost; some may have held no event."""
         return sum(end - first for first, end in self.lost)
+
+
+def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
+    """True if the pages of a run, which are saved first, hold less than its published summary."""
+    pipeline = partition.pipeline
+    with suppress(ValueError, TypeError, KeyError):  # a row as a local disk may have it
+        before = orjson.loads(published)
+        if pipeline.holds(run_id) or before["epoch"] != partition.epoch or before.get("degraded"):
+            return False
+        if not pipeline.knows(run_id):
+            return True
+        run = pipeline.run(run_id)
+        with partition.guard(run_id):
+            change = run.summary()
+            if change.summary is None or change.summary["made_with"] != before["made_with"]:
+                return False
+            if change.state_version <= before["state_version"]:
+                return bool(change.digest != before["digest"])
+            fewer = change.summary["progress"]["done"] < before["progress"]["done"]
+            return bool(fewer) and run.state.deleted_to is None
+    return False
 
 
 # -----------------------------------------------------------------------------
@@ -586,6 +614,12 @@ class RecordEncoder:
             return any(known.get(name) != change.summary.get(name) for name in DECIDING)
         except (ValueError, AttributeError):
             return True
+
+    def published_runs(self, partition: int) -> dict[str, bytes]:
+        """The summary of each run, as the table holds it."""
+        return {
+            run_of_key(key): value for key, value in self._tables.summaries["run"].of_partition(partition)
+        }
 
     def orphans(
         self, partition: int, current: dict[str, list[SummaryChange]], epoch: int

@@ -48,7 +48,7 @@ from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serv
 from streamer.worker.partition import Partition
 from streamer.worker.producer import Producer, ProducerRecord, clock
 from streamer.worker.publisher import CheckpointWriter
-from streamer.worker.recovery import Fencing, Repairs
+from streamer.worker.recovery import Fencing, LogIdentity, Repairs
 from streamer.worker.tables import StateUnavailable, locked_directory, log_name
 from streamer.worker.transport import StreamerApp, TopicPartition, session_seconds
 
@@ -186,8 +186,8 @@ def plan(settings: Settings) -> list[TopicPlan]:
     ]
 
 
-async def ensure_topics(settings: Settings) -> None:
-    """Create what is missing.
+async def ensure_topics(settings: Settings) -> bool:
+    """Create what is missing. True if the log is a new one: its topic was missing, and others were not.
 
     Raises:
         TopicMismatch: a topic exists with another partition count.
@@ -196,12 +196,15 @@ async def ensure_topics(settings: Settings) -> None:
     """
     async with administering(settings, REQUEST_MS) as admin:
         expected = plan(settings)
-        existing = set(await admin.list_topics())
+        existing, names, created = set(await admin.list_topics()), Names(settings.namespace), set()
         for topic in expected:
-            if topic.name not in existing:
-                await create_topic(admin, topic.name, topic.partitions, settings.replication, topic.config)
+            if topic.name not in existing and await create_topic(
+                admin, topic.name, topic.partitions, settings.replication, topic.config
+            ):
+                created.add(topic.name)
         result = {topic.name: await partition_count(admin, topic.name) for topic in expected}
     check_counts(result, settings)
+    return names.trial_events in created and names.streamer_meta in existing
 
 
 async def check_topics(settings: Settings) -> None:
@@ -284,7 +287,8 @@ TICKS_PER_HEARTBEAT = 4
 TICKS_PER_CHECK = 10
 TICKS_PER_NOTE = 40
 MOST_QUARANTINED_TOLD = 100
-"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted."""
+"""Runs in quarantine that a heartbeat names, with the reason: 30 KB; the others are counted. Likewise runs
+of which Redis holds newer values."""
 
 
 @dataclass(eq=False, repr=False)
@@ -298,6 +302,7 @@ class Housekeeping:
     fencing: Fencing
     repairs: Repairs
     configuration: Configuration
+    identity: LogIdentity
     worker_id: str
     metrics: Metrics
     topics: TopicWatch
@@ -341,6 +346,7 @@ class Housekeeping:
             if ticks % TICKS_PER_CHECK == 0 and self.app.is_settled:
                 await self.fencing.republish_overwritten()
                 await self.configuration.check_now()
+                await self.identity.check_now()
             await self._rest()
 
     async def _rest(self) -> None:
@@ -358,6 +364,7 @@ class Housekeeping:
             status["published_to"].keys(),
             status["quarantined_runs"],
             status["repairs"],
+            status["outdated"],
         )
         changes = current != self._told
         self._told = current
@@ -388,6 +395,8 @@ class Housekeeping:
             },
             "published_to": self._published_to(),
             "unsent": self.sink.unsent,
+            "refused": self.sink.refusals,
+            "outdated": self.sink.outdated[:MOST_QUARANTINED_TOLD],
             "open_runs": sum(len(partition.pipeline.runs()) for partition in partitions.values()),
             "closed_runs": sum(len(partition.closed) for partition in partitions.values()),
             "quarantined_runs": len(quarantined),
@@ -396,7 +405,10 @@ class Housekeeping:
             "repairs": self.repairs.outcomes,
             "made_with": self.configuration.made_with,
             "waits": None,
-            "log_faults": [fault for _, p in sorted(partitions.items()) for fault in p.log_faults],
+            "log_faults": [
+                *([self.identity.problem] if self.identity.problem else []),
+                *(fault for _, p in sorted(partitions.items()) for fault in p.log_faults),
+            ],
             "events_lost": sum(partition.checkpoint.events_lost for partition in partitions.values()),
             "offsets_moved": sorted(n for n, partition in partitions.items() if partition.moved),
             "retention": self.topics.finite,
@@ -748,7 +760,8 @@ async def _ensure_topics(settings: Settings) -> None:
     deadline = asyncio.get_running_loop().time() + CONNECT_SECONDS
     while True:
         try:
-            return await ensure_topics(settings)
+            await log_name(settings, begins=await ensure_topics(settings))
+            return
         except KafkaConnectionError as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise

@@ -18,18 +18,20 @@ from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import Failure, Rejected, canonical_json, quarantine_reason, reject
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import BY_DELETION, Quarantine, quarantine_key, records_between, repair_key
+from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, records_between, repair_key
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import (
     ClosedRun,
+    PagesLost,
     Partition,
     Pending,
     QuarantinedRun,
     RecordEncoder,
     StateLost,
     checkpoint_key,
+    lacks_pages,
 )
 from streamer.worker.producer import (
     PAGES_PER_TURN,
@@ -418,6 +420,19 @@ class QuarantineWriter:
         current = tuple((change.kind, change.key) for change in changes)
         partition.quarantined[run_id] = run._replace(summaries=current)
         await self._publish(partition, [RunUpdate(run_id, summaries=changes)], ())
+
+    async def set_apart_lost(self, partition: Partition) -> None:
+        """Have runs folded again that lost state pages; the next owner does it if this one does not.
+
+        To be called once the pages are loaded, before any event is folded.
+        """
+        trials = self._tables.trials
+        for run_id, published in self._encoder.published_runs(partition.number).items():
+            if lacks_pages(partition, run_id, published):
+                await trials.save([trials.put(partition.number, repair_key(run_id), BY_LOSS.encode())])
+                partition.pipeline.fail(run_id, PagesLost())
+                partition.repairs[run_id] = BY_LOSS
+            await asyncio.sleep(0)
 
     async def answered(self, partition: Partition, run_id: str, *, well: bool) -> None:
         """A request to fold a run again was tried; `well`: it is in good order and set apart no more."""

@@ -27,6 +27,7 @@ from streamer.storage.log import (
     BY_DELETION,
     EPOCH_KEY,
     Quarantine,
+    current_log,
     epoch_by,
     epoch_value,
     leave_out,
@@ -35,6 +36,7 @@ from streamer.storage.log import (
     records_between,
     run_to_repair,
 )
+from streamer.storage.redis import UNREACHABLE, RedisSink
 from streamer.worker.batches import Processor
 from streamer.worker.partition import (
     Checkpoint,
@@ -112,11 +114,98 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
 
 
+class OtherLog(RuntimeError):
+    """Redis, which was away at the start of this worker, holds the state of another log."""
+
+    def __init__(self, stored: str, own: str) -> None:
+        super().__init__(
+            f"Redis holds the state of another log ({stored}) than this one ({own}), and was away when the "
+            "worker started. The next worker begins an epoch above that state: start it again"
+        )
+
+
+@dataclass(eq=False, repr=False)
+class LogIdentity:
+    """Sees to it that Redis holds the state of this log: another log's versions would refuse this one's.
+
+    A Redis without the name of a log, new or of an earlier release, takes this one's.
+
+    Attributes:
+        problem: a sentence where Redis holds the state of another log; None where all is well.
+    """
+
+    settings: Settings
+    sink: RedisSink
+    producer: Producer
+    problem: str | None = None
+    _name: str | None = None
+    _settled: bool = False
+
+    async def settle(self) -> list[Any]:
+        """Begin the next epoch if Redis holds the state of another log; the records of `streamer-meta`.
+
+        Redis is asked first: a worker that names the log there has written the epoch before.
+        """
+        try:
+            stored = await self.sink.log_name()
+            records = await self._records()
+            if self._name and stored != self._name:
+                if stored:
+                    await self._begin_epoch(stored, epoch_by(self.settings, records))
+                await self.sink.take_log_name(self._name)
+            self._settled, self.problem = True, None
+        except UNREACHABLE as error:
+            log.warning("Redis does not say whose log its state belongs to (%s): asking later", error)
+        return await self._records()
+
+    async def _records(self) -> list[Any]:
+        records = await meta_records(self.settings)
+        self._name = current_log(records)
+        return records
+
+    async def _begin_epoch(self, stored: str, epoch: int) -> None:
+        """Begin an epoch above all of Redis, unless it has begun or a setting says which one counts."""
+        seen = await self.sink.greatest_epoch()
+        if epoch <= seen and self.settings.epoch is None:
+            epoch = seen + 1
+            topic = Names(self.settings.namespace).streamer_meta
+            await self.producer.write([ProducerRecord(topic, 0, EPOCH_KEY, epoch_value(epoch))])
+        log.warning(
+            "Redis holds the state of another log (%s), up to epoch %d. This log (%s) has epoch %d. Runs "
+            "that only the other log has stay until `streamer rebuild --switch`",
+            stored,
+            seen,
+            self._name,
+            epoch,
+        )
+
+    async def check_now(self) -> None:
+        """Look again, later if Redis is away: it may be back, empty, or have got another log's state.
+
+        Raises:
+            OtherLog: Redis was away at the start, and has the state of another log.
+        """
+        with suppress(*UNREACHABLE):
+            stored = await self.sink.log_name()
+            if stored is None and self._name:
+                await self.sink.take_log_name(self._name)
+            elif stored not in (None, self._name) and self._name:
+                if not self._settled:
+                    raise OtherLog(stored, self._name)
+                self.problem = (
+                    f"Redis got the state of another log ({stored}) while workers of this one ({self._name}) "
+                    "ran. Give each deployment its own namespace, or start the workers again"
+                )
+                return
+            self._settled, self.problem = True, None
+
+
 @dataclass(eq=False, repr=False)
 class PartitionRecovery:
     """Rebuilds the processor's partitions.
 
     Args:
+        identity: settles whose state Redis holds, and gives the records of `streamer-meta`.
         check_topics: raises if the topics do not have as many partitions as the settings say.
         check_configuration: raises if `streamer-meta` says that another configuration is current.
         writer: name of this process in page keys.
@@ -129,6 +218,7 @@ class PartitionRecovery:
     processor: Processor
     producer: Producer
     prices: PriceTable
+    identity: LogIdentity
     check_topics: Callable[[], Awaitable[None]]
     check_configuration: Callable[[Iterable[Any]], None]
     writer: str
@@ -157,7 +247,7 @@ class PartitionRecovery:
         self.producer.note_ends(self.app.changelog_ends())
         self.app.event_consumer.refolded.clear()
         logs = await read_positions(self.app.event_consumer, self._names, mine)
-        records = await meta_records(self.settings)
+        records = await self.identity.settle()
         self.check_configuration(records)
         epoch = epoch_by(self.settings, records)
         partitions = {}
@@ -175,15 +265,16 @@ class PartitionRecovery:
     async def _partition(
         self, number: int, pages: dict[str, bytes], at: LogPositions, epoch: int
     ) -> Partition:
+        published = self._greatest("epoch", number)
         if self.settings.epoch is None:
-            epoch = max(epoch, self._greatest("epoch", number))
+            epoch = max(epoch, published)
         told = Checkpoint.decoded(pages.get(checkpoint_key(number)))
         covered, refill = told.covers(at.changelog_start), _lacks_scored(told, at, pages)
         holds = told.basis == basis_of(self.prices, epoch) and not refill and not at.committed_by_others
         settled_to = (at.committed or 0) if covered and holds else 0
         pipeline = await self._load(number, epoch, pages, settled_to=settled_to)
         as_of = pipeline.as_of
-        if as_of >= at.end and self.settings.epoch is None:
+        if as_of >= at.end and self.settings.epoch is None and epoch == published:
             epoch = await self._next_epoch(number, as_of, at.end, epoch)
             pipeline = await self._load(number, epoch, pages, settled_to=0)
         basis = basis_of(self.prices, epoch)
@@ -202,6 +293,7 @@ class PartitionRecovery:
             return self._moved(partition, at)
         partition.pending_checkpoint = None if checkpoint == told and not refill else checkpoint.encoded()
         partition.refill = refill
+        await self.processor.quarantine_writer.set_apart_lost(partition)
         return partition
 
     def _moved(self, partition: Partition, at: LogPositions) -> Partition:

@@ -775,21 +775,29 @@ class StateUnavailable(Exception):
     """Tables cannot be kept on local disk. The message says what to do."""
 
 
-async def log_name(settings: Settings) -> str:
-    """The name of this deployment's log, in the topic `streamer-meta`; the first who asks gives it one."""
-    name = await _known_name(settings)
+async def log_name(settings: Settings, *, begins: bool = False) -> str:
+    """The name of this deployment's log, in the topic `streamer-meta`; the first who asks gives it one.
+
+    Args:
+        begins: the log begins now, so a name that is there belongs to another one.
+    """
+    name = None if begins else current_log(await meta_records(settings))
     if name is None:
-        new = uuid.uuid4().hex[:12].encode()
-        async with producing(settings) as producer:
-            await producer.send_and_wait(
-                Names(settings.namespace).streamer_meta, new, key=LOG_KEY, partition=0
-            )
-        name = await _known_name(settings) or new.decode()
+        new = uuid.uuid4().hex[:12]
+        await write_log_name(settings, *([None] if begins else []), new)
+        name = current_log(await meta_records(settings)) or new
+        if name != new:  # another worker was faster; compaction keeps only the last record
+            await write_log_name(settings, name)
     return name
 
 
-async def _known_name(settings: Settings) -> str | None:
-    return current_log(await meta_records(settings))
+async def write_log_name(settings: Settings, *names: str | None) -> None:
+    """Append these names; None: a tombstone."""
+    topic = Names(settings.namespace).streamer_meta
+    async with producing(settings) as producer:
+        for name in names:
+            value = None if name is None else name.encode()
+            await producer.send_and_wait(topic, value, key=LOG_KEY, partition=0)
 
 
 @contextmanager

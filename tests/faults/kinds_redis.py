@@ -6,6 +6,7 @@ from typing import Any
 
 import redis
 
+from streamer.operate.health import read_health
 from tests.faults.kind import Kind
 from tests.faults.proxy import Link
 
@@ -56,6 +57,29 @@ class RedisOlder(Kind):
     def tidy(self) -> None:
         self.bed.in_redis.forgiving = False
         self.bed.redis.forget_copies()
+
+
+class RedisOfAnotherLog(Kind):
+    """The log is new and Redis is kept: it names another log, which left higher versions of every run."""
+
+    name = "a new log, Redis kept"
+    hold_seconds = 0.2
+
+    def inject(self) -> None:
+        self._victims = self.bed.fleet.numbers()
+        for victim in self._victims:
+            self.bed.fleet.kill(victim)
+        _command(self, self._leave)
+
+    def _leave(self, client: redis.Redis) -> None:
+        client.set(self.bed.keys.log, "another")
+        for key in list(client.scan_iter(self.bed.keys.versions("*"))):
+            for suffix, version in client.hgetall(key).items():
+                client.hset(key, suffix, f"{int(version.split(b':')[0]) + 1}:{10**9}")
+
+    def heal(self) -> None:
+        for victim in self._victims:
+            self.bed.fleet.start(victim)
 
 
 class _OnLinks(Kind):
@@ -132,7 +156,7 @@ class RedisReadOnly(Kind):
 
 
 class RedisOutOfMemory(Kind):
-    """It refuses whatever takes memory."""
+    """It refuses whatever takes memory, and `streamer status` says so."""
 
     name = "Redis out of memory"
     hold_seconds = 2.0
@@ -140,6 +164,11 @@ class RedisOutOfMemory(Kind):
     def inject(self) -> None:
         _command(self, lambda client: client.config_set("maxmemory-policy", "noeviction"))
         _command(self, lambda client: client.config_set("maxmemory", 1))
+
+    def last(self) -> None:
+        super().last()
+        problems = read_health(self.bed.settings).problems
+        assert any(" is full: " in problem for problem in problems), f"status tells nothing: {problems}"
 
     def heal(self) -> None:
         _command(self, lambda client: client.config_set("maxmemory", 0))
@@ -154,6 +183,7 @@ KINDS = [
     RedisKilled,
     RedisEmptied,
     RedisOlder,
+    RedisOfAnotherLog,
     RedisSlow,
     RedisCut,
     RedisRefused,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
+from aiokafka import AIOKafkaProducer
+
+from streamer.storage.log import read_topic
 from tests.faults.bed import ROCKSDB
 from tests.faults.kind import Kind
 from tests.support.worker_process import wait_for
@@ -46,6 +50,37 @@ class AllWorkersKilled(Kind):
     def heal(self) -> None:
         for victim in self.victims:
             self.bed.fleet.start(victim)
+
+
+class PageLost(AllWorkersKilled):
+    """The state's changelog lost one page of a run, while no worker ran."""
+
+    name = "a state page lost"
+
+    def inject(self) -> None:
+        bed = self.bed
+        bed.publisher.hold()
+        bed.wait_current("before a page is lost")
+        super().inject()
+        records = read_topic(bed.settings, bed.names.trials_changelog)
+        last = {(record.partition, record.key): record.value for record in records}
+        runs = bed.topics.latest[bed.names.run_summaries]
+        pages = [
+            place
+            for place, value in last.items()
+            if value is not None and place[1].decode().split("/")[0] in runs
+        ]
+        partition, key = self.rng.choice(sorted(pages))
+        asyncio.run(self._remove(partition, key))
+        self.notes.append(key.decode())
+
+    async def _remove(self, partition: int, key: bytes) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self.bed.kafka.bootstrap.split(",")) as producer:
+            await producer.send_and_wait(self.bed.names.trials_changelog, None, key=key, partition=partition)
+
+    def heal(self) -> None:
+        super().heal()
+        self.bed.publisher.resume()
 
 
 class Zombie(Kind):
@@ -185,4 +220,4 @@ def _run(*command: str) -> None:
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
 
 
-KINDS = [WorkerKilled, AllWorkersKilled, Zombie, RollingRestart, WorkerAdded, ClockJump, DiskFull]
+KINDS = [WorkerKilled, AllWorkersKilled, PageLost, Zombie, RollingRestart, WorkerAdded, ClockJump, DiskFull]

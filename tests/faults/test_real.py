@@ -71,7 +71,8 @@ ON_EMBEDDED: list[list[type[Kind]]] = [
         kinds_events.Duplicated,
         kinds_redis.RedisCut,
         kinds_events.Bomb,
-    ]
+    ],
+    [kinds_redis.RedisOfAnotherLog, kinds_workers.PageLost, kinds_redis.RedisOutOfMemory],
 ]
 
 

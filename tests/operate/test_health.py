@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+import redis
 
 from streamer.client.queries import UnknownRun, WorkerStatus
 from streamer.folding.fold import Pipeline
@@ -105,6 +106,7 @@ class Deployment:
     def __init__(self) -> None:
         self.topics = {Names().topic(topic.name): 2 for topic in TOPICS}
         self.workers: list[WorkerStatus] = []
+        self.full = False
 
     def worker(self, name: str = "w", silent: timedelta = timedelta(), **status: Any) -> None:
         self.workers.append(WorkerStatus(name, NOW - silent, {"partitions": [0, 1]} | status, NOW))
@@ -124,6 +126,7 @@ def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
 
     def ask_redis(_: Settings, health: Any) -> None:
         health.redis_answers, health.workers = True, deployment.workers
+        health.redis_full = deployment.full
 
     monkeypatch.setattr(module, "_ask_broker", ask_broker)
     monkeypatch.setattr(module, "_ask_redis", ask_redis)
@@ -141,6 +144,31 @@ def test_without_a_live_worker_the_events_that_wait_are_counted(deployment: Depl
     assert problem.startswith("no worker is running (10 events wait)")
 
 
+def test_where_redis_is_full_no_heartbeat_says_nothing_about_the_workers(deployment: Deployment) -> None:
+    deployment.worker(silent=timedelta(hours=1))
+    deployment.full = True
+    assert deployment.problems() == []
+
+
+def test_a_full_redis_is_named_until_it_has_room(idle: Online) -> None:
+    idle.worker.start()
+    with redis.Redis.from_url(idle.redis.url) as client:
+        client.config_set("maxmemory", client.info("memory")["used_memory"] + 300_000)
+
+        def full() -> list[str]:
+            return [problem for problem in read_health(idle.settings).problems if " is full: " in problem]
+
+        assert full() == []
+        events = [a_trial(run_id=f"r{n % 20}", task_id=f"t{n}") for n in range(400)]
+        asyncio.run(scatter(idle.settings, events))
+        idle.worker.wait_until(lambda: "'maxmemory'" in idle.worker.output, "Redis refuses a write")
+        wait_for(full, "status names it", 5)
+        assert "maxmemory" in full()[0]
+        client.config_set("maxmemory", 0)
+        assert full() == []
+    wait_for(lambda: not read_health(idle.settings).problems, "all is well again", 30)
+
+
 def test_partitions_without_an_owner_are_named(deployment: Deployment) -> None:
     deployment.worker(partitions=[1])
     assert deployment.problems() == ["no worker owns partitions [0] (yet)"]
@@ -150,15 +178,20 @@ def test_all_that_a_worker_tells_of_is_a_problem(deployment: Deployment) -> None
     deployment.worker(
         waits="waits for the configuration",
         unsent=1_000,
+        refused=7,
+        outdated=["r", "s"],
         log_faults=["a fault"],
         quarantined={"r": "why"},
         quarantined_runs=3,
     )
-    quarantined, more, waits, unsent, fault = deployment.problems()
+    quarantined, more, waits, unsent, refused, fault = deployment.problems()
     assert quarantined.startswith("run 'r' is in quarantine (why)")
     assert more == "2 more runs of worker w are in quarantine"
     assert waits == "worker w waits for the configuration"
     assert unsent == "worker w has 1,000 keys that Redis does not have yet"
+    assert refused.startswith(
+        "Redis refuses values of worker w (7 so far). It holds newer ones of 2 runs, 'r'"
+    )
     assert fault == "a fault"
 
 

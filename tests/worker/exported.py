@@ -19,6 +19,8 @@ STATUS: dict[str, Any] = {
     "catching_up": [1],
     "lag": {"0": 0, "1": 7},
     "unsent": 3,
+    "refused": 5,
+    "outdated": ["r"],
     "open_runs": 2,
     "closed_runs": 1,
     "quarantined_runs": 0,

@@ -186,14 +186,13 @@ def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch) -
     async def logs(*_: Any) -> dict[int, LogPositions]:
         return {0: LogPositions(0, 0, 100, 0, 100, committed_by_others=False)}
 
-    async def records(_: Any) -> list[Any]:
+    async def records() -> list[Any]:
         return meta
 
     async def nothing() -> None:
         """All is well."""
 
     monkeypatch.setattr(recovery, "read_positions", logs)
-    monkeypatch.setattr(recovery, "meta_records", records)
     app: Any = FakeApp()
     broker: Any = bench.broker
     work = PartitionRecovery(
@@ -203,6 +202,7 @@ def taken_over(bench: Bench, meta: list[Any], monkeypatch: pytest.MonkeyPatch) -
         processor=bench.processor,
         producer=broker,
         prices=PriceTable.default(),
+        identity=SimpleNamespace(settle=records),  # type: ignore[arg-type]
         check_topics=nothing,
         check_configuration=storage_log.current_configuration,
         writer="w",
@@ -226,7 +226,7 @@ def test_an_epoch_that_cannot_be_read_is_none(
 
 
 def test_a_name_that_cannot_be_one_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    values = [b"ab12", b"../../elsewhere", b"\xff", b"x" * 65, b"", None]
+    values = [b"ab12", b"../../elsewhere", b"\xff", b"x" * 65]
     for key, read in [
         (LOG_KEY, storage_log.current_log),
         (CONFIGURATION_KEY, storage_log.current_configuration),

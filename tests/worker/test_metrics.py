@@ -48,6 +48,8 @@ def test_gauges_say_how_the_worker_stands() -> None:
     assert result["streamer_partition_catching_up", "1"] == 1
     assert result["streamer_redis_unsent_keys", None] == 3
     assert result["streamer_redis_away", None] == 1
+    assert result["streamer_redis_refused_values_total", None] == 5
+    assert result["streamer_redis_outdated_runs", None] == 1
     assert result["streamer_ready", None] == 0
 
 

@@ -147,7 +147,7 @@ def codecs(directory: Path, topic: str) -> set[int]:
 class Sink:
     """Takes heartbeats."""
 
-    unsent, away, settled = 3, False, True
+    unsent, away, settled, refusals, outdated = 3, False, True, 5, ("r",)
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -169,6 +169,7 @@ class Given:
             "fencing": None,
             "repairs": SimpleNamespace(outcomes={}, stop=self._stop),
             "configuration": SimpleNamespace(made_with="0123"),
+            "identity": SimpleNamespace(problem="another log"),
             "worker_id": "w",
             "metrics": SimpleNamespace(status=None),
             "topics": SimpleNamespace(finite=None, watch=self._watch),
@@ -212,6 +213,7 @@ async def test_the_heartbeat_says_how_the_partitions_stand() -> None:
     assert (status["folded_to"], status["lag"]) == ({"0": 40}, {"0": 0})
     assert (status["open_runs"], status["closed_runs"]) == (len(given.bench.partition.run_ids()), 0)
     assert (status["unsent"], status["made_with"], status["quarantined"]) == (3, "0123", {})
+    assert (status["refused"], status["outdated"]) == (5, ("r",))
 
 
 async def test_a_partition_counts_as_published_once_no_run_waits_or_rests_and_redis_has_everything() -> None:
@@ -234,7 +236,7 @@ def test_runs_in_quarantine_are_named_up_to_a_limit_and_all_are_counted() -> Non
     status = given.housekeeping.status()
     assert status["quarantined_runs"] == len(runs)
     assert status["quarantined"] == {run: f"{run} is sick" for run in runs[:MOST_QUARANTINED_TOLD]}
-    assert (status["held_events"], status["log_faults"]) == (2, ["a fault"])
+    assert (status["held_events"], status["log_faults"]) == (2, ["another log", "a fault"])
     assert (status["events_lost"], status["offsets_moved"], status["catching_up"]) == (5, [1], [1])
 
 

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
+import pytest
+import redis
+from aiokafka.admin import AIOKafkaAdminClient
+
+from streamer.operate.health import read_health
+from streamer.operate.local.broker import Broker
+from streamer.schemas.base import encode_id
+from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.worker.recovery import LogPositions, read_positions
+from streamer.storage.log import meta_records
+from streamer.storage.redis import RedisSink
+from streamer.worker.process import ensure_topics
+from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, read_positions
+from streamer.worker.tables import log_name
+from tests.support.layers import ENGINES
+from tests.support.servers import RedisServer
+from tests.support.worker_process import WorkerProcess
+from tests.worker.deployment import Deployment, folded, trial_events
+from tests.worker.sick_run import run_cli
 
 NAMES = Names()
 
@@ -46,3 +68,227 @@ async def test_a_topic_without_records_stands_at_0() -> None:
 async def test_for_no_partitions_nobody_is_asked() -> None:
     nobody: Any = None
     assert await read_positions(nobody, NAMES, []) == {}
+
+
+# -----------------------------------------------------------------------------
+# The log begins anew while Redis is kept: its state belongs to another log, whose versions are higher.
+
+
+Renew = Callable[[], None]
+
+
+@pytest.fixture(params=ENGINES)
+def renewable(
+    request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer, namespace: str
+) -> Iterator[tuple[Deployment, Renew]]:
+    """A deployment, and what gives it an empty log: another broker, or all topics deleted."""
+    with ExitStack() as stack:
+        if request.param == "embedded":
+            start = lambda: stack.enter_context(Broker()).bootstrap  # noqa: E731
+            deployment = Deployment(tmp_path, start(), redis_server.url, namespace, embedded=True)
+            renew = lambda: setattr(deployment, "bootstrap", start())  # noqa: E731
+        else:
+            deployment = request.getfixturevalue("on_kafka")
+            renew = lambda: asyncio.run(delete_topics(deployment))  # noqa: E731
+        stack.callback(deployment.kill_workers)
+        yield deployment, renew
+
+
+async def delete_topics(deployment: Deployment, names: tuple[str, ...] = ("",)) -> None:
+    """Delete the topics of the namespace whose names begin so, and wait for that."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=deployment.bootstrap)
+    await admin.start()
+    beginnings = tuple(map(deployment.names.topic, names))
+    try:
+        await admin.delete_topics([name for name in await admin.list_topics() if name.startswith(beginnings)])
+        async with asyncio.timeout(30):
+            while any(name.startswith(beginnings) for name in await admin.list_topics()):
+                await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+
+
+def with_events(deployment: Deployment, count: int, seed: int = 1) -> WorkerProcess:
+    """A worker that has published what follows from these events."""
+    worker = deployment.worker().start()
+    deployment.publish(trial_events(count, seed=seed))
+    deployment.wait_until_equal(worker)
+    return worker
+
+
+def epochs(deployment: Deployment) -> set[int]:
+    return {orjson.loads(value)["epoch"] for value in deployment.latest("run-summaries").values()}
+
+
+def test_a_log_that_begins_anew_replaces_what_redis_has_of_the_one_before(
+    renewable: tuple[Deployment, Renew],
+) -> None:
+    deployment, renew = renewable
+    assert with_events(deployment, 400).stop() == 0
+    renew()
+    deployment.published.clear()
+    worker = with_events(deployment, 40, seed=2)
+    assert "Redis holds the state of another log" in worker.output
+    assert epochs(deployment) == {2}
+    assert worker.stop() == 0
+    worker.start()
+    deployment.publish(trial_events(10, seed=3))
+    deployment.wait_until_equal(worker)
+    assert epochs(deployment) == {2}, "the log is the same as before"
+    assert read_health(deployment.settings).problems == []
+
+
+def test_an_event_topic_that_a_worker_creates_again_begins_another_log(on_kafka: Deployment) -> None:
+    assert with_events(on_kafka, 400).stop() == 0
+    asyncio.run(delete_topics(on_kafka, ("trial-events", "trials-changelog")))
+    on_kafka.published.clear()
+    worker = on_kafka.worker().start()
+    on_kafka.publish(trial_events(40, seed=2))
+    current = folded(on_kafka.published)
+    worker.wait_until(lambda: on_kafka.in_redis(current) == current, "Redis has the new values")
+
+
+def test_state_without_the_name_of_a_log_is_taken_over(on_embedded: Deployment) -> None:
+    worker = with_events(on_embedded, 100)
+    assert worker.stop() == 0
+    with redis.Redis.from_url(on_embedded.redis_url, decode_responses=True) as client:
+        name = client.getdel(on_embedded.keys.log)
+        worker.start()
+        on_embedded.publish(trial_events(10, seed=2))
+        on_embedded.wait_until_equal(worker)
+        assert epochs(on_embedded) == {1}
+        assert name is not None
+        assert client.get(on_embedded.keys.log) == name
+        client.flushdb()
+        on_embedded.wait_until_equal(worker)
+        worker.wait_until(lambda: client.get(on_embedded.keys.log) == name, "an emptied Redis gets the name")
+
+
+def test_newer_versions_in_redis_are_told_until_a_rebuild(on_embedded: Deployment) -> None:
+    worker = with_events(on_embedded, 100)
+    with redis.Redis.from_url(on_embedded.redis_url) as client:
+        client.hset(on_embedded.keys.versions("run 0"), "run", "4:1")
+
+    def refusals() -> list[str]:
+        return [p for p in read_health(on_embedded.settings).problems if p.startswith("Redis refuses values")]
+
+    on_embedded.publish(trial_events(60, seed=2))
+    worker.wait_until(refusals, "status tells")
+    assert "1 run, 'run 0' for one" in refusals()[0]
+    assert "Redis holds newer values of run 'run 0'" in worker.output
+    assert worker.stop() == 0
+    assert run_cli(on_embedded, "rebuild", "--switch").returncode == 0
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert epochs(on_embedded) == {5}
+    worker.wait_until(lambda: not read_health(on_embedded.settings).problems, "all is well")
+
+
+async def test_workers_that_start_together_agree_about_the_name(on_both: Deployment) -> None:
+    settings = on_both.settings
+    await ensure_topics(settings)
+    names = await asyncio.gather(*(log_name(settings) for _ in range(6)))
+    assert len(set(names)) == 1
+    last = [record.value for record in await meta_records(settings)][-1]
+    assert last.decode() == names[0], "compaction keeps the name"
+    assert await log_name(settings, begins=True) != names[0]
+
+
+async def test_redis_of_another_log_that_comes_back_later_ends_the_worker(
+    redis_server: RedisServer, embedded_broker: str, namespace: str
+) -> None:
+    settings = Settings(bootstrap=embedded_broker, embedded=True, namespace=namespace, redis=redis_server.url)
+    await ensure_topics(settings)
+    name = await log_name(settings)
+    sink = RedisSink.from_settings(settings)
+    nobody: Any = None
+    identity = LogIdentity(settings, sink, nobody)
+    redis_server.stop()
+    await identity.settle()
+    await identity.check_now()
+    redis_server.start()
+    await sink.take_log_name("another")
+    with pytest.raises(OtherLog, match="another"):
+        await identity.check_now()
+    await sink.take_log_name(name)
+    await identity.check_now()
+    await sink.take_log_name("another")
+    await identity.check_now()
+    assert "namespace" in (identity.problem or "")
+    await sink.close()
+
+
+# -----------------------------------------------------------------------------
+# A lost state page: the run has less than what was published of it, and is folded again.
+
+
+LARGE = 9_000
+"""Bytes of padding: two such events fill a page."""
+
+
+def pages_of(deployment: Deployment, run_id: str) -> list[tuple[int, bytes]]:
+    """Partition and key of each state page of a run."""
+    last = {(r.partition, r.key): r.value for r in deployment.records("trials-changelog")}
+    prefix = f"{encode_id(run_id)}/".encode()
+    return [place for place, value in last.items() if value is not None and place[1].startswith(prefix)]
+
+
+def settled(deployment: Deployment) -> WorkerProcess:
+    """A worker that has published and committed events of runs with several pages, and ended."""
+    worker = deployment.worker().start()
+    deployment.publish(trial_events(40, runs=2, padding=LARGE))
+    deployment.wait_until_equal(worker)
+    worker.wait_until(lambda: deployment.committed() == 40, "all offsets are committed")
+    assert worker.stop() == 0
+    return worker
+
+
+def lose(deployment: Deployment, pages: slice) -> None:
+    """Lose some of the state pages of run 1."""
+    stored = pages_of(deployment, "run 1")
+    assert len(stored) > 5
+    for partition, key in stored[pages]:
+        deployment.send_to("trials-changelog", partition, key, None)
+
+
+@pytest.mark.parametrize("pages", [slice(2, 3), slice(None)], ids=["one", "all"])
+def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages: slice) -> None:
+    worker = settled(on_both)
+    lose(on_both, pages)
+    worker.start()
+    worker.wait_until(lambda: "run 'run 1': folded again from the log" in worker.output, "it is folded again")
+    on_both.wait_until_equal(worker)
+    worker.wait_until(lambda: not read_health(on_both.settings).problems, "all is well")
+    assert worker.stop() == 0
+    worker.start()
+    on_both.publish(trial_events(4, runs=2, seed=2))
+    on_both.wait_until_equal(worker)
+    assert worker.output.count("in quarantine: PagesLost") == 1
+
+
+def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> None:
+    worker = on_embedded.worker().start()
+    on_embedded.publish(trial_events(8, runs=2))
+    on_embedded.wait_until_equal(worker)
+    worker.wait_until(lambda: on_embedded.committed() == 8, "all offsets are committed")
+    on_embedded.publish(trial_events(10, runs=2)[-1:])
+    on_embedded.wait_until_equal(worker)
+    worker.kill()
+    [(partition, key)] = pages_of(on_embedded, "run 1")
+    on_embedded.send_to("trials-changelog", partition, key, None)
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert "PagesLost" in worker.output
+
+
+def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_embedded: Deployment) -> None:
+    worker = settled(on_embedded)
+    dying = on_embedded.worker(
+        module="tests.worker.faulty", environment={"FAULT": "dies_after_pages"}
+    ).start()
+    on_embedded.publish(trial_events(60, runs=2)[-1:])
+    assert dying.wait() != 0
+    lose(on_embedded, slice(2, 6))
+    worker.start()
+    on_embedded.wait_until_equal(worker)
+    assert "PagesLost" in worker.output
