@@ -21,8 +21,8 @@ import orjson
 from filelock import lock_descriptor
 
 from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, encode_id
-from streamer.schemas.events import Event, TrialResult
-from streamer.schemas.wire import Reason, canonical_json, decode, shown
+from streamer.schemas.events import AnyEvent, Event, TrialResult
+from streamer.schemas.wire import Reason, canonical_json, decode, score_refused, shown
 from streamer.settings import Settings
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
     head = _head_of(taken)
     if taken.benchmarks is None:
         return reread(head)
-    decoded = decode(_with_benchmarks(head, b"{}"))
+    decoded = _accepted(_with_benchmarks(head, b"{}"))
     if isinstance(decoded, Reason):
         return decoded
     try:
@@ -296,8 +296,14 @@ def reread(value: bytes) -> Outgoing | Reason:
 
     from streamer.storage.outbox import Outgoing
 
-    decoded = decode(value)
+    decoded = _accepted(value)
     return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
+
+
+def _accepted(value: bytes) -> AnyEvent | Reason:
+    """The event in `value`; or why the worker would reject it, or the publisher does not take it."""
+    decoded = decode(value)
+    return decoded if isinstance(decoded, Reason) else score_refused(decoded) or decoded
 
 
 def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:

@@ -55,6 +55,24 @@ class TrialFields(SlotFields, total=False):
     labels: Mapping[str, str] | None
     message: str | None
     artifacts: Sequence[Mapping[str, Any]] | None
+    provenance: Mapping[str, str] | None
+
+
+class ScoredFields(TypedDict, total=False):
+    """What a `trial_scored` may hold besides run_id, task_id."""
+
+    schema_version: int
+    shard: str
+    attempt: int
+    agent: str | None
+    model: str | None
+    tier: str | None
+    subtest: str | None
+    revision: int
+    score: float | None
+    metrics: Mapping[str, float] | None
+    resolved: bool | None
+    of_revision: int | None
 
 
 class StartFields(SlotFields, total=False):
@@ -78,6 +96,9 @@ class PlanFields(TypedDict, total=False):
     order_kind: str | None
     concurrency: int | None
     task_difficulty: Mapping[str, float] | None
+    planned_at: Instant | None
+    order_reason: str | None
+    order_history: Sequence[str] | None
     plan_complete: bool | None
     agent_models: Sequence[str] | None
     tiers: Sequence[str] | None
@@ -85,10 +106,16 @@ class PlanFields(TypedDict, total=False):
     baseline_tier: str | None
     baselines: Sequence[str] | None
     judged: bool | None
+    verdicts: bool | None
     infrastructure_failures: Sequence[str] | None
     grading_profile: str | None
     metrics: Mapping[str, Mapping[str, Any]] | None
     primary_metric: str | None
+    ledger: Mapping[str, Any] | None
+    part: str | None
+    parts: int | None
+    provenance: Mapping[str, str] | None
+    varies: Sequence[str] | None
     project: str | None
     benchmark: str | None
     benchmark_version: str | None
@@ -96,13 +123,18 @@ class PlanFields(TypedDict, total=False):
     labels: Mapping[str, str] | None
 
 
-class FinishFields(TypedDict, total=False):
+_FinishFields = TypedDict("_FinishFields", {"try": "int | None"}, total=False)
+
+
+class FinishFields(_FinishFields, total=False):
     """What a `run_finished` may hold besides run_id."""
 
     schema_version: int
     revision: int
     finished_at: Instant | None
     status: str | None
+    scores_pending: bool | None
+    part: str | None
 
 
 class RetractionFields(SlotFields, total=False):

@@ -45,6 +45,7 @@ from streamer.client.event_arguments import (
     FinishFields,
     PlanFields,
     RetractionFields,
+    ScoredFields,
     StartFields,
     TrialFields,
 )
@@ -588,6 +589,10 @@ class _Publishing:
     def trial(self, *, run_id: str, task_id: str, **fields: Unpack[TrialFields]) -> None:
         """Publish a finished trial; the same slot again with a higher `revision` corrects it."""
         self.publish({"type": "trial_result", "run_id": run_id, "task_id": task_id, **fields})
+
+    def scored(self, *, run_id: str, task_id: str, **fields: Unpack[ScoredFields]) -> None:
+        """Publish a late score of a trial, as of a judge; it changes the fields that it has alone (R32)."""
+        self.publish({"type": "trial_scored", "run_id": run_id, "task_id": task_id, **fields})
 
     def started(self, *, run_id: str, task_id: str, **fields: Unpack[StartFields]) -> None:
         """Publish that a trial has started; boards show it in flight until its result comes."""

@@ -13,18 +13,10 @@ import numpy as np
 from streamer.folding.groups import COMPOSITE, GroupState
 from streamer.folding.plan import Denominators, GroupPlan
 from streamer.folding.score import NOP, Scored, score_trial
-from streamer.folding.slots import (
-    NO_TIME,
-    GroupId,
-    Slot,
-    SlotKey,
-    event_of,
-    event_time,
-    microseconds,
-    rfc3339,
-)
-from streamer.folding.state import RunState
+from streamer.folding.slots import NO_TIME, GroupId, Slot, SlotKey, event_time, microseconds, rfc3339
+from streamer.folding.state import RunState, marks_of
 from streamer.folding.summaries import (
+    MARKS,
     MissingTrials,
     delta,
     formulacode_body,
@@ -61,8 +53,8 @@ def broken_down(run: RunState, places: Callable[[SlotKey, Slot], Iterable[Place]
             continue
         for place in places(key, slot):
             trials.setdefault(place, []).append((key, scored))
-            marks[place, "superseded"] += slot.superseded
-            marks[place, "conflicts"] += slot.in_conflict
+            for name, times in zip(MARKS, marks_of(slot), strict=True):
+                marks[place, name] += times
     groups = {place: GroupState.of(counted) for place, counted in trials.items()}
     for (place, name), times in marks.items():
         setattr(groups[place], name, times)
@@ -107,7 +99,7 @@ def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
 
 
 def _labels(slot: Slot) -> dict[str, str]:
-    return {} if slot.revision is None else event_of(slot.raw).labels or {}
+    return {} if slot.revision is None else slot.event.labels or {}
 
 
 def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[LabelId]:
@@ -129,8 +121,7 @@ def _body(kind: str, run: RunState, group: GroupState, plan: GroupPlan) -> dict[
         "type": kind,
         "run_id": run.run_id,
         "semantics_version": SEMANTICS_VERSION,
-        "superseded": group.superseded,
-        "conflicts": group.conflicts,
+        **{name: getattr(group, name) for name in MARKS},
     }
 
 
@@ -171,7 +162,9 @@ def _subtest_body(
 ) -> dict[str, Any]:
     tier, subtest, agent, model = group_id
     baseline_tier = run.plan.baseline_tier
-    baseline = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
+    against = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
+    baseline = against and against.as_ruled(run.rules.verdicts)
+    group = group.as_ruled(run.rules.verdicts)
     count = planned.subtest(pooled=agent is None)
     return _body("subtest_summary", run, group, planned.of_group(count)) | {
         "tier": tier,
@@ -245,10 +238,10 @@ def _in_order(run: RunState) -> list[_Ended]:
     trials = []
     for key, slot in run.slots.items():
         if slot.revision is not None:
-            event = event_of(slot.raw)
+            event = slot.event
             trials.append(_Ended(_end(event), key, slot.scored or score_trial(event, run.rules)))
     if all(trial.at == NO_TIME for trial in trials):
-        written = (event_time(event_of(run.slots[trial.key].raw), -1) for trial in trials)
+        written = (event_time(run.slots[trial.key].event, -1) for trial in trials)
         trials = [trial._replace(at=at) for trial, at in zip(trials, written, strict=True)]
     low, high = plausible([trial.at for trial in trials if trial.at != NO_TIME])
     trials = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in trials]
@@ -313,12 +306,13 @@ def evenly(count: int, points: int) -> list[int]:
 
 def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bool) -> dict[str, Any]:
     """The headline numbers of a group, as its summary has them."""
-    says = headline(group)
+    ruled = group.as_ruled(run.rules.verdicts)
+    says = headline(ruled)
     numbers: dict[str, Any] = {
         "trials": group.trials,
         "accuracy": says["accuracy"],
-        "pass_rate": group.distributions["pass_rate"].mean(),
-        "composite_score": json_number(group.distributions[COMPOSITE].median()),
+        "pass_rate": ruled.distributions["pass_rate"].mean(),
+        "composite_score": json_number(ruled.distributions[COMPOSITE].median()),
         "total_cost": says["total_cost"],
         "mean_cost": says["mean_cost"],
         "cost_of_pass": says["cost_of_pass"],
@@ -352,7 +346,7 @@ class _Final:
     ) -> None:
         self._queue, self._planned = run.queue, planned.declared(group_id)
         lineup = run.scores.roster.lineup(group_id)
-        self._now = Evidence(GroupState(), lineup, finished=run.plan.finished is not None)
+        self._now = run.evidence(group_id)
         self._outcomes = Evidence(GroupState(), lineup, finished=False).outcomes()
         places, keys = {key: place for place, key in enumerate(trials)}, lineup.keys()
         self._rows = np.flatnonzero(lineup.states)

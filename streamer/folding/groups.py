@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
-from streamer.folding.score import NOP, Scored, cost_of_pass
+from streamer.folding.score import NO_FAILURE, NOP, Scored, cost_of_pass
 from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import GroupId, SlotKey, groups_of
 from streamer.schemas.events import ADVANTAGES
@@ -192,9 +193,12 @@ DISTRIBUTED = (
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
 """Numbers of which only sum and count are kept."""
 
-_GROUP_COUNTS = ("trials", "resolved", "no_verdict", "infrastructure_failures", "passes_with_cost")
+_GROUP_COUNTS = (
+    *("trials", "resolved", "no_verdict", "numeric", "infrastructure_failures", "passes_with_cost"),
+    *("unscored", "scores_out_of_range"),
+)
 
-_COUNTERS = ("failure_modes", "subtests", "owners")
+_COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 
 
 class GroupState:
@@ -204,16 +208,21 @@ class GroupState:
         trials: how many.
         resolved: how many are resolved.
         no_verdict: how many have no verdict (R19).
+        numeric: how many have numbers alone, so they are not among these (R31).
         infrastructure_failures: how many are unresolved because the infrastructure failed.
         passes_with_cost: how many succeeded at a known cost (R14).
-        superseded, conflicts: losers and conflicts of its slots; these are set, not merged.
+        unscored: how many may still get a judge's score: they have none, and no failure mode (R13).
+        scores_out_of_range: how many have a judge's score outside 0 to 1, which counts as none (R13).
+        has_verdicts: false for a group whose numbers rest on no verdict, see `as_ruled`.
+        superseded, conflicts, impoverished: of its slots; these are set, not merged.
         failure_modes: trials by failure mode.
         subtests: trials by subtest.
         owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
         distributions: metric to its values.
         sums: metric to its sum.
         named: named metric to its values (R30).
-        pass_at_k: the attempts.
+        pass_at_k: the attempts of trials that have a verdict, or could.
+        numeric_tasks: the other trials by task.
         formulacode: sums over the trials that carry FormulaCode's sections.
     """
 
@@ -223,6 +232,8 @@ class GroupState:
         "conflicts",
         "distributions",
         "formulacode",
+        "has_verdicts",
+        "impoverished",
         "named",
         "pass_at_k",
         "sums",
@@ -233,13 +244,17 @@ class GroupState:
         self.trials = 0
         self.resolved = 0
         self.no_verdict = 0
+        self.numeric = 0
         self.infrastructure_failures = 0
         self.passes_with_cost = 0
-        self.superseded = 0
-        self.conflicts = 0
+        self.unscored = 0
+        self.scores_out_of_range = 0
+        self.has_verdicts = True
+        self.superseded = self.conflicts = self.impoverished = 0
         self.failure_modes: Counter[str] = Counter()
         self.subtests: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
+        self.numeric_tasks: Counter[str] = Counter()
         self.distributions = {metric: Distribution() for metric in DISTRIBUTED}
         self.sums = {metric: ExactSum() for metric in SUMMED}
         self.named: dict[str, Distribution] = {}
@@ -253,9 +268,17 @@ class GroupState:
         keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
         group.trials = len(trials)
         group.resolved = sum(scored.resolved is True for scored in scores)
-        group.no_verdict = sum(scored.resolved is None for scored in scores)
+        numeric = [key.task_id for key, scored in trials if scored.success is None]
+        group.numeric, group.numeric_tasks = len(numeric), Counter(numeric)
+        group.no_verdict = sum(scored.resolved is None for scored in scores) - group.numeric
+        group.unscored = sum(
+            scored.impl_rate is None and scored.failure_mode in NO_FAILURE for scored in scores
+        )
+        group.scores_out_of_range = sum(scored.score_out_of_range for scored in scores)
         group.infrastructure_failures = sum(scored.infrastructure_failure for scored in scores)
-        group.passes_with_cost = sum(scored.success for scored in scores if scored.cost_usd is not None)
+        group.passes_with_cost = sum(
+            scored.success is True and scored.cost_usd is not None for scored in scores
+        )
         group.failure_modes.update(_values(scores, "failure_mode"))
         group.subtests.update(_values(keys, "subtest"))
         group.owners.update((key.agent, key.model, key.tier) for key in keys)
@@ -268,10 +291,12 @@ class GroupState:
             for name, value in measured.items():
                 named.setdefault(name, []).append(value)
         group.named = {name: Distribution.of(values) for name, values in named.items()}
-        group.pass_at_k = PassAtK.of((key.task_id, scored.resolved is True) for key, scored in trials)
+        group.pass_at_k = PassAtK.of(
+            (key.task_id, scored.resolved is True) for key, scored in trials if scored.success is not None
+        )
         group.formulacode = FormulaCodeSums.of(
             _values(scores, "formulacode"),
-            failures=sum(not scored.success for scored in scores if scored.formulacode is not None),
+            failures=sum(scored.success is False for scored in scores if scored.formulacode is not None),
         )
         return group
 
@@ -306,10 +331,37 @@ class GroupState:
         if other.formulacode.trials:
             change(self.formulacode, other.formulacode, sign)
 
+    def as_ruled(self, verdicts: bool | None) -> GroupState:
+        """The group as its summary says it: without what rests on a verdict where no verdict counts (R31).
+
+        Args:
+            verdicts: whether trials have a verdict, as the plan says; None: they have if one passed, or if no
+                trial has numbers alone.
+        """
+        if verdicts or (verdicts is None and (self.resolved or not self.numeric)) or not self.trials:
+            return self
+        ruled = copy(self)
+        ruled.has_verdicts = False
+        ruled.resolved = ruled.passes_with_cost = 0
+        ruled.numeric = self.trials
+        without = ("pass_rate", COMPOSITE, "cost_of_pass")
+        ruled.distributions = self.distributions | {metric: Distribution() for metric in without}
+        return ruled
+
+    @property
+    def verdict_trials(self) -> int:
+        """Trials that have a verdict, or could (R31): accuracy is over these."""
+        return self.trials - self.numeric
+
+    @property
+    def tasks(self) -> int:
+        """Distinct tasks."""
+        return distinct_tasks(self.pass_at_k, self.numeric_tasks)
+
     @property
     def failures(self) -> int:
-        """Trials that did not succeed (R20)."""
-        return self.trials - self.passes
+        """Trials that did not succeed, though they could (R20)."""
+        return self.verdict_trials - self.passes
 
     @property
     def passes(self) -> int:
@@ -317,12 +369,12 @@ class GroupState:
         return int(self.distributions["pass_rate"].total())
 
     def grade_basis(self, judged: bool | None) -> GradeBasis | None:
-        """What the grade rests on (R13); None: there is no trial.
+        """What the grade rests on (R13); None: there is no trial, or none with a verdict (R31).
 
         Args:
             judged: what the plan says; None: as seen.
         """
-        if not self.trials:
+        if not self.trials or not self.has_verdicts:
             return None
         seen = self.distributions["impl_rate"].count > 0
         return "composite_median" if (seen if judged is None else judged) else "mean_pass_rate"
@@ -335,8 +387,8 @@ class GroupState:
         return self.distributions["pass_rate"].mean() if basis else None
 
     def cost_of_pass(self) -> float | None:
-        """Known cost per pass in USD, rounded once (R14); None of no trial."""
-        if not self.trials:
+        """Known cost per pass in USD, rounded once (R14); None of no trial, or of none with a verdict."""
+        if not self.trials or not self.has_verdicts:
             return None
         paid = self.passes_with_cost
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
@@ -379,12 +431,17 @@ def count_all(counter: Counter[T], others: Counter[T], sign: int) -> None:
         count(counter, item, sign * times)
 
 
+def distinct_tasks(attempts: PassAtK, others: Collection[str]) -> int:
+    """How many tasks have an attempt, here or there."""
+    return attempts.tasks + sum(task not in attempts for task in others)
+
+
 def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict[str, int | float | None]:
-    """Share of resolved trials: of all, and of those that the infrastructure did not fail."""
+    """Share of resolved trials: of all that have a verdict or could, and without infrastructure failures."""
     left = trials - infrastructure_failures
     return {
         "accuracy": resolved / trials if trials else None,
-        "accuracy_excluding_infrastructure": resolved / left if left else None,
+        "accuracy_excluding_infrastructure": resolved / left if left > 0 else None,
         "infrastructure_failures": infrastructure_failures,
     }
 
@@ -407,6 +464,8 @@ class Outcome:
         infrastructure_failure: it is unresolved because the infrastructure failed.
         with_benchmarks: the sub-trial that decides counts with benchmarks.
         unmeasured_failure: the sub-trial that decides failed, and no section of the group is FormulaCode's.
+        numeric: the sub-trial that decides has numbers alone (R31).
+        incomplete: a planned agent is still to come, so the trial has no verdict yet (R10).
     """
 
     task_id: str
@@ -418,6 +477,8 @@ class Outcome:
     infrastructure_failure: bool
     with_benchmarks: bool
     unmeasured_failure: bool
+    numeric: bool = False
+    incomplete: bool = False
 
 
 SEVERAL = ("", "")
@@ -439,8 +500,11 @@ class RunTotals:
     Attributes:
         owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
             those of baselines. pass@k stands where all are the same (R11).
-        attempts: of all trials.
-        pass_at_k: the attempts of trials in which not only baselines took part (R4).
+        attempts: of all trials that have a verdict, or could.
+        pass_at_k: those of them in which not only baselines took part (R4).
+        numeric: trials that have numbers alone (R31).
+        incomplete: multi-agent trials that lack a planned agent, which may still come (R10).
+        numeric_tasks: how many of these two there are of each task.
         with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
     """
 
@@ -448,7 +512,10 @@ class RunTotals:
         self.trials = 0
         self.resolved = 0
         self.no_verdict = 0
+        self.numeric = 0
+        self.incomplete = 0
         self.infrastructure_failures = 0
+        self.scores_out_of_range = 0
         self.with_benchmarks = 0
         self.unmeasured_failures = 0
         self.slots = 0
@@ -456,6 +523,7 @@ class RunTotals:
         self.failure_modes: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
         self.covered: Counter[str] = Counter()
+        self.numeric_tasks: Counter[str] = Counter()
         self.attempts = PassAtK()
         self.pass_at_k = PassAtK()
         self.speedup_percentage = ExactSum()
@@ -464,8 +532,13 @@ class RunTotals:
     def count_outcome(self, outcome: Outcome, sign: int) -> None:
         """Count a trial (`sign` 1) or take it back (-1)."""
         self.trials += sign
+        self.incomplete += sign * outcome.incomplete
+        if outcome.incomplete:
+            count(self.numeric_tasks, outcome.task_id, sign)
+            return
         self.resolved += sign * (outcome.resolved is True)
-        self.no_verdict += sign * (outcome.resolved is None)
+        self.no_verdict += sign * (outcome.resolved is None and not outcome.numeric)
+        self.numeric += sign * outcome.numeric
         self.infrastructure_failures += sign * outcome.infrastructure_failure
         self.with_benchmarks += sign * outcome.with_benchmarks
         self.unmeasured_failures += sign * outcome.unmeasured_failure
@@ -473,8 +546,11 @@ class RunTotals:
             count(self.failure_modes, outcome.failure_mode, sign)
         if outcome.speedup_percentage is not None:
             change(self.speedup_percentage, ExactSum.of([outcome.speedup_percentage]), sign)
-        attempts = PassAtK.of([(outcome.task_id, outcome.resolved is True)])
-        self._count_attempts(attempts, sign, compared=outcome.compared)
+        if outcome.numeric:
+            count(self.numeric_tasks, outcome.task_id, sign)
+        else:
+            attempts = PassAtK.of([(outcome.task_id, outcome.resolved is True)])
+            self._count_attempts(attempts, sign, compared=outcome.compared)
         if outcome.compared:
             count(self.owners, (*SEVERAL, outcome.tier), sign)
 
@@ -487,11 +563,13 @@ class RunTotals:
         self.trials += sign * group.trials
         self.resolved += sign * group.resolved
         self.no_verdict += sign * group.no_verdict
+        self.numeric += sign * group.numeric
         self.infrastructure_failures += sign * group.infrastructure_failures
         self.with_benchmarks += sign * group.formulacode.with_benchmarks
         if owner[0] != NOP:
             self.unmeasured_failures += sign * (group.failures - group.formulacode.failures)
         count_all(self.failure_modes, group.failure_modes, sign)
+        count_all(self.numeric_tasks, group.numeric_tasks, sign)
         change(self.speedup_percentage, group.formulacode.speedup_percentage, sign)
         self._count_attempts(group.pass_at_k, sign, compared=compared)
         if compared:
@@ -500,6 +578,7 @@ class RunTotals:
     def count_spent(self, group: GroupState, sign: int) -> None:
         """Count what slots spend (`sign` 1) or take it back (-1)."""
         self.slots += sign * group.trials
+        self.scores_out_of_range += sign * group.scores_out_of_range
         self.with_formulacode += sign * group.formulacode.trials
         for metric, total in self.sums.items():
             change(total, group.sums.get(metric) or group.distributions[metric].finite, sign)
@@ -512,19 +591,31 @@ class RunTotals:
         if compared:
             change(self.pass_at_k, attempts, sign)
 
-    def body(self, planned_attempts: int | None, planned_tasks: int | None) -> dict[str, Any]:
-        """The run summary's fields that come from these totals."""
+    def body(
+        self, planned_attempts: int | None, planned_tasks: int | None, verdicts: bool | None
+    ) -> dict[str, Any]:
+        """The run summary's fields that come from these totals.
+
+        Args:
+            verdicts: whether trials have a verdict, as the plan says; None: as seen (R31).
+        """
         cost = self.sums["cost_usd"]
+        seen = self.resolved > 0 or not self.numeric
+        has_verdicts = not self.trials or (seen if verdicts is None else verdicts)
+        members = self.trials - self.numeric - self.incomplete if has_verdicts else 0
+        resolved = self.resolved if has_verdicts else 0
         return {
             "trials": self.trials,
-            "tasks": self.attempts.tasks,
-            "resolved": self.resolved,
-            "unresolved": self.trials - self.resolved,
+            "tasks": distinct_tasks(self.attempts, self.numeric_tasks),
+            "verdict_trials": members,
+            "resolved": resolved,
+            "unresolved": members - resolved,
             "no_verdict": self.no_verdict,
-            **accuracies(self.resolved, self.trials, self.infrastructure_failures),
+            **accuracies(resolved, members, self.infrastructure_failures),
             "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks)
-            if len(self.owners) <= 1
+            if len(self.owners) <= 1 and has_verdicts
             else None,
+            "score_out_of_range": self.scores_out_of_range,
             "total_cost": json_number(cost.total()) if cost.count else None,
             "tokens": {
                 name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
@@ -559,6 +650,9 @@ _MOST_WAITING = 16_384
 """Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run."""
 
 
+_UNMARKED = (0, 0, 0)
+
+
 class Counts:
     """Groups and totals, and the scored trials that wait to be counted in them.
 
@@ -580,7 +674,7 @@ class Counts:
         self._entered: Waiting = {}
         self._left: Waiting = {}
         self.waiting = 0
-        self._marks: dict[GroupId, tuple[int, int]] = {}
+        self._marks: dict[GroupId, tuple[int, ...]] = {}
 
     def enter(self, key: SlotKey, scored: Scored, *, single: bool) -> bool:
         """Count a trial in, of its own (`single`) or a sub-trial; True if it is time to count."""
@@ -595,13 +689,12 @@ class Counts:
         self.waiting += 1
         return self.waiting >= _MOST_WAITING
 
-    def mark(self, group_id: GroupId, superseded: int, conflicts: int) -> None:
-        """Count more, or fewer, losers and conflicts in a group."""
-        before = self._marks.get(group_id, (0, 0))
-        marks = self._marks[group_id] = (before[0] + superseded, before[1] + conflicts)
+    def mark(self, group_id: GroupId, *more: int) -> None:
+        """Count more, or fewer, losers, conflicts and impoverished results in a group."""
+        marks = self._marks[group_id] = tuple(map(add, self._marks.get(group_id, _UNMARKED), more))
         group = self.groups.get(group_id)
         if group is not None:
-            group.superseded, group.conflicts = marks
+            group.superseded, group.conflicts, group.impoverished = marks
 
     def count(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         """Count what waits; the groups that it changed."""
@@ -625,7 +718,8 @@ class Counts:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = GroupState()
-            group.superseded, group.conflicts = self._marks.get(group_id, (0, 0))
+            marks = self._marks.get(group_id, _UNMARKED)
+            group.superseded, group.conflicts, group.impoverished = marks
         change(group, part, sign)
         if not group.trials:
             del self.groups[group_id]

@@ -23,6 +23,9 @@ RUNS_PER_TIER = 10
 
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
 
+BROKEN_OFF = frozenset({"cancelled", "error", "interrupted"})
+"""What harnesses call the end of a run whose trials they may run again."""
+
 _GROWING = frozenset({"tasks", "attempts"})
 """Fields of which the first value counts too: trials that join later are no part of the first plan."""
 
@@ -40,7 +43,7 @@ class Plan:
         self._fields: dict[str, tuple[PlanRank, Any]] = {}
         self._labels: dict[str, tuple[PlanRank, str]] = {}
         self._first: dict[str, tuple[PlanRank, Any]] = {}
-        self._finished: tuple[PlanRank, RunFinished] | None = None
+        self._finished: tuple[tuple[int, *PlanRank], RunFinished] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._fields or self._labels or self._finished)
@@ -60,8 +63,8 @@ class Plan:
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
-        """Take in the end of the run; True if it changed anything."""
-        rank = (event.revision, fingerprint)
+        """Take in the end of the run; the last try counts (R34). True if it changed anything."""
+        rank = (event.try_number or 0, event.revision, fingerprint)
         if self._finished and self._finished[0] >= rank:
             return False
         self._finished = (rank, event)
@@ -81,7 +84,7 @@ class Plan:
         """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
         ranks = {rank for rank, _ in set_by}
-        return ranks | ({self._finished[0]} if self._finished else set())
+        return ranks | ({self._finished[0][1:]} if self._finished else set())
 
     @property
     def labels(self) -> dict[str, str]:
@@ -121,16 +124,37 @@ class Plan:
         judged: bool | None = self.get("judged")
         return judged
 
+    @property
+    def verdicts(self) -> bool | None:
+        """Whether every trial has a verdict, or waits for one; None: as seen (R31)."""
+        verdicts: bool | None = self.get("verdicts")
+        return True if verdicts is None and self.judged else verdicts
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the harness said that the run is over, and that it was not broken off (R19)."""
+        return self.finished is not None and (self.finished.status or "").lower() not in BROKEN_OFF
+
+    @property
+    def awaits_scores(self) -> bool:
+        """Whether scores may still come: the run goes on, or a judge works after it (R13)."""
+        if self.finished is None:
+            return True
+        pending = self.finished.scores_pending
+        return self.judged is True if pending is None else pending
+
     def scoring_rules(self, prices: PriceTable) -> ScoringRules:
         """What the trials of the run are scored by."""
-        named = self.get("infrastructure_failures")
+        named, agents = self.get("infrastructure_failures"), self.agent_models()
         return ScoringRules(
             prices,
             grading_profile(self.get("grading_profile")),
             frozenset(self.get("baselines") or ()),
             None if named is None else frozenset(named),
             self.get("harness"),
-            oracle_planned=any(agent.startswith(ORACLE) for agent, _ in self.agent_models()),
+            oracle_planned=any(agent == ORACLE for agent, _ in agents),
+            sole_agent=len(agents) == 1,
+            verdicts=self.verdicts,
         )
 
     def trials_per_subtest(self) -> int | None:
@@ -156,7 +180,7 @@ class GroupPlan:
         attempts: planned attempts at each task; None: not planned.
         tasks: planned tasks; None: not planned.
         judged: whether trials get a judge's score; None: as seen (R13).
-        finished: the run has ended, so nothing is awaited any more.
+        awaits_scores: scores may still come.
         incomplete: more of the plan is to come, so how many trials are missing is not known.
     """
 
@@ -166,7 +190,7 @@ class GroupPlan:
     attempts: int | None
     tasks: int | None
     judged: bool | None
-    finished: bool
+    awaits_scores: bool
     incomplete: bool
 
     @property
@@ -211,7 +235,7 @@ class Denominators:
     ) -> GroupPlan:
         """What the plan says of a group with so many planned trials."""
         plan, declared_trials = self._plan, None if self.incomplete else trials
-        facts = (plan.attempts, self._task_count, plan.judged, plan.finished is not None, self.incomplete)
+        facts = (plan.attempts, self._task_count, plan.judged, plan.awaits_scores, self.incomplete)
         return GroupPlan(declared_trials, declared, undeclared, *facts)
 
     def group(self, group: GroupId) -> int | None:

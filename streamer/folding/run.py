@@ -16,6 +16,7 @@ from streamer.folding.slots import (
     RUN,
     Effect,
     InFlightChange,
+    LateScore,
     PageChanges,
     PageWrite,
     RunChanges,
@@ -43,15 +44,16 @@ from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode
 #
 # The header has the format's version `v`, the offset of the last event that the run had seen (`as_of`), and
 # the time of its latest event (`at`). For a page of slots it has one entry for each slot: the length of its
-# event, or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`) and starts (`s`).
+# event, or an object with that (`n`), the slot's key (`k`), its losers (`l`), floor (`f`), starts (`s`) and
+# late scores (`c`).
 # For the page of the run itself: the lengths of the plan events (`plan`), and up to where it is deleted
 # (`deleted_to`).
 
 
 RUN_PAGE = 0
-PAGE_VERSION = 3
-READ_VERSIONS = (1, 2, 3)
-"""Version 1 had its events as they are, version 2 had no starts."""
+PAGE_VERSION = 4
+READ_VERSIONS = (1, 2, 3, 4)
+"""Version 1 had its events as they are, version 2 had no starts, version 3 no late scores."""
 
 _LAST_PLAUSIBLE_VERSION = 1_000
 """A greater one is no version of a later worker, but damage: it costs a run, and does not end a worker."""
@@ -156,7 +158,7 @@ MAX_BYTES_AGAIN = 2 * 1024
 
 _SLOT_OVERHEAD_BYTES = 16
 _ENTRY_BYTES = 64
-"""For each loser, and for each start."""
+"""For each loser, each start, and each late score."""
 
 
 class StatePage:
@@ -320,7 +322,9 @@ class PageBook:
 def slot_bytes(slot: Slot) -> int:
     """About how many bytes a slot takes on a page."""
     size = len(slot.raw) + _SLOT_OVERHEAD_BYTES
-    return size + _ENTRY_BYTES * (len(slot.losers) + len(slot.starts)) if slot.has_history else size
+    if not slot.has_history:
+        return size
+    return size + _ENTRY_BYTES * (len(slot.losers) + len(slot.starts) + len(slot.late_scores))
 
 
 def join_page(run: RunState, key: str, value: bytes) -> int:
@@ -363,8 +367,10 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
     """Header entry of a slot: the length of its event, or that and what else the slot knows."""
     if not slot.has_history:
         return len(raw)
-    entry = {"n": len(raw), "k": tuple(key), "l": slot.losers, "f": slot.floor}
-    return entry | {"s": [tuple(start) for start in slot.starts]} if slot.starts else entry
+    losers = {content: tuple(place) for content, place in slot.losers.items()}
+    entry = {"n": len(raw), "k": tuple(key), "l": losers, "f": slot.floor}
+    more = {"s": slot.starts, "c": slot.late_scores}
+    return entry | {name: [tuple(one) for one in of] for name, of in more.items() if of}
 
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
@@ -396,9 +402,12 @@ def _join_knowledge(run: RunState, entry: dict[str, Any]) -> None:
             run.start(key, Start(*start))
     if entry["f"] is not None and (run.deleted_to is None or entry["f"] > run.deleted_to):
         run.retract(key, entry["f"])
-    for fingerprint, (revision, finished_at) in entry["l"].items():
+    for fingerprint, (revision, finished_at, *has) in entry["l"].items():
         if run.deleted_to is None or revision > run.deleted_to:
-            run.lose(key, (revision, finished_at, fingerprint))
+            run.lose(key, (revision, finished_at, fingerprint), *has)
+    for late in entry.get("c", ()):
+        if run.deleted_to is None or late[0] > run.deleted_to:
+            run.score(key, LateScore(*late))
 
 
 # -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ copies of a slot can be merged in any order, any number of times.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -17,7 +17,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streamer.schemas.base import (
     EARLIEST_MICROSECONDS,
@@ -29,7 +29,7 @@ from streamer.schemas.base import (
     encode_id,
     model_of_agent,
 )
-from streamer.schemas.events import AnyEvent, Event, TrialRetracted, known_content
+from streamer.schemas.events import NAMED, AnyEvent, Event, TrialRetracted, TrialScored, known_content
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content, plain_trial
 from streamer.schemas.wire import canonical_json, decode, sha256_hex
 
@@ -108,7 +108,7 @@ def rfc3339(at: int) -> str | None:
     return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
-def slot_key(event: AnyTrial | AnyStart | TrialRetracted) -> SlotKey:
+def slot_key(event: AnyTrial | AnyStart | TrialRetracted | TrialScored) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return SlotKey(
         event.shard,
@@ -284,8 +284,16 @@ def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tu
 SlotRank = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
-Place = tuple[int, int]
-"""(revision, finished_at in microseconds) that a losing content came with."""
+VERDICT, COST = 1, 2
+"""Bits of what a content has."""
+
+
+class Place(NamedTuple):
+    """What a losing content came with: revision, finished_at in microseconds, and bits of what it has."""
+
+    revision: int
+    finished_at: int
+    has: int = 0
 
 
 class Start(NamedTuple):
@@ -306,6 +314,69 @@ class Start(NamedTuple):
             ours is None or (theirs is not None and theirs <= ours)
             for ours, theirs in zip(self[1:], other[1:], strict=True)
         )
+
+
+class LateScore(NamedTuple):
+    """What a `trial_scored` says (R32); None: it says nothing of that.
+
+    Attributes:
+        of_revision: revision of the result that was scored; None: whichever stands.
+        metrics: each is a value by itself.
+    """
+
+    revision: int
+    fingerprint: str
+    of_revision: int | None = None
+    score: float | None = None
+    resolved: bool | None = None
+    metrics: Mapping[str, float] | None = None
+
+    @classmethod
+    def of(cls, event: TrialScored) -> Self:
+        said = event.score, event.resolved, event.metrics
+        return cls(event.revision, fingerprint(event), event.of_revision, *said)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What it says by name; a metric's name cannot be one of the others."""
+        others = {"score": self.score, "resolved": self.resolved}
+        named = {NAMED + name: value for name, value in (self.metrics or {}).items()}
+        return {name: value for name, value in others.items() if value is not None} | named
+
+    def gives_way_to(self, others: Sequence[LateScore]) -> bool:
+        """Whether later ones, which apply wherever this one does, say all that it says."""
+        later = [one for one in others if one[:2] > self[:2] and one.of_revision in (None, self.of_revision)]
+        return self.values.keys() <= {name for one in later for name in one.values}
+
+
+def with_scores(event: AnyTrial, scores: Sequence[LateScore]) -> AnyTrial:
+    """The result with what late scores say of it (R32), whatever their order.
+
+    Of those that apply, the greatest (revision, fingerprint) decides each value. A value of the result's own
+    yields to a greater revision only, and a verdict of its own never.
+    """
+    late: dict[str, Any] = {}
+    for one in sorted(scores, key=lambda one: one[:2]):
+        if one.of_revision in (None, event.revision):
+            late |= dict.fromkeys(one.values, one)
+    own = {"score": event.score} | {NAMED + name: value for name, value in (event.metrics or {}).items()}
+    said = {
+        name: one.values[name]
+        for name, one in late.items()
+        if own.get(name) is None or one.revision > event.revision
+    }
+    if event.resolved is not None:
+        said.pop("resolved", None)
+    metrics = {name.removeprefix(NAMED): said.pop(name) for name in sorted(said) if name.startswith(NAMED)}
+    if metrics:
+        said["metrics"] = {**(event.metrics or {}), **metrics}
+    if not said:
+        return event
+    if not isinstance(event, PlainTrial):
+        return event.model_copy(update=said)
+    plain: Any = event
+    scored: AnyTrial = structs.replace(plain, **said)
+    return scored
 
 
 def event_of(raw: bytes) -> AnyTrial:
@@ -333,6 +404,7 @@ class _Rare:
     scored: Scored | None = None
     rest: tuple[int, str] | None = None
     starts: tuple[Start, ...] = ()
+    late_scores: tuple[LateScore, ...] = ()
 
 
 _NOTHING_RARE = _Rare()
@@ -386,6 +458,11 @@ class Slot(Struct, gc=False, eq=False):
         return self._rare.starts
 
     @property
+    def late_scores(self) -> tuple[LateScore, ...]:
+        """Late scores above the floor that may still decide something, by (revision, fingerprint)."""
+        return self._rare.late_scores
+
+    @property
     def position(self) -> int | None:
         """The smallest position that a start has; None: no start has one."""
         return min((start.position for start in self.starts if start.position is not None), default=None)
@@ -397,10 +474,10 @@ class Slot(Struct, gc=False, eq=False):
 
     @property
     def has_history(self) -> bool:
-        """True if it knows more than its winner: losers, a floor, or starts."""
+        """True if it knows more than its winner: losers, a floor, starts, or late scores."""
         rare = self._rare
         return rare is not _NOTHING_RARE and (
-            bool(rare.losers) or rare.floor is not None or bool(rare.starts)
+            bool(rare.losers or rare.starts or rare.late_scores) or rare.floor is not None
         )
 
     @property
@@ -411,7 +488,7 @@ class Slot(Struct, gc=False, eq=False):
     @property
     def empty(self) -> bool:
         """True if it knows nothing."""
-        return self.vacant and not self.starts
+        return self.vacant and not self.starts and not self.late_scores
 
     @property
     def scored(self) -> Scored | None:
@@ -438,6 +515,11 @@ class Slot(Struct, gc=False, eq=False):
     @raw.setter
     def raw(self, raw: bytes) -> None:
         self._raw = raw
+
+    @property
+    def event(self) -> AnyTrial:
+        """The winner's event with what late scores say of it; the slot is not empty."""
+        return with_scores(event_of(self.raw), self.late_scores)
 
     @property
     def on_page(self) -> bool:
@@ -479,7 +561,15 @@ class Slot(Struct, gc=False, eq=False):
     def in_conflict(self) -> bool:
         """True if the fingerprint alone decided (R17)."""
         winner = self.winner if self.losers else None
-        return winner is not None and winner[:2] in self.losers.values()
+        return winner is not None and any(winner[:2] == place[:2] for place in self.losers.values())
+
+    @property
+    def is_impoverished(self) -> bool:
+        """True if the result lacks the verdict or the cost that another content of the slot had (R32)."""
+        had = VERDICT if any(late.resolved is not None for late in self.late_scores) else 0
+        for place in self.losers.values():
+            had |= place.has
+        return bool(had) and self.revision is not None and bool(had & ~_has(self.event))
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
         """Let this result stand here."""
@@ -494,25 +584,25 @@ class Slot(Struct, gc=False, eq=False):
             if rank[2] == winner[2] and rank <= winner:
                 return False
             if rank < winner:
-                return self.lose(rank)
+                return self.lose(rank, _has(event_of(raw)))
             if rank[2] != winner[2]:
-                self._note(winner)
+                self._note(winner, _has(event_of(self.raw)))
         self.fill(rank[0], raw, agent_index)
         rare = self._own()
         rare.losers.pop(rank[2], None)
         rare.rest = rank[1:]
         return True
 
-    def lose(self, rank: SlotRank) -> bool:
-        """Note a content that does not win; True if that was news."""
+    def lose(self, rank: SlotRank, has: int = 0) -> bool:
+        """Note a content that does not win, and bits of what it has; True if that was news."""
         if self.floor is not None and rank[0] <= self.floor:
             return False
         if self.revision is not None and rank[2] == self.fingerprint:
             return False
         stored = self.losers.get(rank[2])
-        if stored is not None and stored >= rank[:2]:
+        if stored is not None and stored >= (*rank[:2], has):
             return False
-        self._note(rank)
+        self._note(rank, has)
         return True
 
     def start(self, start: Start) -> bool:
@@ -525,20 +615,39 @@ class Slot(Struct, gc=False, eq=False):
         self._own().starts = tuple(sorted([*kept, start], key=repr)) if kept else (start,)
         return True
 
+    def score(self, late: LateScore) -> bool:
+        """Join a late score; True if that was news."""
+        if self.floor is not None and late.revision <= self.floor:
+            return False
+        stored = [one for one in self.late_scores if one.fingerprint != late.fingerprint]
+        if any(late[:2] <= one[:2] for one in self.late_scores if one.fingerprint == late.fingerprint):
+            return False
+        if late.gives_way_to(stored):
+            return False
+        stored = [one for one in stored if not one.gives_way_to([*stored, late])]
+        self._own().late_scores = tuple(sorted([*stored, late], key=lambda one: one[:2]))
+        return True
+
     def retract(self, revision: int) -> bool:
         """Withdraw everything up to `revision`; True if the floor rose."""
         if self.floor is not None and revision <= self.floor:
             return False
         self.floor = revision
         rare = self._own()
-        rare.losers = {print_: at for print_, at in rare.losers.items() if at[0] > revision}
+        rare.losers = {print_: at for print_, at in rare.losers.items() if at.revision > revision}
+        rare.late_scores = tuple(late for late in rare.late_scores if late.revision > revision)
         rare.starts = tuple(start for start in rare.starts if start.revision > revision)
         if self.revision is not None and self.revision <= revision:
             self.revision, self.raw, rare.agent_index, rare.rest = None, b"", None, None
         return True
 
-    def _note(self, loser: SlotRank) -> None:
-        self._own().losers[loser[2]] = loser[:2]
+    def _note(self, loser: SlotRank, has: int) -> None:
+        self._own().losers[loser[2]] = Place(*loser[:2], has)
+
+
+def _has(event: AnyTrial) -> int:
+    """Bits of what a result has: :data:`VERDICT`, :data:`COST`."""
+    return (VERDICT if event.resolved is not None else 0) | (COST if event.cost_usd is not None else 0)
 
 
 # -----------------------------------------------------------------------------

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import sub
 from typing import Any
 
 from streamer.folding.groups import Counts, GroupState, Outcome, RunTotals
 from streamer.folding.plan import Denominators, Plan, Queue
 from streamer.folding.score import (
     NOP,
+    ORACLE,
     Scored,
     ScoringRules,
     deciding_sub_trial,
@@ -22,9 +24,11 @@ from streamer.folding.score.formulacode import FormulaCodeScore, missing_score, 
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
     NO_TIME,
+    RUN,
     Effect,
     GroupId,
     Judged,
+    LateScore,
     Page,
     Rescoring,
     RunChanges,
@@ -38,15 +42,25 @@ from streamer.folding.slots import (
     groups_of,
     microseconds,
     slot_key,
+    with_scores,
 )
-from streamer.folding.uncertainty import Roster
+from streamer.folding.uncertainty import (
+    NUMERIC,
+    PENDING,
+    RETRYABLE,
+    STARTED,
+    STORED,
+    UNJUDGED,
+    Evidence,
+    Roster,
+)
 from streamer.schemas.base import (
     EARLIEST_MICROSECONDS,
     LATEST_MICROSECONDS,
     SEMANTICS_VERSION,
     agent_model_label,
 )
-from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted
+from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial
 from streamer.schemas.wire import canonical_json, decode, json_number, sha256_hex
 
@@ -58,7 +72,7 @@ from streamer.schemas.wire import canonical_json, decode, json_number, sha256_he
 
 _label = lru_cache(maxsize=4096)(agent_model_label)
 
-_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "pending")
+_NOT_PUBLISHED = ("cache_read_tokens", "cache_write_tokens", "pending", "score_out_of_range")
 """Parts of a score that are counted only."""
 
 
@@ -83,6 +97,7 @@ class Scores:
         self._members: dict[TrialGroupKey, set[SlotKey]] = {}
         self._of_missing: dict[TrialGroupKey, FormulaCodeScore] = {}
         self._outcomes: dict[TrialGroupKey, Outcome] = {}
+        self._ended = False
 
     def is_baseline(self, agent: str) -> bool:
         """See :meth:`~streamer.folding.score.ScoringRules.is_baseline`."""
@@ -96,7 +111,7 @@ class Scores:
         """Score of what stands in a slot, None while it is empty."""
         if slot.scored is not None or slot.revision is None:
             return slot.scored
-        return score_trial(event_of(slot.raw), self.rules)
+        return score_trial(slot.event, self.rules)
 
     def count(self) -> None:
         if self._counts.waiting:
@@ -114,7 +129,7 @@ class Scores:
             if slot.agent_index is not None:
                 self._members.setdefault(key.trial_group, set()).add(key)
             elif slot.revision is not None:
-                self._enter(key, slot, event_of(slot.raw))
+                self._enter(key, slot, slot.event)
         for group in list(self._members):
             self._score_group(group, None)
 
@@ -125,7 +140,7 @@ class Scores:
             self._members.setdefault(key.trial_group, set()).add(key)
             self._score_group(key.trial_group, key)
         else:
-            self._enter(key, slot, event)
+            self._enter(key, slot, with_scores(event, slot.late_scores))
 
     def started(self, key: SlotKey, slot: Slot) -> None:
         """The starts of a slot's trial changed."""
@@ -133,12 +148,19 @@ class Scores:
         self._changes.groups(self.groups_of(key))
 
     def replaced(
-        self, key: SlotKey, slot: Slot, raw: bytes, index: int | None, event: AnyTrial | None
+        self,
+        key: SlotKey,
+        slot: Slot,
+        raw: bytes,
+        late_scores: Sequence[LateScore],
+        index: int | None,
+        event: AnyTrial | None,
     ) -> None:
-        """Another result stands in the slot, or none: score again whatever that concerns.
+        """Another result stands in the slot, or none, or other late scores: score again what that concerns.
 
         Args:
             raw: the event that stood in it before, empty if none did.
+            late_scores: the late scores that the slot had then.
             index: that event's position in a multi-agent trial.
             event: the event that stands in it now, if it is at hand.
         """
@@ -149,9 +171,10 @@ class Scores:
                 self._swap(key, slot, None)
         elif raw:
             self.roster.leave(key, slot)
-            self._counts.leave(key, score_trial(event_of(raw), self.rules), single=True)
+            before = with_scores(event_of(raw), late_scores)
+            self._counts.leave(key, score_trial(before, self.rules), single=True)
         if slot.revision is not None and slot.agent_index is None:
-            self._enter(key, slot, event or event_of(slot.raw))
+            self._enter(key, slot, slot.event if event is None else with_scores(event, slot.late_scores))
         elif slot.agent_index is not None:
             self._members.setdefault(group, set()).add(key)
         if index is not None or slot.agent_index is not None:
@@ -168,7 +191,7 @@ class Scores:
         slot = self._slots.get(key)
         if slot is None or slot.revision is None:
             return None
-        event = judged.event if judged else event_of(slot.raw)
+        event = judged.event if judged else slot.event
         scored = judged.scored if judged else slot.scored or score_trial(event, self.rules)
         body = fields_of(scored)
         for name in _NOT_PUBLISHED:
@@ -180,7 +203,7 @@ class Scores:
         body["agent_model"] = _label(key.agent, key.model)
         body["agent_index"] = slot.agent_index
         body["revision"] = slot.revision
-        body["fingerprint"] = fingerprint(event)
+        body["fingerprint"] = slot.fingerprint if slot.late_scores else fingerprint(event)
         body["grade"] = self.rules.profile.grade(scored.composite_score)
         body["cost_of_pass"] = json_number(scored.cost_of_pass)
         body["formulacode"] = self._payload(key, event, scored)
@@ -190,7 +213,7 @@ class Scores:
     def trial_group(self, key: SlotKey) -> list[AnyTrial]:
         """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
         keys = {key} if self._slots[key].agent_index is None else self._members[key.trial_group]
-        return [event_of(self._slots[member].raw) for member in sorted(keys, key=str)]
+        return [self._slots[member].event for member in sorted(keys, key=str)]
 
     def trial_groups(self) -> Mapping[TrialGroupKey, Collection[SlotKey]]:
         """The slots of each multi-agent trial."""
@@ -203,7 +226,7 @@ class Scores:
     def of_missing(self, group: TrialGroupKey) -> FormulaCodeScore:
         """FormulaCode's score of a planned agent that has no sub-trial in a trial (R21)."""
         if group not in self._of_missing:
-            events = [event_of(self._slots[key].raw) for key in self._members[group]]
+            events = [self._slots[key].event for key in self._members[group]]
             self._of_missing[group] = missing_score(events)
         return self._of_missing[group]
 
@@ -215,7 +238,7 @@ class Scores:
             event,
             self.trial_group(key) if scored.formulacode.fallback else (),
             scored.formulacode,
-            success=scored.success,
+            success=scored.success is True,
             cost_usd=scored.cost_usd,
             trajectory_length=scored.trajectory_length,
         )
@@ -230,6 +253,18 @@ class Scores:
         if self._counts.enter(key, scored, single=True):
             self.count()
 
+    def end(self, ended: bool) -> None:
+        """The run has ended, or has not after all: an oracle alone is judged by it (R20)."""
+        if ended != self._ended:
+            self._ended = ended
+            for group, keys in list(self._members.items()):
+                if len(keys) == 1 and all(key.agent == ORACLE for key in keys):
+                    self._score_group(group, None)
+
+    def outcome(self, group: TrialGroupKey) -> Outcome:
+        """Outcome of a multi-agent trial, by the sub-trials that are there."""
+        return self._outcomes[group]
+
     def _score_group(self, group: TrialGroupKey, because: SlotKey | None) -> None:
         """Score all sub-trials of a trial group again (R9, R10)."""
         self._of_missing.pop(group, None)
@@ -240,8 +275,8 @@ class Scores:
         if not keys:
             self._members.pop(group, None)
             return
-        events = [event_of(self._slots[key].raw) for key in keys]
-        scores = score_trial_group(events, self.rules)
+        events = [self._slots[key].event for key in keys]
+        scores = score_trial_group(events, self.rules, ended=self._ended)
         for key, scored in zip(keys, scores, strict=True):
             before = self._slots[key].scored
             if before == scored:
@@ -268,7 +303,8 @@ class Scores:
             compared=not self.is_baseline(key.agent),
             infrastructure_failure=scored.infrastructure_failure,
             with_benchmarks=measured is not None and measured.num_benchmarks > 0,
-            unmeasured_failure=not scored.success and measured is None and key.agent != NOP,
+            unmeasured_failure=scored.success is False and measured is None and key.agent != NOP,
+            numeric=scored.success is None,
         )
 
     def _swap(self, key: SlotKey, slot: Slot, scored: Scored | None) -> None:
@@ -301,6 +337,7 @@ class RunState:
         changes: what changed since somebody took it.
         superseded: results that lost their slot.
         conflicts: slots in which the fingerprint alone decided (R17).
+        impoverished: slots whose result lacks the verdict or cost that another event of the slot had (R32).
         state_version: offset of the last event folded, -1 for none.
         last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
         deleted_to: events up to this revision are ignored, None if the run was never deleted.
@@ -315,8 +352,7 @@ class RunState:
         self.changes = changes or RunChanges()
         self.counts = Counts()
         self.scores = Scores(self.slots, prices, self.counts, self.changes)
-        self.superseded = 0
-        self.conflicts = 0
+        self.superseded = self.conflicts = self.impoverished = 0
         self.state_version = -1
         self.last_event_at = NO_TIME
         self.deleted_to: int | None = None
@@ -353,6 +389,39 @@ class RunState:
         """Planned trials of each group, as of the last `count`."""
         return Denominators(self.plan, self.groups, self.scores.is_baseline)
 
+    def open_states(self) -> int:
+        """Bits of the rows whose trials have no final value (R19), as of the last `count`.
+
+        A trial without a verdict is open until the run has ended. Then only those are open that a judge is
+        to judge (R13).
+        """
+        if self.has_ended:
+            return UNJUDGED if self.plan.awaits_scores and self.plan.finished else 0
+        return PENDING | RETRYABLE
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended: the harness said so, or the plan is full and settled (R19)."""
+        if self.plan.finished is not None:
+            return self.plan.has_ended
+        planned = self.denominators().run()
+        rows = self.scores.roster.lineup(RUN)
+        open_rows = rows.count_any(RETRYABLE | UNJUDGED | NUMERIC) + rows.count(STARTED, STARTED | STORED)
+        return bool(planned) and planned == rows.count(STORED, STORED) and not open_rows
+
+    def evidence(self, group_id: GroupId, open_states: int | None = None) -> Evidence:
+        """What the trials of a group say.
+
+        Args:
+            open_states: see the method of that name; None: it is asked.
+        """
+        return Evidence(
+            self.groups.get(group_id, GroupState()),
+            self.scores.roster.lineup(group_id),
+            finished=self.plan.finished is not None,
+            open_states=self.open_states() if open_states is None else open_states,
+        )
+
     def happened_at(self, at: int) -> None:
         """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""
         if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
@@ -376,6 +445,8 @@ class RunState:
         if isinstance(event, AnyStart):
             at = None if event.started_at is None else microseconds(event.started_at)
             return self.start(slot_key(event), Start(event.revision, at, event.position))
+        if isinstance(event, TrialScored):
+            return self.score(slot_key(event), LateScore.of(event))
         if isinstance(event, TrialRetracted):
             changed = self._change(slot_key(event), lambda slot: slot.retract(event.revision))
             return Effect.COUNTED if changed else Effect.DUPLICATE
@@ -394,6 +465,7 @@ class RunState:
         if slot.vacant:
             slot.fill(event.revision, raw, None)
             self._fill(key, slot, event)
+            self._mark(key, *marks_of(slot))
             return Effect.COUNTED
         if slot.floor is not None and event.revision <= slot.floor:
             return Effect.IGNORED
@@ -434,18 +506,19 @@ class RunState:
         if slot is None:
             slot = self.slots[key] = Slot()
         raw, index, stood = slot.raw, slot.agent_index, slot.winner
-        superseded, conflict, starts = slot.superseded, slot.in_conflict, slot.starts
+        marks, starts, late = marks_of(slot), slot.starts, slot.late_scores
         changed = change(slot)
         if changed:
             self.changes.slot(key)
             if slot.winner != stood:
                 self.changes.scored_trial(key)
-            if (slot.winner and slot.winner[2]) != (stood and stood[2]):
-                self.scores.replaced(key, slot, raw, index, event)
+            is_scored_again = bool(late or slot.late_scores) and (slot.winner or stood) is not None
+            if (slot.winner and slot.winner[2]) != (stood and stood[2]) or is_scored_again:
+                self.scores.replaced(key, slot, raw, late, index, event)
             if slot.starts != starts:
                 self.scores.started(key, slot)
-            if (superseded, conflict) != (slot.superseded, slot.in_conflict):
-                self._mark(key, slot.superseded - superseded, slot.in_conflict - conflict)
+            if marks != (after := marks_of(slot)):
+                self._mark(key, *map(sub, after, marks))
                 self.changes.groups(self.scores.groups_of(key))
         elif slot.empty:
             del self.slots[key]
@@ -463,9 +536,17 @@ class RunState:
         self.scores.started(key, slot)
         return Effect.STARTED
 
-    def lose(self, key: SlotKey, rank: tuple[int, int, str]) -> None:
-        """Join a content that another copy of the slot has seen lose."""
-        self._change(key, lambda slot: slot.lose(rank))
+    def score(self, key: SlotKey, late: LateScore) -> Effect:
+        """Join a late score of a slot's trial (R32)."""
+        slot = self.slots.get(key)
+        if slot is not None and slot.floor is not None and late.revision <= slot.floor:
+            return Effect.IGNORED
+        changed = self._change(key, lambda slot: slot.score(late))
+        return Effect.COUNTED if changed else Effect.DUPLICATE
+
+    def lose(self, key: SlotKey, rank: tuple[int, int, str], has: int = 0) -> None:
+        """Join a content that another copy of the slot has seen lose, and bits of what it has."""
+        self._change(key, lambda slot: slot.lose(rank, has))
 
     def retract(self, key: SlotKey, revision: int) -> None:
         """Join a floor that another copy of the slot has."""
@@ -499,6 +580,7 @@ class RunState:
             event = decode(raw)
             if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
                 self._join_plan(event, raw)
+        self.scores.end(self.plan.has_ended)
         self._rederive()
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
@@ -507,6 +589,7 @@ class RunState:
         if not self._join_plan(event, raw):
             return False
         self.changes.plan()
+        self.scores.end(self.plan.has_ended)
         if self.plan.scoring_rules(self.rules.prices) != self.rules:
             self._rederive()
             self.count()
@@ -532,16 +615,22 @@ class RunState:
         self.count()
         self.changes.groups(self.every_group())
         self.counts.clear()
-        self.superseded = self.conflicts = 0
+        self.superseded = self.conflicts = self.impoverished = 0
         self.scores.score_all(self.plan.scoring_rules(self.rules.prices))
         for key, slot in self.slots.items():
-            self._mark(key, slot.superseded, slot.in_conflict)
+            self._mark(key, *marks_of(slot))
 
-    def _mark(self, key: SlotKey, superseded: int, conflicts: int) -> None:
-        """Count losers and conflicts where the slot counts."""
-        if not superseded and not conflicts:
+    def _mark(self, key: SlotKey, superseded: int, conflicts: int, impoverished: int) -> None:
+        """Count losers, conflicts and impoverished results where the slot counts."""
+        if not superseded and not conflicts and not impoverished:
             return
         self.superseded += superseded
         self.conflicts += conflicts
+        self.impoverished += impoverished
         for group_id in self.scores.groups_of(key):
-            self.counts.mark(group_id, superseded, conflicts)
+            self.counts.mark(group_id, superseded, conflicts, impoverished)
+
+
+def marks_of(slot: Slot) -> tuple[int, bool, bool]:
+    """Losers of a slot, whether it is in conflict, and whether it is impoverished."""
+    return slot.superseded, slot.in_conflict, slot.is_impoverished

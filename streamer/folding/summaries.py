@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
 import orjson
 
-from streamer.folding.groups import COMPOSITE, FormulaCodeSums, GroupState, accuracies
+from streamer.folding.groups import FormulaCodeSums, GroupState, Outcome, accuracies
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP, Scored, fields_of
 from streamer.folding.slots import (
@@ -60,12 +60,13 @@ class Summaries:
         self.epoch = epoch
         self._made_with = made_with
         self.final_missing: dict[GroupId, str | None] = {}
-        self._taken: dict[GroupId, tuple[str, int, int]] = {}
+        self._taken: dict[GroupId, tuple[Any, ...]] = {}
         self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
         self._positions = 0
         self._missing: dict[AgentModel, MissingTrials] = {}
         self._with_formulacode = False
+        self._open_states = 0
 
     def take(self, changed: set[GroupId]) -> list[SummaryChange]:
         """The summaries that say something else than when they were taken last, tombstones included.
@@ -92,6 +93,7 @@ class Summaries:
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
         self._missing, self.final_missing = missing_sub_trials(self.run), {}
+        self._open_states = self.run.open_states()
         due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
         return [change for change in self._summaries(due, planned) if change.value is not None]
 
@@ -117,6 +119,10 @@ class Summaries:
             self._shape = shape
             everyone = run.every_group()
             due.update(g for g in everyone if (planned.group(g), planned.declared(g)) != self._planned.get(g))
+        open_states = run.open_states()
+        if open_states != self._open_states:
+            self._open_states = open_states
+            due.update(run.every_group())
         if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
             due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
         self._positions = run.scores.roster.positions_changed
@@ -138,7 +144,7 @@ class Summaries:
         group = self.run.groups.get(group_id)
         if group is None and group_id.tier is None and _owner(group_id) in self._missing:
             group = GroupState()  # planned, without a single sub-trial
-        if group is None and self._evidence(GroupState(), group_id).in_flight > 0:
+        if group is None and self._evidence(group_id).in_flight > 0:
             group = GroupState()  # started, without a result
         if group is None:
             self.final_missing.pop(group_id, None)
@@ -147,10 +153,8 @@ class Summaries:
         body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
         return self._finish(group_id, body, group)
 
-    def _evidence(self, group: GroupState, group_id: GroupId) -> Evidence:
-        run = self.run
-        lineup = run.scores.roster.lineup(group_id)
-        return Evidence(group, lineup, finished=run.plan.finished is not None)
+    def _evidence(self, group_id: GroupId) -> Evidence:
+        return self.run.evidence(group_id, self._open_states)
 
     def _finish(
         self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
@@ -158,14 +162,14 @@ class Summaries:
         """Seal a body; a tombstone where there is none."""
         if body is None or counted is None:
             return sealed(self.run, group_id, None, {}, self.epoch, self._made_with)
-        way = {"superseded": counted.superseded, "conflicts": counted.conflicts}
+        way = {name: getattr(counted, name) for name in MARKS}
         return sealed(self.run, group_id, body, way, self.epoch, self._made_with)
 
     def _agent_model_body(
         self, group: GroupState, group_id: GroupId, planned: Denominators
     ) -> dict[str, Any]:
         agent, model = _owner(group_id)
-        evidence = self._evidence(group, group_id)
+        evidence = self._evidence(group_id)
         body = self._group_body(evidence, group, group_id, planned)
         self.final_missing[group_id] = body["uncertainty"]["final_missing"]
         return body | {
@@ -181,6 +185,7 @@ class Summaries:
     ) -> dict[str, Any]:
         """What the summaries of agents and tiers have in common, and what may be concluded from them."""
         run, profile = self.run, self.run.rules.profile
+        group = group.as_ruled(run.rules.verdicts)
         undeclared = planned.undeclared(group_id)
         plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
         body = group_body(run, group, plan, evidence if group_id.tier is None else None)
@@ -201,8 +206,10 @@ class Summaries:
     def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
         run, baseline_tier = self.run, self.run.plan.baseline_tier
         against = GroupId(baseline_tier, group_id.agent, group_id.model)
-        baseline = run.groups.get(against) if against != group_id else None
-        return self._group_body(self._evidence(group, group_id), group, group_id, planned) | {
+        baseline = run.groups[against].as_ruled(run.rules.verdicts) if against in run.groups else None
+        baseline = None if against == group_id else baseline
+        group = group.as_ruled(run.rules.verdicts)
+        return self._group_body(self._evidence(group_id), group, group_id, planned) | {
             "tier": group_id.tier,
             "agent_model": group_id.agent_model,
             "runs_completed": group.trials,
@@ -220,11 +227,15 @@ def _owner(group_id: GroupId) -> AgentModel:
     return group_id.agent or "", group_id.model or ""
 
 
-def _content(change: SummaryChange) -> tuple[str, int, int] | None:
+MARKS = ("superseded", "conflicts", "impoverished")
+"""Counts of slots that tell how a summary came about."""
+
+
+def _content(change: SummaryChange) -> tuple[Any, ...] | None:
     """What must differ for a summary to be another one; None: it is gone."""
     if change.summary is None:
         return None
-    return (change.digest, change.summary["superseded"], change.summary["conflicts"])
+    return (change.digest, *map(change.summary.__getitem__, MARKS))
 
 
 def sealed(
@@ -297,6 +308,7 @@ def board_value(
 # cost_by_agent_model      224 KiB  1,200 agents with labels of 160 bytes
 # labels                    96 KiB
 # tier_uplift, tier_delta   64 KiB  32 KiB each
+# provenance, varies        70 KiB  32 fields
 # metrics                  104 KiB  65 named metrics, each with texts of 128 characters
 # all other fields          32 KiB  texts of 1,024 characters among them
 # ======================== =======
@@ -317,7 +329,8 @@ T = TypeVar("T")
 def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
     """What the run's summary says; the run is counted up to date."""
     plan = run.plan
-    pooled = {g.tier: group for g, group in run.groups.items() if g.tier and not g.agent}
+    verdicts = run.rules.verdicts
+    pooled = {g.tier: of.as_ruled(verdicts) for g, of in run.groups.items() if g.tier and not g.agent}
     tiers = dict(sorted(pooled.items()))
     agents = {g.agent_model or "": group for g, group in run.groups.items() if g.tier is None}
     total = planned.run()
@@ -329,6 +342,8 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "metrics": {name: reading(of) for name, of in planned_metrics(plan).items()},
         "primary_metric": primary_metric(plan),
         "labels": first_by_name(plan.labels, _LABEL_BYTES),
+        "provenance": plan.get("provenance") or {},
+        "varies": plan.get("varies") or [],
         "status": finished and (finished.status or "finished"),
         "started_at": _instant(plan.get("started_at")),
         "finished_at": _instant(finished.finished_at) if finished else None,
@@ -341,7 +356,14 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | STORED),
         "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
     }
-    totals = run.totals.body(plan.attempts, plan.task_count)
+    swapped = [(run.scores.outcome(group), as_ruled) for group, as_ruled in incomplete_trials(run)]
+    for outcome, as_ruled in swapped:
+        run.totals.count_outcome(outcome, -1)
+        run.totals.count_outcome(as_ruled, 1)
+    totals = run.totals.body(plan.attempts, plan.task_count, verdicts)
+    for outcome, as_ruled in swapped:
+        run.totals.count_outcome(as_ruled, -1)
+        run.totals.count_outcome(outcome, 1)
     return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
 
 
@@ -549,22 +571,26 @@ def group_body(
         evidence: for the errors of means; None for groups that are on no board, whose errors are null.
     """
     profile = run.rules.profile
+    group = group.as_ruled(run.rules.verdicts)
     statistics = {
-        metric: distribution.summary(profile.ddof) | mean_error(evidence, metric)
+        metric: distribution.summary(profile.ddof) | mean_error(group, evidence, metric)
         for metric, distribution in group.distributions.items()
     }
     score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
-    is_pending = basis == "composite_median" and group.distributions[COMPOSITE].count < group.trials
     return {
         "trials": group.trials,
-        "tasks": group.pass_at_k.tasks,
+        "tasks": group.tasks,
+        "verdict_trials": group.verdict_trials,
         "resolved": group.resolved,
-        "unresolved": group.trials - group.resolved,
+        "unresolved": group.verdict_trials - group.resolved,
         "no_verdict": group.no_verdict,
+        "score_out_of_range": group.scores_out_of_range,
         "runs_planned": plan.trials,
         "provisional": plan.incomplete or (plan.trials is not None and group.trials < plan.trials),
         **headline(group),
-        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks) if len(group.owners) <= 1 else None,
+        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks)
+        if len(group.owners) <= 1 and group.has_verdicts
+        else None,
         "tokens": _tokens(group),
         "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
         "statistics": statistics,
@@ -574,7 +600,7 @@ def group_body(
         "grade": profile.grade(score),
         "grade_basis": basis,
         "grade_score": score,
-        "grade_provisional": is_pending and not plan.finished,
+        "grade_provisional": basis == "composite_median" and group.unscored > 0 and plan.awaits_scores,
         "grading_profile": profile.name,
     }
 
@@ -596,7 +622,7 @@ def _whole(total: Distribution | ExactSum) -> int | float | None:
 def headline(group: GroupState) -> dict[str, Any]:
     """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
     cost = group.distributions["cost_usd"]
-    return accuracies(group.resolved, group.trials, group.infrastructure_failures) | {
+    return accuracies(group.resolved, group.verdict_trials, group.infrastructure_failures) | {
         "total_cost": json_number(cost.total()) if cost.count else None,
         "mean_cost": json_number(cost.mean()),
         "cost_of_pass": json_number(group.cost_of_pass()),
@@ -623,9 +649,9 @@ def named_body(
     }
 
 
-def mean_error(evidence: Evidence | None, metric: str) -> dict[str, Any]:
+def mean_error(group: GroupState, evidence: Evidence | None, metric: str) -> dict[str, Any]:
     """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
-    if evidence is None or metric not in ("pass_rate", *MEANS):
+    if evidence is None or metric not in ("pass_rate", *MEANS) or not group.distributions[metric].count:
         return NO_ERROR
     if metric == "pass_rate":
         return _error_body(evidence.pass_rate, evidence.pass_rate_interval)
@@ -690,7 +716,7 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
     """
     planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
     if (
-        run.plan.finished is None
+        not run.plan.has_ended
         or not planned
         or not run.totals.with_formulacode
         or not run.scores.trial_groups()
@@ -703,6 +729,26 @@ def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
                 others = missing.get(owner)
                 missing[owner] = trials if others is None else others.plus(trials)
     return missing
+
+
+def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
+    """The multi-agent trials that lack a planned agent, and how they count in the run (R10).
+
+    Until the run has ended they do not count. Afterwards they count as if that agent had crashed.
+    """
+    if not run.scores.trial_groups():
+        return []
+    is_baseline = run.scores.is_baseline
+    planned = {owner for owner in run.plan.agent_models() if not is_baseline(owner[0])}
+    lacking = {
+        group
+        for shard in _shards(run, planned)
+        for owner in shard.expected
+        for group in shard.groups - shard.owned.get(owner, set())
+    }
+    crashed: dict[str, Any] = {"resolved": None, "failure_mode": None, "infrastructure_failure": False}
+    changed = crashed | {"compared": True} if run.plan.has_ended else {"incomplete": True}
+    return [(group, replace(run.scores.outcome(group), **changed)) for group in sorted(lacking, key=str)]
 
 
 class _Shard:
@@ -772,7 +818,7 @@ def formulacode_body(
     """
     missing = missing or MissingTrials()
     unmeasured = 0 if nop else group.failures - group.formulacode.failures
-    trials = group.trials + missing.sums.trials
+    trials = group.verdict_trials + missing.sums.trials
     sums = group.formulacode.plus(missing.sums, unmeasured)
     body = sums.body(
         group.passes / trials if trials else None,

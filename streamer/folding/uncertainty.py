@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamer.folding.groups import COMPOSITE, GroupState, Owner
 from streamer.folding.plan import GroupPlan, Queue
-from streamer.folding.score import GradingProfile, Scored
+from streamer.folding.score import NO_FAILURE, GradingProfile, Scored
 from streamer.folding.slots import RUN, GroupId, Slot, SlotKey, groups_of
 from streamer.schemas.events import NAMED
 from streamer.statistics.ability import (
@@ -54,9 +54,13 @@ from streamer.statistics.final import (
 MEANS = ("impl_rate", "cost_usd", "duration_seconds")
 """Metrics whose mean is on a board, and gets an error; the pass rate does besides."""
 
-STORED, PASSED, RESOLVED, PENDING, RETRYABLE, STARTED = (1 << bit for bit in range(6))
-"""Bits of a row. A result stands, it succeeded (R20), it is resolved, a verdict is still awaited. The
-infrastructure failed the trial, so it may run again. A start is known."""
+STORED, PASSED, RESOLVED, PENDING, RETRYABLE, STARTED, UNJUDGED, NUMERIC = (1 << bit for bit in range(8))
+"""Bits of a row. A result stands, it succeeded (R20), it is resolved. A verdict or the oracle is missing. The
+infrastructure failed the trial, so it may run again. A start is known. There is neither a verdict nor a
+failure mode, so a judge may give one. There are numbers alone, so no verdict will come (R31)."""
+
+UNFINISHED = PENDING | RETRYABLE
+"""Bits of the rows without a final value while the run goes on (inference 3)."""
 
 
 class Rows:
@@ -170,6 +174,10 @@ class Lineup:
         """How many rows have exactly these bits among those."""
         return sum(rows for state, rows in self.of_states if state & among == bits)
 
+    def count_any(self, bits: int) -> int:
+        """How many rows have any of these bits."""
+        return sum(rows for state, rows in self.of_states if state & bits)
+
 
 class Roster:
     """Rows of all slots of a run; the agents that are baselines stay out of pooled tiers (R4).
@@ -238,7 +246,14 @@ def _state(scored: Scored) -> int:
         | (RESOLVED if scored.resolved else 0)
         | (PENDING if scored.pending else 0)
         | (RETRYABLE if scored.infrastructure_failure and not scored.success else 0)
+        | _without_verdict(scored)
     )
+
+
+def _without_verdict(scored: Scored) -> int:
+    if scored.success is None:
+        return NUMERIC
+    return UNJUDGED if scored.resolved is None and scored.failure_mode in NO_FAILURE else 0
 
 
 def _joined(columns: list[array[int]] | list[array[float]], kind: type) -> NDArray[Any]:
@@ -264,18 +279,23 @@ class Evidence:
     Args:
         group: its totals.
         lineup: its rows.
-        finished: the run has ended, so a trial that the infrastructure failed will not run again.
+        finished: the harness said that the run is over, so nothing is in flight.
+        open_states: bits of the rows without a final value, see :meth:`RunState.open_states`.
 
     Attributes:
         known: trials with a final value (inference 3).
         passed: known trials that passed.
+        numeric: trials that have numbers alone, and are none of these (R31).
         in_flight: trials that have started and have no result; 0 once the run has finished.
     """
 
-    def __init__(self, group: GroupState, lineup: Lineup, *, finished: bool) -> None:
+    def __init__(
+        self, group: GroupState, lineup: Lineup, *, finished: bool, open_states: int = UNFINISHED
+    ) -> None:
         self._group = group
         self.lineup = lineup
-        self._open = PENDING | (0 if finished else RETRYABLE)
+        self._open = open_states | NUMERIC
+        self.numeric = lineup.count(NUMERIC, NUMERIC)
         self.known = lineup.count(STORED, STORED | self._open)
         self.passed = lineup.count(STORED | PASSED, STORED | PASSED | self._open)
         self.in_flight = 0 if finished else lineup.count(STARTED, STARTED | STORED)
@@ -285,7 +305,7 @@ class Evidence:
         """Attempts and successes of the tasks, as `PassAtK.counts` gives resolved ones."""
         if all(state & _BOTH in (0, _BOTH) for state, _ in self.lineup.of_states):
             return self._group.pass_at_k.counts()
-        return self._counts(STORED, PASSED)
+        return self._counts(STORED, PASSED, without=NUMERIC)
 
     def attempted(self, planned: int) -> list[Attempted] | None:
         """The tasks with results, of so many planned attempts each; None if one has more."""
@@ -335,7 +355,7 @@ class Evidence:
 
     @property
     def _one_attempt_each(self) -> bool:
-        return self._group.pass_at_k.tasks == self._group.trials
+        return self._group.tasks == self._group.trials
 
     def outcomes(self) -> list[bool | None]:
         """Whether the trial of each row passed; None without a final value."""
@@ -367,15 +387,18 @@ def uncertainty_body(
     profile: GradingProfile,
 ) -> dict[str, Any]:
     """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
-    body: dict[str, Any] = dict.fromkeys(("reachable", "decided", "final", "final_missing", "repeat"))
+    names = ("reachable", "decided", "final", "final_missing", "repeat", "ability")
+    body: dict[str, Any] = dict.fromkeys(names)
+    if not group.has_verdicts:
+        return body
     body["ability"] = _ability(evidence)
     if group_id.agent is None:
         return body
     body["repeat"] = _repeat(evidence.successes)
-    planned = plan.declared
-    if planned and group.trials <= planned:
+    planned = plan.declared and plan.declared - group.numeric
+    if planned and group.verdict_trials <= planned:
         reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
-        grade = _reachable_grade(group, plan, planned, reach, profile)
+        grade = _reachable_grade(group, plan, planned, reach, profile) if profile.thresholds else None
         body["reachable"] = {
             "pass_rate": reach._asdict(),
             "pass_at_k": _reachable_pass_at_k(evidence, group, plan),
@@ -397,6 +420,8 @@ def conclusion(
     """
     if not planned:
         return Conclusion(None, FinalMissing.NO_PLAN)
+    if evidence.numeric:
+        return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)
     first = queue.first_trials(planned)
     if first is None:
         return Conclusion(None, FinalMissing.ORDER_UNKNOWN_IN_PART)

@@ -96,6 +96,16 @@ MAX_METRICS = 64
 MAX_METRIC_NAME_CHARACTERS = 64
 """Named metrics of a trial, or of a plan (R30). A group keeps statistics of each."""
 
+MAX_PROVENANCE = 32
+MAX_PROVENANCE_CHARACTERS = 256
+"""What a run, or a trial, was made with (R36). It stands in the summary of the run: 64 KiB at most."""
+
+MAX_ORDER_HISTORY = 1_000
+"""Runs that an order was made from."""
+
+MAX_PARTS = 10_000
+"""Pieces of a run that are published apart, as shards of an eval."""
+
 MAX_TRIAL_LABELS = 16
 MAX_TRIAL_LABEL_KEY_CHARACTERS = 64
 MAX_TRIAL_LABEL_VALUE_CHARACTERS = 256
@@ -189,10 +199,13 @@ def task_key(tier: str | None, subtest: str | None, task_id: str) -> str:
 # The parts that every message on a wire has in common: identifiers, numbers, times and strictness.
 
 
-EVENT_SCHEMA_VERSION = 1
-"""Version of the event schema that this code writes; it reads every version up to this one."""
+EVENT_SCHEMA_VERSION = 2
+"""Version of the event schema that this code knows; it reads every version up to this one.
 
-SEMANTICS_VERSION = 2
+An event that says nothing has version 1. Version 2 adds fields and `trial_scored`, and changes nothing else.
+"""
+
+SEMANTICS_VERSION = 3
 """Raised whenever a formula or a ruling changes what a number means (docs/semantics.md)."""
 
 NO_CONTROL_CHARACTERS = r"^[^\p{Cc}]*$"

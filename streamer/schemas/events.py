@@ -1,4 +1,4 @@
-"""The six events that harnesses publish to the topic `trial-events`.
+"""The seven events that harnesses publish to the topic `trial-events`.
 
 The metrics that boards show: where each stands in an agent:model summary, and which direction is better.
 
@@ -41,8 +41,12 @@ from streamer.schemas.base import (
     MAX_MESSAGE_CHARACTERS,
     MAX_METRIC_NAME_CHARACTERS,
     MAX_METRICS,
+    MAX_ORDER_HISTORY,
     MAX_ORDINAL,
+    MAX_PARTS,
     MAX_PLANNED_ATTEMPTS,
+    MAX_PROVENANCE,
+    MAX_PROVENANCE_CHARACTERS,
     MAX_SUBTESTS,
     MAX_TASKS,
     MAX_TEXT_CHARACTERS,
@@ -262,6 +266,11 @@ class FormulaCodePayload(Message):
     pytest_failed: bool = Field(
         description="Test suite failed, relative to the oracle's if there is one (D8)."
     )
+    reference: Literal["none"] | None = Field(
+        default=None,
+        description="`none`: the oracle's log has no readable test counts, so 0 failures are allowed (R20); "
+        "null: it has, or no oracle took part.",
+    )
     snapshot_failed: bool = Field(description="Snapshot comparison failed (D10).")
     success: bool = Field(description="Neither failed, or the harness's verdict where neither applies (R20).")
     fallback_to_baseline: bool = Field(description="Whether the baseline fallback was applied (R21).")
@@ -274,7 +283,7 @@ class FormulaCodePayload(Message):
     num_benchmarks: int = Field(description="Benchmarks, invalid ones included (A4).")
     num_valid_benchmarks: int = Field(description="Benchmarks with valid measurements (A1).")
     task_speedup: float | None = Field(
-        description="Geometric mean speedup; 1.0 of nothing (A3), null: not measured."
+        description="Geometric mean speedup; null: nothing was measured (R21)."
     )
     task_cost_usd: float | None = Field(description="Agent cost for this task in USD.")
     trajectory_length: int | None = Field(description="Agent interactions.")
@@ -308,7 +317,7 @@ class SnapshotCounts(Message):
 
 
 # -----------------------------------------------------------------------------
-# The six events that harnesses publish to the topic `trial-events`.
+# The seven events that harnesses publish to the topic `trial-events`.
 
 
 TaskIds = Annotated[list[Id], Field(max_length=MAX_TASKS)]
@@ -321,6 +330,23 @@ PlannedLabel = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_AGENT_MODEL_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)
 ]
 LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARACTERS)]
+Provenance = Annotated[
+    dict[TrialLabelKey, Annotated[str, StringConstraints(max_length=MAX_PROVENANCE_CHARACTERS)]],
+    Field(max_length=MAX_PROVENANCE),
+]
+"""What results were made with: field to text, as `harness_version` to `0.26.0` (R36)."""
+
+
+class Ledger(Message):
+    """The list of candidates that are judged against one baseline (inference 8a)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Key = Field(description="Names the list.")
+    baseline: Annotated[
+        str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)
+    ] = Field(description="What the candidates are compared with: RUN or RUN/AGENT:MODEL.")
+    metric: PrimaryMetric | None = optional("What is compared; null: pass_rate.")
 
 
 class Event(Message):
@@ -328,7 +354,7 @@ class Event(Message):
 
     model_config = ConfigDict(extra="allow")
 
-    schema_version: Literal[1] = optional("Version of the event schema; an unknown one is rejected.", 1)
+    schema_version: Literal[1, 2] = optional("Version of the event schema; an unknown one is rejected.", 1)
     run_id: Id = Field(description="The benchmark run or experiment; also the record key.")
 
 
@@ -370,7 +396,7 @@ class TrialResult(Measurements, SlotEvent):
     harness: ShortText | None = optional("Which harness wrote the result.")
     resolved: bool | None = optional("The harness's verdict; null: no verdict (R19).")
     failure_mode: ShortText | None = optional('Why it ended early; "unset" if it did not (G6).')
-    score: SignedAmount | None = optional("The judge's weighted score, clamped to [0, 1] (R13).")
+    score: SignedAmount | None = optional("The judge's weighted score, 0 to 1 (R13).")
     cache_read_tokens: Count | None = optional("Input tokens read from a cache.")
     cache_write_tokens: Count | None = optional("Input tokens written to a cache.")
     cost_usd: Amount | None = optional("Reported cost in US dollars (R2).")
@@ -391,6 +417,29 @@ class TrialResult(Measurements, SlotEvent):
     )
     message: FailureMessage | None = optional("Why it failed, for people.")
     artifacts: Artifacts | None = optional("Files that the trial left, and links.")
+    provenance: Provenance | None = optional(
+        "What this trial was made with, in place of the run's fields (R36)."
+    )
+
+
+class TrialScored(SlotEvent):
+    """A late score of a trial, as of a judge that runs after the harness (R32).
+
+    It changes the fields that it has, and no others. It waits for the result if that is not there yet.
+    """
+
+    type: Literal["trial_scored"] = Field(description="Which event this is: a trial was scored.")
+    revision: Revision = Field(
+        default=0, description="Grows with every correction; a retraction up to it withdraws the score."
+    )
+    score: SignedAmount | None = optional(
+        "The judge's weighted score, 0 to 1 (R13); null: says nothing of it."
+    )
+    metrics: Metrics | None = optional("Metrics by name, each by itself; null: says nothing of them (R30).")
+    resolved: bool | None = optional("The verdict, where the result has none; null: says nothing of it.")
+    of_revision: Revision | None = optional(
+        "Revision of the result that was scored; null: whichever result stands."
+    )
 
 
 class TrialStarted(SlotEvent):
@@ -434,6 +483,15 @@ class RunStarted(Event):
     task_difficulty: Difficulties | None = optional(
         "Task to its difficulty, 0 to 1, as known before the run: the order must not follow it."
     )
+    planned_at: EventTime = optional(
+        "When this plan of the run was declared, by its declarer's clock; null: at `started_at`."
+    )
+    order_reason: ShortText | None = optional(
+        "Why a `chosen` order is as it is: `history` (inference 8b), or in words."
+    )
+    order_history: list[Id] | None = optional(
+        "The runs that the order was made from.", max_length=MAX_ORDER_HISTORY
+    )
     plan_complete: bool | None = optional(
         "False while the plan is still being read, or names only a part, so that nothing is "
         "concluded from it. True takes that back, with a higher `revision`. null: nothing is said of it, so "
@@ -454,16 +512,29 @@ class RunStarted(Event):
         "Whether trials get a judge's score, so that the grade rests on the composite from the "
         "start; null: as seen (R13)."
     )
+    verdicts: bool | None = optional(
+        "Whether trials get a verdict. False: scorers give numbers alone, so there is no pass rate. True: a "
+        "trial without one waits for it. null: as seen (R31)."
+    )
     infrastructure_failures: list[Key] | None = optional(
         "Failure modes that are the infrastructure's, in place of the table per harness.",
         max_length=MAX_INFRASTRUCTURE_FAILURES,
     )
     grading_profile: Key | None = optional(
-        "`specified` or `scylla-2026` (R12), optionally with @PASS:IMPL weights."
+        "`specified`, `scylla-2026`, or `none` for no grades (R12), optionally with @PASS:IMPL weights."
     )
     metrics: PlannedMetrics | None = optional("Named metrics that get a board, and how to read them (R30).")
     primary_metric: PrimaryMetric | None = optional(
         "What boards are ordered by: one of their metrics, or `metrics/NAME` (R30); null: pass_rate."
+    )
+    ledger: Ledger | None = optional("The list of candidates that this run belongs to (inference 8a).")
+    part: Key | None = optional("Piece of the run that this is about; null: the whole (R34).")
+    parts: int | None = optional(
+        "How many parts the run has; null: those that were seen (R34).", ge=1, le=MAX_PARTS
+    )
+    provenance: Provenance | None = optional("What the results are made with, field by field (R36).")
+    varies: list[TrialLabelKey] | None = optional(
+        "Fields of `provenance` that the run tries out (R36).", max_length=MAX_PROVENANCE
     )
     project: Text | None = optional("Project the run belongs to.")
     benchmark: Key | None = optional("Benchmark; names the board across runs.")
@@ -475,10 +546,20 @@ class RunStarted(Event):
 class RunFinished(Event):
     """The harness says the run is over."""
 
+    model_config = ConfigDict(serialize_by_alias=True)
+
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
     revision: Revision = optional("Grows with every correction.", 0)
     finished_at: EventTime = optional("End of the run; outside 2000 to 2200: missing.")
     status: Text | None = optional("What the harness calls the outcome.")
+    scores_pending: bool | None = optional(
+        "Whether scores are still to come, as of a judge that runs later. null: only if the plan says "
+        "`judged` (R13)."
+    )
+    part: Key | None = optional("Piece of the run that has ended; null: the whole (R34).")
+    try_number: Ordinal | None = optional(
+        "Which try of the run ended, from 1; the last one counts. null: before all others (R34).", alias="try"
+    )
 
 
 class TrialRetracted(SlotEvent):
@@ -496,7 +577,7 @@ class RunDeleted(Event):
     revision: Revision = Field(description="Events of the run up to this revision are ignored.")
 
 
-AnyEvent = TrialResult | TrialStarted | RunStarted | RunFinished | TrialRetracted | RunDeleted
+AnyEvent = TrialResult | TrialScored | TrialStarted | RunStarted | RunFinished | TrialRetracted | RunDeleted
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Discriminator("type")])
 """Validator of one event; `EVENT.validate_json(record.value)`."""
 
@@ -507,12 +588,13 @@ EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
 # The content of an event: what its fingerprint covers (R17), and what it states but does not have.
 
 
-_TIMES = ("started_at", "finished_at")
+_TIMES = ("started_at", "finished_at", "planned_at")
+_NO_CONTENT = ("revision", "schema_version")
 _DEFAULTS = {
     kind: [
         (name, field.default)
         for name, field in kind.model_fields.items()
-        if not field.is_required() and field.default is not None and name != "revision"
+        if not field.is_required() and field.default is not None and name not in _NO_CONTENT
     ]
     for kind in EVENT_TYPES
 }
@@ -520,12 +602,13 @@ _DEFAULTS = {
 
 
 def known_content(event: Event) -> dict[str, Any]:
-    """Known fields that differ from their default, revision left out: what the fingerprint covers (R17).
+    """Known fields that differ from their default, without the revision: what the fingerprint covers (R17).
 
     Times are in UTC and a default that is written out is left out, so equal results have equal content.
     """
     content = {name: value for name, value in event.__dict__.items() if value is not None}
-    content.pop("revision", None)
+    for name in _NO_CONTENT:
+        content.pop(name, None)
     for name, default in _DEFAULTS[type(event)]:
         if content.get(name) == default:
             del content[name]
@@ -534,6 +617,10 @@ def known_content(event: Event) -> dict[str, Any]:
             content[name] = _stated(content[name])
     if "artifacts" in content:
         content["artifacts"] = [_stated(artifact) for artifact in content["artifacts"]]
+    if "ledger" in content:
+        content["ledger"] = _stated(content["ledger"])
+    if "try_number" in content:
+        content["try"] = content.pop("try_number")
     if "metrics" in content and isinstance(event, RunStarted):
         content["metrics"] = {name: _stated(plan) for name, plan in content["metrics"].items()}
     return content
@@ -542,6 +629,17 @@ def known_content(event: Event) -> dict[str, Any]:
 def _stated(part: Message) -> dict[str, Any]:
     """The fields of a part of an event that are not null."""
     return {name: value for name, value in part if value is not None}
+
+
+def judges_score(score: float | None) -> float | None:
+    """A judge's score on its scale, 0 to 1 (R13); None where it lies outside, or there is none.
+
+    >>> [judges_score(score) for score in (0.85, 1 + 1e-12, -0.0, 85.0, None)]
+    [0.85, 1.0, 0.0, None, None]
+    """
+    if score is None or not 0 <= score <= 1 + 1e-9:
+        return None
+    return min(score, 1.0) or 0.0
 
 
 def missing_times(event: Event, raw: bytes) -> int:

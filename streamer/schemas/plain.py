@@ -90,8 +90,8 @@ def _kind(schema: dict[str, Any]) -> Any:
 
     Text is ASCII without control characters when it gets here, so that pattern is kept already.
     """
-    if "const" in schema:
-        return Literal[schema["const"]]
+    if "enum" in schema or "const" in schema:
+        return Literal[tuple(schema.get("enum", (schema.get("const"),)))]
     if schema.get("format") == "date-time":
         return Any  # read by `_moment`
     if schema.get("type") == "boolean":
@@ -172,12 +172,12 @@ def canonical_content(trial: PlainTrial, model: str) -> bytes:
     if model == UNKNOWN != trial.model:
         return canonical_json(orjson.loads(canonical_content(trial, trial.model)) | {"model": model})
     fields: Any = trial
-    stored = fields.agent, fields.model, fields.revision
+    stored = fields.agent, fields.model, fields.revision, fields.schema_version
     fields.agent = UNKNOWN if trial.agent == UNKNOWN else trial.agent
     fields.model = UNKNOWN if model == UNKNOWN else model
-    fields.revision = 0
+    fields.revision, fields.schema_version = 0, 1
     content = encode_plain(fields)
-    fields.agent, fields.model, fields.revision = stored
+    fields.agent, fields.model, fields.revision, fields.schema_version = stored
     return content
 
 

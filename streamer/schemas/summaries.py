@@ -240,7 +240,8 @@ class Uncertainty(Message):
     decided: Decided | None = Field(description="Null where `reachable` is.")
     final: Final | None = Field(description="Null: `final_missing` says why.")
     final_missing: FinalMissing | None = Field(
-        description="Why there is no `final`; null where there is one, or where agents are mixed."
+        description="Why there is no `final`; null where there is one, where agents are mixed, or where no "
+        "trial has a verdict (R31)."
     )
     ability: Ability | None = Field(description="Null with fewer than two tasks.")
     repeat: Repeat | None = Field(description="Null where no task has two attempts, or agents are mixed.")
@@ -250,7 +251,7 @@ class Uncertainty(Message):
 # The comparison of a run's agents, as it is published: counts of every two, and the rank of each.
 
 
-ComparisonMissing = Literal["no_plan", "plan_exceeded", "too_many_agents", "too_many_trials"]
+ComparisonMissing = Literal["no_plan", "plan_exceeded", "too_many_agents", "too_many_trials", "no_verdicts"]
 Place = Annotated[int, Field(ge=1, description="A place, from 1, the first.")]
 
 
@@ -385,12 +386,17 @@ class TrialScore(Measurements):
     verdict_source: VerdictSource | None = optional(
         "Whether the harness said it, or tests and snapshot did (R27); null: no verdict."
     )
-    success: bool = Field(description="From tests and snapshot where present, else the verdict (R20).")
+    success: bool | None = Field(
+        description="From tests and snapshot where present, else the verdict (R20); null: the scorer gives "
+        "numbers alone (R31)."
+    )
     failure_mode: str | None = Field(description="Why it ended early, as the harness says.")
     infrastructure_failure: bool = optional(
         "It is unresolved because the infrastructure failed, not the agent.", False
     )
-    pass_rate: float = Field(description="1 for a success, 0 otherwise (R20).")
+    pass_rate: float | None = Field(
+        description="1 for a success, 0 otherwise (R20); null: the scorer gives numbers alone (R31)."
+    )
     impl_rate: float | None = Field(description="The judge's score, 0 to 1; null: not judged (R13).")
     composite_score: float | None = Field(
         description="Weighted mean of both rates, 0 to 1; null without a judge's score (R13)."
@@ -431,22 +437,29 @@ class Counted(Published):
     """Numbers that the run as a whole has, and every group of its trials."""
 
     tasks: int = Field(ge=0, description="Distinct task ids.")
+    verdict_trials: int | None = optional(
+        "Trials that have a verdict or could: all but those whose scorer gives numbers alone. "
+        "0: accuracy, pass rate, pass@k, cost of pass and grade are null (R31). null: not said.",
+        ge=0,
+    )
     resolved: int = Field(ge=0, description="Trials that the harness calls resolved.")
-    unresolved: int = Field(ge=0, description="All others, those without a verdict included (R19).")
+    unresolved: int = Field(ge=0, description="All others of `verdict_trials` (R19).")
     no_verdict: int = Field(ge=0, description="Trials without a verdict, counted apart (R19).")
     provisional: bool = Field(
         description="True while planned trials are missing, or the plan is not complete yet (R26)."
     )
-    accuracy: float | None = Field(ge=0, le=1, description="resolved / trials; null: no trials.")
+    accuracy: float | None = Field(
+        ge=0, le=1, description="resolved / verdict_trials; null: there is none (R31)."
+    )
     accuracy_excluding_infrastructure: float | None = optional(
-        "resolved / trials without those that the infrastructure failed; null: no other trials.", ge=0, le=1
+        "The same without trials that the infrastructure failed; null: no other trials.", ge=0, le=1
     )
     infrastructure_failures: int = optional(
         "Trials that are unresolved because the infrastructure failed, not the agent.", 0, ge=0
     )
     pass_at_k: dict[str, PassAtK] | None = Field(
         description="k, from 1, as text, to pass@k; baselines left out of the run's (R4). Null where trials "
-        "of several agent:models or tiers are mixed (R11)."
+        "of several agent:models or tiers are mixed (R11), or no trial has a verdict (R31)."
     )
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
     tokens: Tokens = Field(description="Token totals.")
@@ -455,12 +468,21 @@ class Counted(Published):
         "name, and all others as `other`."
     )
     coverage: dict[str, int] = Field(description="Metric to how many trials had it (R1).")
+    score_out_of_range: int = optional(
+        "Trials whose judge's score lies outside 0 to 1, so that it counts as none (R13).", 0, ge=0
+    )
     in_flight: int = optional(
         "Trials that have started and have no result, until the run has finished (inference 3).", 0, ge=0
     )
     grading_profile: str = Field(description="Profile that grades and weighs, as `specified` (R12).")
     superseded: int = Field(ge=0, description="Results that lost their slot (R17); not digested.")
     conflicts: int = Field(ge=0, description="Slots decided by the fingerprint alone (R17); not digested.")
+    impoverished: int = Field(
+        default=0,
+        ge=0,
+        description="Slots whose result lacks the verdict or cost that another event of the slot had (R32); "
+        "not digested. Send a correction whole, or a late score as `trial_scored`.",
+    )
 
 
 class Group(Counted):
@@ -485,13 +507,13 @@ class Group(Counted):
     grade: Grade | None = Field(description="From `grade_score` by the profile's thresholds (R13).")
     grade_basis: GradeBasis | None = optional(
         "What the grade rests on: the median composite where there is a judge, else the mean "
-        "pass rate; null: no trials (R13)."
+        "pass rate; null: no trials, or none with a verdict (R13, R31)."
     )
     grade_score: float | None = optional(
         "The number that gives the grade; null while no judge has scored (R13).", ge=0, le=1
     )
     grade_provisional: bool = optional(
-        "True while trials of a judged group wait for their judge, until the run ends (R13).", False
+        "True while trials of a judged group wait for their judge (R13).", False
     )
     uncertainty: Uncertainty | None = optional(
         "What may be concluded (docs/inference.md); null: a worker of before wrote it."
@@ -572,6 +594,10 @@ class RunSummary(Counted):
     benchmark_version: str | None = Field(description="Version of the benchmark, from the plan.")
     display_name: str | None = Field(description="Name for people, from the plan.")
     labels: dict[str, str] = Field(description="Free labels of the run, from the plan.")
+    provenance: dict[str, str] = optional(
+        "What the results are made with, field by field, from the plan (R36).", {}
+    )
+    varies: list[str] = optional("Fields of `provenance` that the run tries out, from the plan (R36).", [])
     metrics: dict[str, MetricReading] = optional(
         "The named metrics that have a board, and how to read them (R30).", {}
     )

@@ -35,7 +35,7 @@ from streamer.schemas.base import (
     Instant,
     encode_id,
 )
-from streamer.schemas.events import EVENT, AnyEvent, TrialResult
+from streamer.schemas.events import EVENT, AnyEvent, TrialResult, judges_score
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 
@@ -59,6 +59,7 @@ NOT_DIGESTED = frozenset(
         "last_event_at",
         "superseded",
         "conflicts",
+        "impoverished",
         "digest",
         "made_with",
         "degraded",
@@ -249,6 +250,18 @@ def _reason(errors: list[ErrorDetails], value: bytes) -> Reason:
     code = _CODES.get(kind, "invalid_field")
     got = "" if kind == "missing" else f", got {shown(first['input'])}"
     return Reason(code, f"Field {shown(where)}: {first['msg']}{got}{more}. See the JSON Schema of the event.")
+
+
+def score_refused(event: object) -> Reason | None:
+    """Why a publisher does not take a score; None: it does. In a log such a score is missing (R13)."""
+    score = getattr(event, "score", None)
+    if score is None or judges_score(score) is not None:
+        return None
+    return Reason(
+        "score_out_of_range",
+        f"Field 'score': {score:g} lies outside 0 to 1, the scale of a judge's score. Divide it by the top "
+        "of its scale, as 85 of 100 by 100, or send it under metrics.",
+    )
 
 
 def shown(value: object) -> str:

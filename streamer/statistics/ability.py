@@ -65,6 +65,10 @@ class PassAtK:
         """Distinct tasks with at least one attempt."""
         return len(self._tasks)
 
+    def __contains__(self, task: Hashable) -> bool:
+        """Whether a task has an attempt."""
+        return task in self._tasks
+
     def add(self, task: Hashable, passed: bool) -> None:
         """Count one attempt at a task in."""
         self._count([(task, _ATTEMPT + bool(passed))])

@@ -448,6 +448,7 @@ class ComparisonMissing(StrEnum):
     TOO_MANY_AGENTS = "too_many_agents"
     """More than 60 agents."""
     TOO_MANY_TRIALS = "too_many_trials"
+    NO_VERDICTS = "no_verdicts"
     """More trials than are compared once a second, or more tasks than are ranked."""
 
 

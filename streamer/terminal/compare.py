@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -72,6 +72,7 @@ from streamer.views.gate import (
     counts,
     entrant,
     judge,
+    no_verdicts,
     not_common,
     possible_runs,
     saved_line,
@@ -88,8 +89,12 @@ SHOWN = 20
 FORMATS = ("text", "json", "md", "html")
 
 
-def _compared_metric(_: click.Context, __: click.Parameter, value: str) -> str:
-    if value not in COMPARED_METRICS and not (value.startswith(NAMED) and can_have_board(value)):
+def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if (
+        value is not None
+        and value not in COMPARED_METRICS
+        and not (value.startswith(NAMED) and can_have_board(value))
+    ):
         raise click.BadParameter(f"{value!r} is none of {', '.join(COMPARED_METRICS)}, and no {NAMED}NAME")
     return value
 
@@ -107,10 +112,9 @@ def _compared_metric(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option(
     "--metric",
     callback=_compared_metric,
-    default="pass_rate",
-    show_default=True,
     metavar="METRIC",
-    help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one.",
+    help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one. pass_rate if not "
+    "given; without verdicts the primary metric of the runs.",
 )
 @click.option(
     "--tolerance",
@@ -139,7 +143,7 @@ def compare_command(
     files: bool,
     a_run: str | None,
     b_run: str | None,
-    metric: str,
+    metric: str | None,
     tolerance: float,
     significance: float | None,
     limit: int,
@@ -181,6 +185,7 @@ def compare_command(
             text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
+    metric = metric or _leading(comparison, (first, second))
     raise click.exceptions.Exit(_verdict(comparison, metric, tolerance, significance))
 
 
@@ -227,10 +232,22 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     return answered(file, lambda lines: from_events(lines, run_id, datetime.now(UTC), prices))[0]
 
 
+def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
+    """The metric that decides unless one is named: the pass rate, without verdicts the primary one (R31)."""
+    if not comparison.differences[PRIMARY_METRIC].tasks:
+        primary = (side.run.get("primary_metric") or PRIMARY_METRIC for side in sides)
+        return next((name for name in primary if name in comparison.differences), PRIMARY_METRIC)
+    return PRIMARY_METRIC
+
+
 def _verdict(comparison: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
     """Say which side is worse, on stderr; the exit code."""
     difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
+    named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
+    if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
+        say(f"cannot be compared by {metric}: {no_verdicts(named)}")
+        return UNVERIFIABLE
     if difference is None or worse is None:
         say(f"cannot be compared: there is no task where both sides know {metric}")
         return UNVERIFIABLE
@@ -452,8 +469,8 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
     return number
 
 
-def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if value in GATED or (value.startswith(NAMED) and can_have_board(value)):
+def _gated_metric(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None or value in GATED or (value.startswith(NAMED) and can_have_board(value)):
         return value
     raise click.BadParameter(
         f"{value!r} is no metric that a gate judges: {', '.join(GATED)}, or metrics/NAME ({METRIC_NAME})"
@@ -489,9 +506,8 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str) -> str
 @click.option(
     "--metric",
     callback=_gated_metric,
-    default=PRIMARY_METRIC,
-    show_default=True,
-    help=f"{', '.join(GATED)}, or metrics/NAME. All but pass_rate are judged at the end only.",
+    help=f"{', '.join(GATED)}, or metrics/NAME; pass_rate if not given, without verdicts the primary metric "
+    "of the runs. All but pass_rate are judged at the end only.",
 )
 @click.option(
     "--target", type=_exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
@@ -521,7 +537,7 @@ def gate_command(
     max_drop: Fraction,
     question: Question,
     level: Fraction,
-    metric: str,
+    metric: str | None,
     target: Fraction | None,
     timeout: float | None,
     markdown: Path | None,
@@ -539,7 +555,7 @@ def gate_command(
     """
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
-    if metric == PRIMARY_METRIC and max_drop > 1:
+    if metric in (None, PRIMARY_METRIC) and max_drop > 1:
         raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")

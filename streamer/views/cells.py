@@ -11,7 +11,7 @@ from typing import Any
 
 from streamer.schemas.base import Number
 from streamer.schemas.summaries import PLAN_INCOMPLETE, PassAtK, Rank, plan_words
-from streamer.text import UNSEEN, dollars, percent, ratio, shown, visible
+from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visible
 from streamer.views.columns import (
     GRADES,
     OUTCOMES,
@@ -127,6 +127,19 @@ def of_planned(done: int, planned: int | None) -> str:
     ('12 of 80', '1,200')
     """
     return f"{done:,}" if planned is None else f"{done:,} of {planned:,}"
+
+
+def resolved_of(resolved: int, trials: int, verdict_trials: int | None) -> str:
+    """How many trials are resolved, of how many that have a verdict or could (R31).
+
+    >>> resolved_of(3, 8, 8), resolved_of(3, 8, 5), resolved_of(0, 8, 0)
+    ('3 of 8 trials resolved', '3 of 5 with a verdict resolved', '8 trials, no verdicts')
+    """
+    if verdict_trials is None or verdict_trials == trials:
+        return f"{resolved:,} of {counted(trials, 'trial')} resolved"
+    if not verdict_trials:
+        return f"{counted(trials, 'trial')}, no verdicts"
+    return f"{resolved:,} of {verdict_trials:,} with a verdict resolved"
 
 
 def place(rank: Rank) -> str:

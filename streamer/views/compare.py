@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import fsum, isfinite
 from typing import Any, Literal, NamedTuple
 
@@ -58,7 +59,7 @@ Rows = Mapping[Task, Sequence[AnyRow]]
 
 def passes(side: Side) -> bool:
     """Whether a side passes a task: in more than half of its trials."""
-    return side.pass_rate > 0.5
+    return side.pass_rate is not None and side.pass_rate > 0.5
 
 
 def name_of(task: Task) -> str:
@@ -98,7 +99,7 @@ def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list
 
 def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
     """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
-    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if not trial.success)
+    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if trial.success is False)
     named = [(-times, mode) for mode, times in modes.items() if mode is not None]
     return min(named)[1] if named else None
 
@@ -133,6 +134,7 @@ MISSING: dict[ComparisonMissing, str] = {
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",
+    "no_verdicts": "trials have numbers alone, and no verdict",
 }
 """Why there are no ranks, for people."""
 
@@ -440,8 +442,11 @@ def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> 
         limit,
         ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
         readings={**b.run.run.metrics, **a.run.run.metrics},
+        without_verdicts={agent.agent_model for agent in (*a.agents, *b.agents) if agent.verdict_trials == 0},
     )
-    words = between(a.run, b.run, a.agent_model, b.agent_model, ended=comparison.ended)
+    words = []
+    if comparison.differences["pass_rate"].tasks or not comparison.tasks:
+        words = between(a.run, b.run, a.agent_model, b.agent_model, ended=comparison.ended)
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
 
@@ -454,6 +459,7 @@ def compare(
     *,
     ended: bool = False,
     readings: Mapping[str, Any] | None = None,
+    without_verdicts: Collection[str] = (),
 ) -> Comparison:
     """Compare two lists of trials.
 
@@ -463,11 +469,13 @@ def compare(
         offset, limit: which of the pairs to list; the counts are of all.
         ended: no trial of either side is missing, see `has_ended`; only then are there intervals.
         readings: named metric to how to read it, as run summaries have it; None: not known.
+        without_verdicts: the agent:models that have no pass rate (R31).
     """
     first, second = _by_task(a), _by_task(b)
     both = [task for task in first if task in second]
-    pairs = [TaskPair(task_id=t[0], tier=t[1], a=_side_of(first[t]), b=_side_of(second[t])) for t in both]
-    pairs.sort(key=lambda pair: (-abs(pair.a.pass_rate - pair.b.pass_rate), pair.task_id, pair.tier or ""))
+    side = partial(_side_of, without_verdicts=without_verdicts)
+    pairs = [TaskPair(task_id=t[0], tier=t[1], a=side(first[t]), b=side(second[t])) for t in both]
+    pairs.sort(key=lambda pair: (-_apart(pair), pair.task_id, pair.tier or ""))
     of_names = _named_metrics(pairs, readings or {})
     differences = {
         metric: _difference(metric, high, pairs, ended) for metric, high in COMPARED_METRICS.items()
@@ -476,7 +484,8 @@ def compare(
         says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
         plain = _difference(metric, of.higher_is_better, pairs, ended)
         differences[metric] = plain.model_copy(update=says)
-    passed = Counter((passes(pair.a), passes(pair.b)) for pair in pairs)
+    judged = [pair for pair in pairs if pair.a.pass_rate is not None and pair.b.pass_rate is not None]
+    passed = Counter((passes(pair.a), passes(pair.b)) for pair in judged)
     listed = slice(offset, offset + limit)
     return Comparison(
         a=_totals(names[0], pairs, 0, len(first) - len(both), of_names),
@@ -491,16 +500,27 @@ def compare(
         neither=passed[False, False],
         differences=differences,
         ended=ended,
-        flips=flip_groups(pairs, first, second, limit),
+        flips=flip_groups(judged, first, second, limit),
         pairs=pairs[listed],
-        only_a_tasks=_flipped(pairs, passed_by_a=True)[listed],
-        only_b_tasks=_flipped(pairs, passed_by_a=False)[listed],
+        only_a_tasks=_flipped(judged, passed_by_a=True)[listed],
+        only_b_tasks=_flipped(judged, passed_by_a=False)[listed],
         not_in_a=sorted(name_of(task) for task in second if task not in first)[listed],
         not_in_b=sorted(name_of(task) for task in first if task not in second)[listed],
     )
 
 
+def _apart(pair: TaskPair) -> float:
+    """How far the pass rates of both sides are apart; 0 where one is not known."""
+    a, b = pair.a.pass_rate, pair.b.pass_rate
+    return 0.0 if a is None or b is None else abs(a - b)
+
+
 def _in_common(sides: Comparison) -> str:
+    if sides.tasks and not sides.differences["pass_rate"].tasks:
+        return (
+            f"{counted(sides.tasks, 'task')} in common, without verdicts; only in A {sides.a.only_here:,}, "
+            f"only in B {sides.b.only_here:,}"
+        )
     return (
         f"{counted(sides.tasks, 'task')} in common: passed by both {sides.both_passed:,}, by A alone "
         f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
@@ -546,7 +566,7 @@ def _by_task(trials: Iterable[AnyRow]) -> Rows:
     return by_task
 
 
-def _side_of(trials: Sequence[AnyRow]) -> Side:
+def _side_of(trials: Sequence[AnyRow], without_verdicts: Collection[str]) -> Side:
     means = {
         metric: _mean(getattr(t, metric) for t in trials)
         for metric in COMPARED_METRICS
@@ -555,7 +575,10 @@ def _side_of(trials: Sequence[AnyRow]) -> Side:
     names = {name for trial in trials for name in trial.metrics}
     return Side(
         trials=len(trials),
-        pass_rate=sum(trial.success for trial in trials) / len(trials),
+        pass_rate=_mean(
+            None if trial.success is None or trial.agent_model in without_verdicts else float(trial.success)
+            for trial in trials
+        ),
         metrics={name: _mean(trial.metrics.get(name) for trial in trials) for name in names},
         **means,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Literal
@@ -14,7 +14,7 @@ from streamer.folding.pairs import Task, compared_agents
 from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
 from streamer.folding.slots import GroupId
 from streamer.folding.state import RunState
-from streamer.folding.summaries import planned_metrics
+from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
@@ -177,6 +177,8 @@ def counts(result: GateResult) -> str:
         return "; ".join(f"{_called(side)}: {of_planned(side.known, side.planned)} trials" for side in sides)
     pairs = result.pairs
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
+    if result.metric != PRIMARY_METRIC:
+        return f"{decided} pairs"
     return (
         f"{decided} pairs: only the candidate passed {pairs.wins}, "
         f"only the baseline {pairs.losses}, the same {pairs.ties}"
@@ -316,14 +318,15 @@ class Terms:
 
     Attributes:
         question: which answer decides.
-        metric: one of GATED, or `metrics/NAME`.
+        metric: one of GATED, or `metrics/NAME`; None: the pass rate, or without verdicts the plan's primary
+            metric (R31).
         max_drop: how much worse is allowed, in the metric's unit.
         alpha: 1 - level.
         target: the wanted final pass rate; None: none.
     """
 
     question: Question = "final"
-    metric: str = PRIMARY_METRIC
+    metric: str | None = None
     max_drop: Fraction = Fraction("0.02")
     alpha: Fraction = ALPHA
     target: Fraction | None = None
@@ -341,14 +344,20 @@ class Entrant:
 def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateResult:
     """The verdict on two sides as they stand, or on the target alone."""
     ours, theirs = candidate.trials, baseline and baseline.trials
+    metric = terms.metric or _leading(side.trials for side in (candidate, baseline) if side)
+    terms = replace(terms, metric=metric)
+    if metric != PRIMARY_METRIC:
+        ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
     matched = match(ours, theirs) if ours and theirs else None
-    higher = _higher_is_better(terms.metric, (side for side in (ours, theirs) if side))
+    higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
     final = ability_ = None
     if matched is not None and ours and theirs:
-        if terms.metric == PRIMARY_METRIC:
+        if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
+            final, ability_ = _of_no_verdicts(ours, theirs, terms)
+        elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
-            final, ability_ = _of_mean(matched, ours, theirs, terms, higher=higher)
+            final, ability_ = _of_mean(matched, ours, theirs, metric, terms, higher=higher)
     target = _target_answer(ours, terms) if ours else None
     chosen = final if terms.question == "final" else ability_
     parts = ([chosen] if baseline else []) + ([target] if terms.target is not None else [])
@@ -356,7 +365,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     result = GateResult(
         verdict=verdict,
         question=terms.question,
-        metric=terms.metric,
+        metric=metric,
         higher_is_better=higher,
         max_drop=float(terms.max_drop),
         level=float(1 - terms.alpha),
@@ -371,6 +380,34 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         words=[],
     )
     return result.model_copy(update={"words": words(result)})
+
+
+def _leading(sides: Iterable[Contestant | None]) -> str:
+    """The metric that decides unless one is named: the pass rate, without verdicts the primary one (R31)."""
+    known = [side for side in sides if side is not None]
+    if all(side.has_verdicts for side in known):
+        return PRIMARY_METRIC
+    common = set.intersection(*(side.named_metrics for side in known))
+    return next((name for side in known if (name := primary_metric(side.run.plan)) in common), PRIMARY_METRIC)
+
+
+def _of_no_verdicts(ours: Contestant, theirs: Contestant, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
+    """Nothing can be said of pass rates where a side has no verdicts; the answer names what can (R31)."""
+    why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
+    answer = mean_ability(None, terms.max_drop)
+    ability_ = AbilityAnswer(verdict=answer, worse=None, needed=float(1 / terms.alpha), interval=None)
+    return _final_answer(None, terms, "nothing", why), ability_
+
+
+def no_verdicts(names: Sequence[str]) -> str:
+    """Why pass rates are not compared, and which metrics both sides have instead.
+
+    >>> no_verdicts(["metrics/match"])
+    'no verdicts; --metric metrics/match'
+    """
+    if not names:
+        return "no verdicts, and no metric that both sides have"
+    return f"no verdicts; --metric {' or '.join(names[:SHOWN])}"
 
 
 def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
@@ -428,16 +465,16 @@ def _worse_so_far(matched: Matched) -> float:
 
 
 def _of_mean(
-    matched: Matched, ours: Contestant, theirs: Contestant, terms: Terms, *, higher: bool
+    matched: Matched, ours: Contestant, theirs: Contestant, metric: str, terms: Terms, *, higher: bool
 ) -> tuple[FinalAnswer, AbilityAnswer]:
     """Both answers about a metric other than the pass rate, which only the end can give."""
-    values, missing = Clusters(), f"{terms.metric} is compared at the end only"
+    values, missing = Clusters(), f"{metric} is compared at the end only"
     if matched.over:
         missing = NOT_FINAL if matched.tasks else NOTHING_COMMON
     if matched.ended:
-        first, second = ours.values(terms.metric) or {}, theirs.values(terms.metric) or {}
+        first, second = ours.values(metric) or {}, theirs.values(metric) or {}
         values = mean_differences((first.get(task, []), second.get(task, [])) for task in matched.tasks)
-        missing = _uncovered(matched, first, second, terms.metric)
+        missing = _uncovered(matched, first, second, metric)
     ends, interval = ends_of(values), mean_interval(values, terms.alpha)
     oriented = _oriented(interval and Ends(*map(Fraction, interval)), higher=higher)
     basis = "nothing" if ends is None else "covered" if missing else "exact"
@@ -673,7 +710,7 @@ def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | 
         ours, theirs = _entrant_of(a, a_agent), _entrant_of(b, b_agent)
     except NoSuchSide:
         return []
-    result = judge(ours, theirs, Terms(max_drop=Fraction()))
+    result = judge(ours, theirs, Terms(metric=PRIMARY_METRIC, max_drop=Fraction()))
     final, other = result.final, result.baseline
     if other is None or final is None or final.basis == "exact" or final.ends is None:
         return []

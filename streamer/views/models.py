@@ -105,7 +105,7 @@ class TrialRow(Message):
     tier: str | None = described(ScoredTrial, "tier")
     subtest: str | None = described(ScoredTrial, "subtest")
     resolved: bool | None = described(ScoredTrial, "resolved")
-    success: bool = described(ScoredTrial, "success")
+    success: bool | None = described(ScoredTrial, "success")
     outcome: TrialOutcome = Field(description="In one word; `fell_back` before `failed` (C1).")
     failure_mode: str | None = described(ScoredTrial, "failure_mode")
     composite_score: float | None = described(ScoredTrial, "composite_score")
@@ -149,7 +149,7 @@ def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
     return _outcome(trial["success"], trial["resolved"], fell_back)
 
 
-def _outcome(success: bool, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
+def _outcome(success: bool | None, resolved: bool | None, fell_back: bool | None) -> TrialOutcome:
     """A trial that fell back to the baseline did not pass, whatever its numbers say (C1).
 
     Args:
@@ -187,7 +187,7 @@ class StoredRow(Struct, gc=False):
     tier: str | None
     subtest: str | None
     resolved: bool | None
-    success: bool
+    success: bool | None
     failure_mode: str | None
     composite_score: float | None
     grade: Grade | None
@@ -252,7 +252,9 @@ class Side(SideMeans):
     """One side of a comparison on one task: means over its attempts."""
 
     trials: int = Field(ge=1, description="Trials of this task.")
-    pass_rate: float = Field(ge=0, le=1, description="Share of successes.")
+    pass_rate: float | None = Field(
+        ge=0, le=1, description="Share of successes; null: no trial has a verdict (R31)."
+    )
 
 
 class TaskPair(Message):
@@ -274,7 +276,7 @@ class SideTotals(SideMeans):
     agent_model: Label | None = Field(description="Null: all agents of the run but baselines.")
     trials: int = Field(ge=0, description="Trials of the tasks that both have done.")
     only_here: int = Field(ge=0, description="Tasks that the other side has not done.")
-    pass_rate: float | None = Field(description="Mean over tasks; null: no task in common.")
+    pass_rate: float | None = Field(description="Mean over tasks; null: no task in common with verdicts.")
 
 
 class Ends(Message):
@@ -559,7 +561,7 @@ def matrix_of(
     for row in rows:
         cell = lines[row.task_id, row.tier][row.agent_model]
         cell.trials += 1
-        cell.passes += row.success
+        cell.passes += row.success is True
         cell.unknown += row.outcome == "no_verdict"
         value = None if metric == "outcome" else getattr(row, metric)
         if value is not None:

@@ -18,7 +18,15 @@ from streamer.schemas.events import (
 )
 from streamer.schemas.summaries import ScoredTrial, State, plan_words, state_and_status, state_of
 from streamer.text import counted, dollars, shown, visible
-from streamer.views.cells import EVENT_TIME, PLACES, event_time_note, filled_columns, footnotes, text
+from streamer.views.cells import (
+    EVENT_TIME,
+    PLACES,
+    event_time_note,
+    filled_columns,
+    footnotes,
+    resolved_of,
+    text,
+)
 from streamer.views.columns import (
     AGENTS,
     FAILURES,
@@ -151,7 +159,7 @@ def labels_table(groups: Sequence[SummaryFields]) -> Table:
 
 
 def _groups_table(board: Board, groups: Sequence[SummaryFields], title: str) -> Table:
-    mixed = any(group["pass_at_k"] is None for group in groups)
+    mixed = any(group["pass_at_k"] is None and group.get("verdict_trials") != 0 for group in groups)
     notes = [MIXED] * mixed + footnotes(groups)
     return table_of(with_named(board, groups), groups, title)._replace(note="\n".join(notes))
 
@@ -192,12 +200,14 @@ def about(run: SummaryFields, state: State) -> list[str]:
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
-    pass_at = "pass@k by agent only" if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}"
+    pass_at = "pass@k by agent only, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
+    if run.get("verdict_trials") == 0:
+        pass_at = ""
     lines = [
-        f"{run['resolved']:,} of {counted(run['trials'], 'trial')} resolved: "
+        f"{resolved_of(run['resolved'], run['trials'], run.get('verdict_trials'))}: "
         f"{accuracy_name(run)} {accuracy(run)}, "
         f"{run['no_verdict']} without a verdict, {counted(run['tasks'], 'task')}, "
-        f"{pass_at}, cost {dollars(run['total_cost'])}",
+        f"{pass_at}cost {dollars(run['total_cost'])}",
         f"{progress(run)}; {run['superseded']} superseded, {counted(run['conflicts'], 'conflict')}; "
         f"grades by profile {run['grading_profile']}",
     ]
@@ -207,6 +217,13 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
             f" ({shown(cross['frontier_tier'])}), cost delta {dollars(cross['cost_delta'])}, variance of "
             f"pass rate {shown(cross['pass_rate_variance'])}, impl rate {shown(cross['impl_rate_variance'])}"
         )
+    if lost := run.get("impoverished"):
+        lines.append(
+            f"{counted(lost, 'result')} without the verdict or cost of an earlier event: send corrections "
+            "whole, and late scores as trial_scored"
+        )
+    if wrong := run.get("score_out_of_range"):
+        lines.append(f"{counted(wrong, 'score')} outside 0 to 1 counted as none")
     if now and (note := event_time_note(run["last_event_at"], now)):
         lines.append(note)
     return lines

@@ -27,6 +27,7 @@ from streamer.schemas.events import (
     RunFinished,
     RunStarted,
     TrialRetracted,
+    TrialScored,
     can_have_board,
     named_metric,
 )
@@ -46,8 +47,9 @@ Cause = Literal["result", "correction", "verdict", "retraction", "rescoring", "p
 """What moved a number.
 
 `result`: the first result of a trial. `correction`: another result of it won. `verdict`: the same, and the
-trial had no verdict or no judge's score before. `retraction`: its result was withdrawn. `rescoring`: another
-agent's part in the trial changed, and its score with it (R9). `plan`: a `run_started`. `end`: `run_finished`.
+trial had no verdict or no judge's score before, or its score came late. `retraction`: its
+result was withdrawn. `rescoring`: another agent's part in the trial changed, and its score with it (R9).
+`plan`: a `run_started`. `end`: `run_finished`.
 """
 
 
@@ -205,7 +207,7 @@ class Moves:
             lacking, group = missing.get(owner), run.groups.get(group_id)
             value = None
             if group is not None or lacking is not None:
-                group = group or GroupState()
+                group = (group or GroupState()).as_ruled(run.rules.verdicts)
                 metric = self._question.metric
                 value = board_value(metric, group, owner[0], lacking, formulacode=with_formulacode)
             self._note(run, seen, group_id, group or GroupState(), value, record)
@@ -257,6 +259,8 @@ def _cause(
         return key, "rescoring"
     if isinstance(event, TrialRetracted):
         return key, "retraction"
+    if isinstance(event, TrialScored):
+        return key, "verdict"
     slot = run.slots.get(key)
     if slot is None or not slot.superseded:
         return key, "result"

@@ -14,7 +14,7 @@ import msgspec
 from starlette.requests import Request
 
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
-from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, shown
+from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, score_refused, shown
 from streamer.settings import Settings
 from streamer.storage.kafka import said_of
 from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
@@ -25,7 +25,7 @@ from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 #
 # An invalid event is published as it came, as `streamer publish --raw` does it. So the worker rejects it,
 # with its bytes, and the rejection topic has one writer. The answer is found by the function that the worker
-# uses.
+# uses. A score outside 0 to 1 is not published: the worker would count the trial without it (R13).
 
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -74,7 +74,7 @@ class EventsRead:
     """What a body holds.
 
     Attributes:
-        records: all its events in their order, invalid ones too.
+        records: its events in their order, invalid ones too, but none with a score outside 0 to 1.
         answer: what the client learns once the broker has them.
     """
 
@@ -97,21 +97,23 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
 
     records: list[Outgoing] = []
     rejections: list[RejectedEvent] = []
-    rejected = 0
+    events = rejected = 0
     for number, value in _numbered(kind, body):
-        if len(records) == MAX_EVENTS:
+        if events == MAX_EVENTS:
             raise BodyTooLarge(f"The body has more than {MAX_EVENTS:,} events", f"{MAX_EVENTS:,}")
         if len(value) > MAX_EVENT_BYTES:
             raise BodyTooLarge(f"Event {number:,} has {len(value):,} bytes", f"{MAX_EVENT_BYTES:,} bytes")
+        events += 1
         event, _ = event_in(value)
-        if isinstance(event, Reason):
+        reason = event if isinstance(event, Reason) else score_refused(event)
+        if reason is not None:
             rejected += 1
             if rejected <= SHOWN_REJECTIONS:
-                rejections.append(RejectedEvent(number=number, code=event.code, message=event.message))
-        records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
-    return EventsRead(
-        records, PublishedEvents(accepted=len(records) - rejected, rejected=rejected, rejections=rejections)
-    )
+                rejections.append(RejectedEvent(number=number, code=reason.code, message=reason.message))
+        if reason is None or reason is event:
+            records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
+    answer = PublishedEvents(accepted=events - rejected, rejected=rejected, rejections=rejections)
+    return EventsRead(records, answer)
 
 
 def _numbered(kind: BodyKind, body: bytes) -> Iterable[tuple[int, bytes]]:

@@ -40,7 +40,7 @@ from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import TASKS, Keys, entry_of
 from streamer.text import UNSEEN, dollars, percent, shown, visible
-from streamer.views.cells import of_planned
+from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
 from streamer.views.compare import side_of
 from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
@@ -517,7 +517,7 @@ def _tiles(run: Json) -> Iterable[str]:
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     counted = shown(done) if planned is None else f"{shown(done)} / {shown(planned)}"
     share = plan_words(run) if pace.share is None else f"{percent(pace.share)} of the plan"
-    resolved = f"{shown(run['resolved'])} resolved of {shown(run['trials'])}"
+    resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
     yield _tile("Progress", counted, share)
     excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
     yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)

@@ -51,8 +51,8 @@ def rulings(sub: SubTrial, trial: list[SubTrial], want: Json, theirs: Json | Non
     changed_nothing = not want["success"] and sub.agent != "nop"
     if sub.benchmarks is None or (changed_nothing and not is_as_c1(sub, want)):
         result.append("R21")
-    if want["agent_advantage"] is None and want["num_benchmarks"]:
-        result.append("R22")
+    if want["agent_advantage"] is None and sub.benchmarks is not None and not changed_nothing:
+        result.append("R22" if want["task_speedup"] is not None else "R21")
     if sub.trajectory_length is None:
         result.append("R1")
     return " ".join(result)

@@ -161,12 +161,12 @@ def measured(benchmarks: Json | None) -> Json:
     entries = {name: _shown(entry) for name, entry in benchmarks.items()}
     valid = {name: (a, o) for name, (a, o) in entries.items() if a is not None and o is not None}
     given = [e.get("oracle/nop") for e in benchmarks.values() if isinstance(e, dict)]
-    if benchmarks and all(oracle is None for oracle in given):  # (R22)
-        alone = [a for a, _ in entries.values() if a is not None]
-        metrics = dict.fromkeys(ADVANTAGES) | {"task_speedup": geometric_mean(alone) if alone else 1.0}
+    if not valid:  # nothing was measured (R21), or nothing of the oracle (R22)
+        without_oracle = all(oracle is None for oracle in given)
+        alone = [a for a, _ in entries.values() if a is not None and without_oracle]
+        metrics = dict.fromkeys(ADVANTAGES) | {"task_speedup": geometric_mean(alone) if alone else None}
     else:
-        speedup = geometric_mean([a for a, _ in valid.values()]) if valid else 1.0
-        metrics = _advantages(valid) | {"task_speedup": speedup}
+        metrics = _advantages(valid) | {"task_speedup": geometric_mean([a for a, _ in valid.values()])}
     return metrics | {
         "per_benchmark_speedups": {name: _entry(a, o) for name, (a, o) in entries.items()},
         "num_benchmarks": len(entries),
@@ -213,7 +213,7 @@ def ruled_gmean(values: list[float]) -> float | None:
 def _pytest_failed(sub: SubTrial, trial: list[SubTrial]) -> bool:
     if not sub.has_counts:
         return True  # (R5)
-    oracles = [other for other in trial if other.agent.startswith("oracle")]
+    oracles = [other for other in trial if other.agent == "oracle"]
     return sub.failures > (oracles[0].failures if oracles else 0)  # (D8)
 
 

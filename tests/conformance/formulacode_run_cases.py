@@ -83,6 +83,7 @@ def scored_trial(entry: Json, verdict: bool | None) -> Scored:
             "resolved": verdict,
             "success": passed,
             "infrastructure_failure": False,
+            "score_out_of_range": False,
             "pass_rate": float(passed),
             "cost_usd": number(entry.get("task_cost_usd")),
             "trajectory_length": whole(entry.get("trajectory_length")),

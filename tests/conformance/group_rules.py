@@ -18,6 +18,7 @@ Trials = Sequence[Json]
 GRADES = ((0.95, "A"), (0.85, "B"), (0.75, "C"), (0.65, "D"))
 STATISTICS = ("median", "mean", "mode", "min", "max", "std_dev")
 BASELINES = ("nop", "oracle")
+NO_FAILURE = (None, "", "unset", "none")
 SCORED = ("pass_rate", "impl_rate", "composite_score", "cost_usd", "cost_of_pass", "duration_seconds")
 
 
@@ -27,10 +28,29 @@ SCORED = ("pass_rate", "impl_rate", "composite_score", "cost_usd", "cost_of_pass
 def verdict(trial: Json) -> bool | None:
     """As the harness says (R19), else the success that follows from tests and snapshot (R27)."""
     said: bool | None = trial.get("resolved")
-    if said is not None or trial.get("failure_mode") not in (None, "unset"):
+    if said is not None or trial.get("failure_mode") not in NO_FAILURE:
         return said
     stored = [trial[name] for name in ("tests", "snapshot") if trial.get(name) is not None]
     return all(map(_section_passes, stored)) if stored else None
+
+
+def has_numbers_alone(trial: Json) -> bool:
+    """Whether its scorer gives numbers and no verdict, so it is no member of what rests on verdicts (R31)."""
+    fails = trial.get("failure_mode") not in NO_FAILURE
+    sections = [trial.get(name) for name in ("tests", "snapshot")]
+    return verdict(trial) is None and not fails and not any(sections) and bool(trial.get("metrics"))
+
+
+def members(trials: Trials) -> Trials:
+    """The trials that have a verdict or could; none where no verdict is true and some have numbers (R31)."""
+    rest = [trial for trial in trials if not has_numbers_alone(trial)]
+    return rest if len(rest) == len(trials) or any(map(verdict, rest)) else []
+
+
+def score_of(trial: Json) -> float | None:
+    """The judge's score on its scale; outside it is missing (R13)."""
+    score = trial.get("score")
+    return None if score is None or not 0 <= score <= 1 + 1e-9 else min(1.0, float(score))
 
 
 def _section_passes(section: Json) -> bool:
@@ -42,8 +62,9 @@ def _section_passes(section: Json) -> bool:
 def value_of(trial: Json, metric: str) -> float | None:
     """A metric of one trial."""
     passed = verdict(trial) is True
-    score, cost = trial.get("score"), trial.get("cost_usd")
-    impl = None if score is None else min(1.0, max(0.0, float(score)))  # (R13)
+    impl, cost = score_of(trial), trial.get("cost_usd")
+    if has_numbers_alone(trial) and metric in ("pass_rate", "composite_score", "cost_of_pass"):
+        return None
     match metric:
         case "pass_rate":
             return float(passed)
@@ -82,7 +103,9 @@ def statistics(values: Iterable[float]) -> Json:
 
 
 def distribution(trials: Trials, metric: str) -> Json:
-    """Statistics of a metric over the trials that have it (R1)."""
+    """Statistics of a metric over the trials that have it (R1); of a verdict's over members (R31)."""
+    if metric in ("pass_rate", "composite_score", "cost_of_pass"):
+        trials = members(trials)
     return statistics(value for value in (value_of(t, metric) for t in trials) if value is not None)
 
 
@@ -91,7 +114,7 @@ def distribution(trials: Trials, metric: str) -> Json:
 
 def cost_of_pass(trials: Trials) -> float | None:
     """Total known cost by the passes among the trials with a known cost (R14); None of no trial."""
-    if not trials:
+    if not members(trials):
         return None
     if not any(verdict(trial) for trial in trials):
         return math.inf
@@ -102,8 +125,9 @@ def cost_of_pass(trials: Trials) -> float | None:
 
 def graded(trials: Trials, judged: bool | None = None, finished: bool = False) -> Json:
     """Grade of a group, the number and the basis that it rests on, and whether it may move (R13)."""
-    scored = [trial for trial in trials if trial.get("score") is not None]
-    if not trials:
+    scored = [trial for trial in trials if score_of(trial) is not None]
+    waiting = [t for t in trials if score_of(t) is None and t.get("failure_mode") in NO_FAILURE]
+    if not members(trials):
         return {"grade": None, "grade_score": None, "grade_basis": None, "grade_provisional": False}
     by_judge = bool(scored) if judged is None else judged
     metric, statistic = ("composite_score", "median") if by_judge else ("pass_rate", "mean")
@@ -112,7 +136,7 @@ def graded(trials: Trials, judged: bool | None = None, finished: bool = False) -
         "grade": None if score is None else grade(score),
         "grade_score": score,
         "grade_basis": "composite_median" if by_judge else "mean_pass_rate",
-        "grade_provisional": by_judge and len(scored) < len(trials) and not finished,
+        "grade_provisional": by_judge and bool(waiting) and not finished,
     }
 
 
@@ -158,7 +182,9 @@ def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Js
         attempts: planned ones.
         tasks: how many tasks are planned; those that were seen if unset.
     """
-    whole = whole_trials(trials)
+    whole = [(trial, whose) for trial, whose in whole_trials(trials) if not has_numbers_alone(trial)]
+    if trials and not members(trials):
+        return None
     if len({whose for _, whose in whole}) > 1 or len({trial.get("tier") for trial, _ in whole}) > 1:
         return None
     verdicts: dict[str, list[bool]] = defaultdict(list)

@@ -269,12 +269,19 @@ def metrics(case: Case, *, fallback: bool) -> TaskMetrics:
 
 
 def check(ours: TaskMetrics, theirs: dict[str, Any], values: list[float]) -> None:
-    """Every number that fc-eval has; `values` set the scale of what an advantage subtracts."""
-    assert ours.task_speedup == close(theirs["task_speedup"])
+    """Every number that fc-eval has; `values` set the scale of what an advantage subtracts.
+
+    Where nothing is valid, nothing was measured (R21, differs from A3 and A4).
+    """
+    measured = ours.num_valid_benchmarks > 0
+    assert ours.task_speedup == (close(theirs["task_speedup"]) if measured else None)
     assert (ours.num_benchmarks, ours.num_valid_benchmarks) == (
         theirs["total_benchmarks"],
         theirs["num_valid_benchmarks"],
     )
+    if not measured:
+        assert ours.advantages is None
+        return
     assert ours.advantages is not None
     for name, advantage in named_advantages(ours).items():
         assert advantage == close_difference(theirs[name], *values), name
@@ -369,14 +376,14 @@ def test_every_benchmark_name_splits_as_in_fc_eval() -> None:
 
 
 def test_every_geometric_mean_over_valid_values_is_fc_evals() -> None:
-    """As task speedups beside an oracle of 1.0; of nothing fc-eval has null, a speedup is 1.0 (A3)."""
+    """As task speedups beside an oracle of 1.0; null of nothing (R21)."""
     rows = the_case("gmeans").expected
     assert len(rows) == 7
     for row in rows:
         benchmarks = {f"m.f{i}": {"agent/nop": v, "oracle/nop": 1.0} for i, v in enumerate(row["values"])}
         ours = task_metrics(benchmarks, fallback=False).task_speedup
         for code in ("harness", "parser", "models"):
-            assert ours == close(1.0 if row[code] is None else row[code])
+            assert ours == close(row[code])
 
 
 def test_agent_keys_are_fc_evals_but_colons_of_agents_are_encoded_so_that_labels_never_collide() -> None:
@@ -513,7 +520,8 @@ def test_every_statistic_is_the_ruled_one(run_of_groups: RunOfGroups) -> None:
 def test_every_grade_rests_on_the_ruled_number(run_of_groups: RunOfGroups) -> None:
     """R13."""
     for ours, trials in groups(run_of_groups):
-        ruled = graded(trials, run_of_groups.judged, run_of_groups.finished)
+        over = run_of_groups.finished and run_of_groups.judged is not True  # a declared judge comes later
+        ruled = graded(trials, run_of_groups.judged, over)
         assert {name: ours[name] for name in ruled} == {
             name: close_of_groups(value) if name == "grade_score" else value for name, value in ruled.items()
         }

@@ -26,6 +26,7 @@ from tests.golden.data import streams
 from tests.support.events import (
     Event,
     a_deletion,
+    a_late_score,
     a_plan,
     a_retraction,
     a_start,
@@ -374,6 +375,19 @@ starts = st.builds(
         }
     ),
 )
+late_scores = st.builds(
+    lambda who, what: a_late_score(**who, **what),
+    identities,
+    st.fixed_dictionaries(
+        {
+            "revision": st.integers(0, 2),
+            "of_revision": st.sampled_from([None, None, 0, 1]),
+            "score": st.sampled_from([None, 0.2, 0.9, 85.0]),
+            "metrics": st.sampled_from([None, {"reward": 0.7}, {"style/a": 1, "reward": 0.3}]),
+            "resolved": st.sampled_from([None, None, True, False]),
+        }
+    ),
+)
 retractions = st.builds(
     lambda who, revision: a_retraction(**who, revision=revision), identities, st.integers(0, 2)
 )
@@ -390,6 +404,8 @@ plans = st.builds(
     task_difficulty=st.sampled_from([None, {"t1": 0.5, "t2": 0.25}]),
     plan_complete=st.sampled_from([None, None, True, False]),
     judged=st.sampled_from([None, True, False]),
+    verdicts=st.sampled_from([None, None, True, False]),
+    provenance=st.sampled_from([None, {"dataset": "1.0"}, {"dataset": "2.0", "seed": "7"}]),
     metrics=st.sampled_from([None, {"reward": {"direction": "lower"}}, {"other": {"unit": "USD"}}]),
     primary_metric=st.sampled_from([None, "mean_cost", "metrics/style/a"]),
     grading_profile=st.sampled_from([None, "specified", "scylla-2026", "specified@0.7:0.3"]),
@@ -398,35 +414,44 @@ plans = st.builds(
     labels=st.sampled_from([None, {"a": "1"}, {"a": "2", "b": "3"}]),
 )
 finishes = st.builds(
-    lambda revision, status: {
+    lambda revision, status, pending, number: {
         "type": "run_finished",
         "run_id": "run-1",
         "revision": revision,
         "status": status,
+        "scores_pending": pending,
+        "try": number,
     },
     st.integers(0, 2),
-    st.sampled_from([None, "done", "failed"]),
+    st.sampled_from([None, "done", "failed", "cancelled"]),
+    st.sampled_from([None, None, True, False]),
+    st.sampled_from([None, 1, 2]),
 )
 deletions = st.builds(a_deletion, revision=st.integers(-1, 1))
 mixed = st.lists(
-    st.one_of(trials, trials, trials, starts, starts, retractions, plans, finishes, deletions), max_size=14
+    st.one_of(
+        *(trials, trials, trials, starts, starts, late_scores, late_scores),
+        *(retractions, plans, finishes, deletions),
+    ),
+    max_size=14,
 )
 undeclared = st.builds(
     lambda plan, begun, results, more: [plan, *begun, *results, *more],
     st.builds(a_plan, tasks=st.sampled_from([2, ["t1", "t2"]]), attempts=st.integers(1, 2)),
     st.lists(starts.map(lambda start: start | {"agent": "gamma"}), min_size=1, max_size=3),
     st.lists(trials, min_size=1, max_size=6),
-    st.lists(st.one_of(starts, retractions, finishes), max_size=3),
+    st.lists(st.one_of(starts, late_scores, retractions, finishes), max_size=3),
 ).flatmap(st.permutations)
 """A plan without tiers and subtests, which results show one by one, and an agent that only starts trials."""
 
 events = st.one_of(mixed, undeclared)
 
 
-def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """The digests of all summaries and comparisons, and the tasks of each run."""
+def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]], list[int]]:
+    """The digests of all summaries and comparisons, the tasks of each run, and its impoverished results."""
+    impoverished = [pipeline.run(run_id).state.impoverished for run_id in pipeline.runs()]
     tasks = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
-    return digests(pipeline), {run_id: stored for run_id, stored in tasks.items() if stored}
+    return digests(pipeline), {run_id: stored for run_id, stored in tasks.items() if stored}, impoverished
 
 
 @examples(150)

@@ -521,12 +521,12 @@ def test_r27_a_verdict_of_the_harness_stands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "impl_rate"), [(1.3, 1.0), (-0.2, 0.0), (-0.0, 0.0), (0.5, 0.5), (1.0, 1.0)]
+    ("score", "impl_rate"), [(1.3, None), (-0.2, None), (-0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (1 + 1e-9, 1.0)]
 )
-def test_the_judges_score_is_clamped_to_0_and_1(score: float, impl_rate: float) -> None:
+def test_r13_a_judges_score_outside_0_to_1_is_missing(score: float, impl_rate: float | None) -> None:
     trial = scored(score=score)
     assert trial.impl_rate == impl_rate
-    assert math.copysign(1.0, trial.impl_rate) == 1.0
+    assert impl_rate is None or math.copysign(1.0, trial.impl_rate) == 1.0
 
 
 def test_a_trial_that_awaits_its_judge_has_no_composite() -> None:

@@ -371,7 +371,7 @@ GARBAGE: dict[str, bytes | None] = {
     "not_json": b"\xff\xfe\x00",
     "not_an_object": b"[1, 2]",
     "unknown_type": b'{"type": "trial", "run_id": "r"}',
-    "unknown_schema_version": b'{"type": "run_finished", "run_id": "r", "schema_version": 2}',
+    "unknown_schema_version": b'{"type": "run_finished", "run_id": "r", "schema_version": 3}',
     "missing_field": b'{"type": "trial_result", "run_id": "r"}',
     "not_finite": b'{"type": "trial_result", "run_id": "r", "task_id": "t", "cost_usd": NaN}',
     "invalid_field": b'{"type": "trial_result", "run_id": "r", "task_id": "t", "attempt": "1"}',

@@ -121,9 +121,9 @@ def test_trials_that_were_not_measured_are_left_out_of_speedups_and_advantages()
         a_trial(task_id="empty", benchmarks={}),
         a_trial(task_id="no oracle", benchmarks={"m.f": {"agent/nop": 5.0}}),
     )
-    assert stored["coverage"] == {"task_speedup": 3, "agent_advantage": 2}
-    assert stored["mean_speedup"] == pytest.approx((3.0 + 1.0 + 5.0) / 3)
-    assert stored["agent_advantage"] == pytest.approx((1.0 + 0.0) / 2)
+    assert stored["coverage"] == {"task_speedup": 2, "agent_advantage": 1}
+    assert stored["mean_speedup"] == pytest.approx((3.0 + 5.0) / 2)
+    assert stored["agent_advantage"] == pytest.approx(1.0)
 
 
 def test_a_trial_that_ended_without_any_payload_is_a_failure() -> None:
@@ -281,10 +281,10 @@ def functions(fn: str) -> list[Case]:
 
 
 def of_row(row: Case) -> TrialResult:
-    """A row of the published tables; impl_rate is the column `score` (S16)."""
+    """A row of the published tables; impl_rate is the column `score` (S16), clamped as S2 does."""
     return a_trial_of_conformance(
         resolved=row["passed"],
-        score=row["score"],
+        score=min(1.0, max(0.0, row["score"])),
         cost_usd=row["cost_usd"],
         duration_seconds=row["duration_seconds"],
         tier=row["tier"],
@@ -347,13 +347,16 @@ def test_graded_runs() -> None:
             resolved=case["passed"], score=case["weighted_score"], cost_usd=case["cost_usd"]
         )
         scored = score_trial(event, RULES_OF_CONFORMANCE)
+        expected = case["expected"]
+        if not 0 <= case["weighted_score"] <= 1:  # R13 (differs from S2, which clamps)
+            expected = expected | dict.fromkeys(("impl_rate", "composite_score", "letter_grade"))
         assert {
             "pass_rate": scored.pass_rate,
             "impl_rate": scored.impl_rate,
             "cost_of_pass": scored.cost_of_pass,
             "composite_score": scored.composite_score,
             "letter_grade": PROFILE.grade(scored.composite_score),
-        } == case["expected"], case["id"]
+        } == expected, case["id"]
 
 
 def test_tier_uplifts_but_r23_none_where_the_baseline_is_not_above_zero() -> None:
@@ -423,21 +426,21 @@ JsonOfFormulacodePayload = dict[str, Any]
 # What was not measured
 
 
-def test_r21_null_is_not_measured_and_an_empty_dict_is() -> None:
+def test_r21_neither_null_nor_an_empty_dict_is_measured() -> None:
     unmeasured, empty = score(benchmarks=None, tests=counts(0, 0)), score(benchmarks={})
     assert (unmeasured.task_speedup, unmeasured.advantages, unmeasured.speedup_percentage) == (
         None,
         None,
         None,
     )
-    assert (empty.task_speedup, empty.advantages, empty.speedup_percentage) == (1.0, (0.0,) * 5, 0.0)
+    assert (empty.task_speedup, empty.advantages, empty.speedup_percentage) == (None, None, None)
     assert payload(benchmarks=None, tests=counts(0, 0))["per_benchmark_speedups"] is None
     assert payload(benchmarks={})["per_benchmark_speedups"] == {}
 
 
-def test_r21_no_valid_benchmark_is_a_speedup_of_one_and_no_advantage() -> None:
+def test_r21_without_a_valid_benchmark_nothing_is_measured() -> None:
     result = score(benchmarks={"m.f": ratio("x", 2.0)})
-    assert (result.task_speedup, result.advantages, result.num_benchmarks) == (1.0, (0.0,) * 5, 1)
+    assert (result.task_speedup, result.advantages, result.num_benchmarks) == (None, None, 1)
 
 
 def test_r22_without_any_oracle_value_only_the_speedup_is_known() -> None:
@@ -448,9 +451,9 @@ def test_r22_without_any_oracle_value_only_the_speedup_is_known() -> None:
     assert score(benchmarks={"m.f": only_seconds}).task_speedup == 2.0
 
 
-def test_r22_one_oracle_value_even_invalid_is_enough_to_compare() -> None:
+def test_r22_one_oracle_value_even_invalid_asks_for_a_comparison_that_nothing_allows() -> None:
     result = score(benchmarks={"m.f": {"agent/nop": 2.0}, "m.g": ratio(8.0, 0.0)})
-    assert (result.task_speedup, result.advantages) == (1.0, (0.0,) * 5)
+    assert (result.task_speedup, result.advantages) == (None, None)
 
 
 def test_r22_a_fallback_without_any_oracle_value_is_a_speedup_of_one_without_advantage() -> None:

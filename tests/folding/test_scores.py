@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import permutations
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +19,17 @@ from hypothesis import strategies as st
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.ability import Clusters, mean_interval, rate_interval
 from streamer.statistics.final import final
-from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, digests, folded, summarised
+from tests.support.events import (
+    Event,
+    a_late_score,
+    a_plan,
+    a_retraction,
+    a_start,
+    a_trial,
+    digests,
+    folded,
+    summarised,
+)
 from tests.support.examples import examples
 from tests.support.formulacode_trials import (
     FASTER,
@@ -292,12 +303,11 @@ def test_a_crash_of_the_infrastructure_is_unknown_until_the_run_has_finished() -
     assert (ended["final"]["unknown"], ended["final"]["low"], ended["final"]["high"]) == (0, 0.95, 0.95)
 
 
-def test_a_trial_without_a_verdict_stays_unknown_after_the_end() -> None:
-    """inference 3: cancelled, unjudged."""
+def test_r19_a_trial_without_a_verdict_has_not_passed_after_the_end() -> None:
     events = [QUEUE, *results([None, *[True] * 19]), {"type": "run_finished", "run_id": "run-1"}]
     result = of_agent(*events)
-    assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (1, 0.95, 1.0)
-    assert result["reachable"]["pass_rate"] == {"low": 0.95, "high": 1.0}
+    assert (result["final"]["unknown"], result["final"]["low"], result["final"]["high"]) == (0, 0.95, 0.95)
+    assert result["reachable"]["pass_rate"] == {"low": 0.95, "high": 0.95}
 
 
 def test_failed_tests_wait_for_a_planned_oracle() -> None:
@@ -519,3 +529,210 @@ def test_a_round_that_is_named_by_the_shard_has_no_place() -> None:
     order = {"order": ["t0", "t1", "t0", "t1"], "order_kind": "shuffled"}
     result = of_agent(plan | order, *(a_trial(task_id="t0", shard=shard) for shard in ("a", "b")))
     assert result["final_missing"] == "order_unknown_in_part"
+
+
+# -----------------------------------------------------------------------------
+# R32, R13: late scores of trials.
+
+
+def summary(*events: Event) -> dict[str, Any]:
+    """The summary of the agent."""
+    body: dict[str, Any] = summarised(events)[AGENT]
+    return body
+
+
+def scored_trial(*events: Event) -> dict[str, Any]:
+    """The one scored trial of the events."""
+    [body] = published(*events).scored.values()
+    return body
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_r32_a_late_score_changes_the_fields_that_it_has_in_any_order_of_arrival(
+    order: tuple[int, ...],
+) -> None:
+    result = a_trial(resolved=None, cost_usd=0.5, metrics={"reward": 0.25}, revision=5)
+    first = a_late_score(revision=6, score=0.5, resolved=True, metrics={"style": 3.0})
+    second = a_late_score(revision=7, score=0.75)
+    body = scored_trial(*([result, first, second][place] for place in order))
+    assert (body["impl_rate"], body["resolved"], body["cost_usd"]) == (0.75, True, 0.5)
+    assert body["metrics"] == {"reward": 0.25, "style": 3.0}
+    assert (body["revision"], body["composite_score"]) == (5, 0.875)
+
+
+def test_r32_a_value_of_the_result_yields_to_a_greater_revision_only_and_a_verdict_never() -> None:
+    result = a_trial(resolved=False, score=0.5, revision=5)
+    late = {"score": 0.25, "resolved": True}
+    body = [scored_trial(result, a_late_score(revision=revision, **late)) for revision in (4, 5, 6)]
+    assert [(one["impl_rate"], one["resolved"]) for one in body] == [
+        (0.5, False),
+        (0.5, False),
+        (0.25, False),
+    ]
+
+
+def test_r32_a_score_of_one_revision_does_not_apply_to_another() -> None:
+    judged = a_late_score(of_revision=5, score=0.5, resolved=True)
+    before, after = a_trial(resolved=None, revision=5), a_trial(resolved=None, revision=6, cost_usd=1.0)
+    assert scored_trial(before, judged)["impl_rate"] == 0.5
+    assert scored_trial(before, judged, after)["impl_rate"] is None
+    assert summary(before, judged, after)["impoverished"] == 1  # the score had a verdict
+
+
+def test_r32_a_retraction_withdraws_scores_too_and_a_score_alone_is_no_trial() -> None:
+    late = a_late_score(score=0.5, revision=3)
+    assert summary(late, a_trial(task_id="other"))["trials"] == 1
+    body = scored_trial(
+        late, a_retraction(revision=3), a_trial(revision=4), a_late_score(score=0.9, revision=2)
+    )
+    assert body["impl_rate"] is None
+
+
+def test_r32_a_correction_that_lacks_what_was_known_is_counted_once() -> None:
+    whole, poor = a_trial(resolved=True, cost_usd=0.5), a_trial(resolved=None, score=0.5, revision=1)
+    assert summary(whole, poor)["impoverished"] == summary(poor, whole)["impoverished"] == 1
+    assert summary(whole, a_trial(resolved=False, cost_usd=0.0, revision=1))["impoverished"] == 0
+    assert summary(whole, poor, a_late_score(resolved=True))["impoverished"] == 1  # the cost is missing still
+
+
+def test_r13_a_score_outside_its_scale_is_missing_and_counted() -> None:
+    body = summary(*(a_trial(task_id=f"t{score}", score=score) for score in (85.0, -0.5, 1 + 1e-10, 0.5)))
+    assert (body["score_out_of_range"], body["coverage"]["impl_rate"]) == (2, 2)
+    assert body["statistics"]["impl_rate"]["max"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("judged", "pending", "waits"),
+    [(True, None, True), (True, False, False), (None, None, False), (None, True, True), (True, True, True)],
+)
+def test_r13_a_declared_judge_is_waited_for_beyond_the_end(
+    judged: bool | None, pending: bool | None, waits: bool
+) -> None:
+    trials = [a_trial(task_id=f"t{n}", score=0.5 if n == 0 else None) for n in range(10)]
+    end = {"type": "run_finished", "run_id": "run-1", "scores_pending": pending}
+    assert summary(a_plan(judged=judged), *trials, end)["grade_provisional"] is waits
+    late = [a_late_score(task_id=f"t{n}", score=0.5) for n in range(1, 10)]
+    assert summary(a_plan(judged=judged), *trials, end, *late)["grade_provisional"] is False
+
+
+def test_r13_a_trial_that_failed_without_a_score_is_not_waited_for() -> None:
+    trials = [a_trial(score=0.5), a_trial(task_id="crash", resolved=None, failure_mode="agent_timeout")]
+    assert summary(a_plan(judged=True), *trials)["grade_provisional"] is False
+
+
+# -----------------------------------------------------------------------------
+# R31: evaluations without verdicts.
+
+
+NUMBERS = [
+    a_trial(task_id=f"t{n}", resolved=None, failure_mode="unset", metrics={"match": float(n)})
+    for n in range(4)
+]
+CRASHES = [a_trial(task_id=f"c{n}", resolved=None, failure_mode="agent_timeout") for n in range(2)]
+
+
+@pytest.mark.parametrize("crashes", [[], CRASHES], ids=["alone", "with crashes"])
+def test_r31_a_numeric_evaluation_has_no_pass_rate_and_no_grade(crashes: list[Event]) -> None:
+    summaries = summarised([*NUMBERS, *crashes])
+    for body in (summaries["agent_model run-1|terminus:gpt-5"], summaries["run run-1"]):
+        assert (body["accuracy"], body["pass_at_k"], body["verdict_trials"]) == (None, None, 0)
+        assert body["accuracy_excluding_infrastructure"] is None
+    agent = summaries["agent_model run-1|terminus:gpt-5"]
+    assert (agent["grade"], agent["grade_basis"], agent["cost_of_pass"]) == (None, None, None)
+    assert agent["statistics"]["pass_rate"]["mean"] is agent["statistics"]["cost_of_pass"]["median"] is None
+    assert agent["metrics"]["match"]["mean"] == 1.5
+    assert (agent["tasks"], agent["no_verdict"]) == (4 + len(crashes), len(crashes))
+    assert agent["uncertainty"] == dict.fromkeys(agent["uncertainty"])
+
+
+def test_r31_beside_verdicts_a_numeric_trial_is_no_member() -> None:
+    body = summary(*NUMBERS, a_trial(task_id="v"), a_trial(task_id="w", resolved=False))
+    assert (body["accuracy"], body["verdict_trials"], body["trials"], body["unresolved"]) == (0.5, 2, 6, 1)
+    assert body["pass_at_k"]["1"]["value"] == body["statistics"]["pass_rate"]["mean"] == 0.5
+
+
+@pytest.mark.parametrize("said", [{"verdicts": True}, {"judged": True}], ids=str)
+def test_r31_a_run_that_says_so_waits_for_verdicts(said: dict[str, bool]) -> None:
+    plan = a_plan(tasks=[f"t{n}" for n in range(4)], attempts=1, agent_models=["terminus:gpt-5"], **said)
+    waiting = summary(plan, *NUMBERS)
+    assert (waiting["verdict_trials"], waiting["accuracy"], waiting["no_verdict"]) == (4, 0.0, 4)
+    assert waiting["uncertainty"]["reachable"]["pass_rate"] == {"low": 0.0, "high": 1.0}
+    end = {"type": "run_finished", "run_id": "run-1", "scores_pending": False}
+    ended = summary(plan, *NUMBERS, end)
+    assert ended["uncertainty"]["reachable"]["pass_rate"] == {"low": 0.0, "high": 0.0}
+    late = [a_late_score(task_id=f"t{n}", resolved=True) for n in range(4)]
+    assert summary(plan, *NUMBERS, end, *late)["accuracy"] == 1.0
+
+
+def test_r31_a_run_that_says_it_has_no_verdicts_has_no_pass_rate() -> None:
+    body = summary(a_plan(verdicts=False), a_trial(), a_trial(task_id="b", resolved=False))
+    assert (body["accuracy"], body["grade"], body["verdict_trials"]) == (None, None, 0)
+
+
+def test_r31_agents_without_verdicts_are_not_compared() -> None:
+    others = [trial | {"agent": "other"} for trial in NUMBERS]
+    body = summarised([*NUMBERS, *others])["comparison run-1"]
+    assert (body["missing"], body["pairs"]) == ("no_verdicts", [])
+
+
+# -----------------------------------------------------------------------------
+# R19: a finished run has no unknowns but what never came.
+
+
+def planned_run(*trials: Event, **end: Any) -> dict[str, Any]:
+    """The reachable pass rate of a run of four planned trials."""
+    plan = a_plan(tasks=[f"t{n}" for n in range(4)], attempts=1, agent_models=["terminus:gpt-5"])
+    finished = [{"type": "run_finished", "run_id": "run-1", **end}] if end else []
+    body: dict[str, Any] = summary(plan, *trials, *finished)["uncertainty"]["reachable"]["pass_rate"]
+    return body
+
+
+FOUR = [a_trial(task_id=f"t{n}", resolved=n < 2) for n in range(3)]
+CRASH = a_trial(task_id="t3", resolved=None, failure_mode="agent_timeout")
+BROKEN = a_trial(task_id="t3", resolved=None, failure_mode="infrastructure_error")
+NO_VERDICT = a_trial(task_id="t3", resolved=None)
+
+
+@pytest.mark.parametrize("last", [CRASH, BROKEN, NO_VERDICT], ids=["crash", "infrastructure", "no verdict"])
+def test_r19_after_the_end_a_trial_without_a_verdict_has_not_passed(last: Event) -> None:
+    assert planned_run(*FOUR, last, status="completed") == {"low": 0.5, "high": 0.5}
+
+
+@pytest.mark.parametrize("status", ["cancelled", "error", "interrupted"])
+def test_r19_a_run_that_was_broken_off_may_run_them_again(status: str) -> None:
+    for last in (CRASH, BROKEN, NO_VERDICT):
+        assert planned_run(*FOUR, last, status=status) == {"low": 0.5, "high": 0.75}
+
+
+def test_r19_a_full_plan_is_an_end_unless_a_trial_may_change() -> None:
+    assert planned_run(*FOUR, CRASH) == {"low": 0.5, "high": 0.5}
+    assert planned_run(*FOUR, BROKEN) == {"low": 0.5, "high": 0.75}
+    assert planned_run(*FOUR, NO_VERDICT) == {"low": 0.5, "high": 0.75}
+
+
+def test_r19_what_never_came_stays_unknown() -> None:
+    assert planned_run(*FOUR, status="completed") == {"low": 0.5, "high": 0.75}
+
+
+# -----------------------------------------------------------------------------
+# R10: a multi-agent trial that lacks a planned agent. R34: the last try of a run.
+
+
+def test_r10_a_trial_that_lacks_a_planned_agent_counts_once_the_run_has_ended() -> None:
+    plan = a_plan(agent_models=["terminus:gpt-5", "other:gpt-5"])
+    pair = [a_trial(agent_index=1), a_trial(agent="other", agent_index=2)]
+    alone = a_trial(task_id="b", agent_index=1)
+    running = summarised([plan, *pair, alone])["run run-1"]
+    assert (running["accuracy"], running["verdict_trials"], running["trials"]) == (1.0, 1, 2)
+    ended = summarised([plan, *pair, alone, {"type": "run_finished", "run_id": "run-1"}])["run run-1"]
+    assert (ended["accuracy"], ended["verdict_trials"], ended["no_verdict"]) == (0.5, 2, 1)
+
+
+def test_r34_the_last_try_of_a_run_counts_whatever_its_revision() -> None:
+    ends = [
+        {"type": "run_finished", "run_id": "run-1", "try": 1, "revision": 9, "status": "cancelled"},
+        {"type": "run_finished", "run_id": "run-1", "try": 2, "revision": 1, "status": "success"},
+        {"type": "run_finished", "run_id": "run-1", "revision": 99, "status": "error"},
+    ]
+    for order in permutations(ends):
+        assert summarised([a_trial(), *order])["run run-1"]["status"] == "success"

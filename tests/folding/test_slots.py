@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamer.folding.slots import RUN, GroupId, RunChanges, SlotKey, SummaryChange
-from streamer.folding.uncertainty import Evidence
+from streamer.folding.uncertainty import UNFINISHED, Evidence
 from tests.support.events import Event, a_start, a_trial, folded
 
 # -----------------------------------------------------------------------------
@@ -67,7 +67,10 @@ CRASH = {"resolved": False, "harness": "terminal-bench", "failure_mode": "unknow
 def evidence(*events: Event, finished: bool = False) -> Evidence:
     run = folded(events)[0].run("run-1").state
     run.count()
-    return Evidence(run.groups[AGENT], run.scores.roster.lineup(AGENT), finished=finished)
+    open_states = 0 if finished else UNFINISHED
+    return Evidence(
+        run.groups[AGENT], run.scores.roster.lineup(AGENT), finished=finished, open_states=open_states
+    )
 
 
 def test_passes_and_failures_are_known_and_a_start_is_in_flight() -> None:

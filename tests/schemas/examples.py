@@ -25,7 +25,7 @@ FULL_TRIAL: dict[str, Any] = SLOT | {
     "harness": "scylla",
     "resolved": None,
     "failure_mode": "unset",
-    "score": 1.5,
+    "score": 0.75,
     "input_tokens": 0,
     "output_tokens": 2**53,
     "cache_read_tokens": 1,
@@ -47,6 +47,7 @@ FULL_TRIAL: dict[str, Any] = SLOT | {
         {"name": "agent log", "path": "t.1/agent-logs/agent.log", "media_type": "text/plain"},
         {"name": "recording", "url": "https://example.org/t.cast"},
     ],
+    "provenance": {"timeout": "600", "task_digest": "sha256:0"},
     "a field of tomorrow": {"any": "thing"},
 }
 
@@ -78,6 +79,43 @@ FULL_PLAN: dict[str, Any] = {
     "labels": {"k": "v"},
     "metrics": {"reward": {"direction": "higher", "unit": "1", "label": "Reward"}, "latency_p50": {}},
     "primary_metric": "metrics/reward",
+    "planned_at": "2026-01-31T09:29:00Z",
+    "order_reason": "history",
+    "order_history": ["earlier"],
+    "verdicts": True,
+    "ledger": {"name": "candidates", "baseline": "r0/a:m", "metric": "pass_rate"},
+    "part": "1",
+    "parts": 2,
+    "provenance": {"harness_version": "0.26.0", "seed": "7"},
+    "varies": ["seed"],
+}
+
+FULL_SCORE: dict[str, Any] = {
+    **SLOT,
+    "type": "trial_scored",
+    "schema_version": 2,
+    "shard": "s",
+    "attempt": 2,
+    "agent": "terminus",
+    "model": "gpt-5",
+    "tier": "T0",
+    "subtest": "01",
+    "revision": 1,
+    "score": 0.5,
+    "metrics": {"judge/style": -1},
+    "resolved": True,
+    "of_revision": 0,
+}
+
+FULL_END: dict[str, Any] = {
+    "type": "run_finished",
+    "run_id": "r",
+    "finished_at": "2026-01-31T09:30:00Z",
+    "revision": 1,
+    "status": "ok",
+    "scores_pending": True,
+    "part": "1",
+    "try": 2,
 }
 
 FULL_START: dict[str, Any] = SLOT | {
@@ -104,6 +142,10 @@ GOOD_EVENTS: dict[str, dict[str, Any]] = {
     "a plan that counts its tasks": FULL_PLAN | {"tasks": 2},
     "an empty plan": {"type": "run_started", "run_id": "r"},
     "an end": {"type": "run_finished", "run_id": "r", "finished_at": "2026-01-31T09:30:00Z", "status": "ok"},
+    "an end with every field": FULL_END,
+    "a late score": FULL_SCORE,
+    "a late score that says nothing": {"type": "trial_scored", "run_id": "r", "task_id": "t"},
+    "schema version 2": SLOT | {"schema_version": 2},
     "a start": FULL_START,
     "a start of which nothing is known": {"type": "trial_started", "run_id": "r", "task_id": "t"},
     "a retraction": {
@@ -144,7 +186,12 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "no run": {"type": "trial_result", "task_id": "t"},
     "no type": {"run_id": "r", "task_id": "t"},
     "an unknown type": SLOT | {"type": "trial_paused"},
-    "schema version 2": SLOT | {"schema_version": 2},
+    "schema version 3": SLOT | {"schema_version": 3},
+    "a plan with a ledger without a baseline": FULL_PLAN | {"ledger": {"name": "candidates"}},
+    "a plan with a number for its provenance": FULL_PLAN | {"provenance": {"seed": 7}},
+    "a plan with no parts": FULL_PLAN | {"parts": 0},
+    "an end at try nought": FULL_END | {"try": 0},
+    "a late score as text": FULL_SCORE | {"score": "0.5"},
     "schema version as text": SLOT | {"schema_version": "1"},
     "a time without a zone": SLOT | {"finished_at": "2026-01-31T09:30:00"},
     "a date for a time": SLOT | {"finished_at": "2026-01-31"},

@@ -19,7 +19,7 @@ from streamer.folding.fold import Folding, Pipeline, fold_records
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import known_content
 from streamer.schemas.wire import Reason, Record, canonical_json, decode, records_of_lines, sha256_hex
-from tests.schemas.examples import FULL_PLAN, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
+from tests.schemas.examples import FULL_PLAN, FULL_SCORE, FULL_START, FULL_TRIAL, GOOD_EVENTS, published
 
 RECORDED = Path(__file__).parent / "recorded"
 EVENTS, DIGESTS, SUMMARIES, MESSAGES = (
@@ -101,6 +101,10 @@ def _fields_alone() -> Iterator[Event]:
     for name in sorted(FULL_START.keys() - start.keys() - {"task_id"}):
         yield start | {"task_id": f"started with {name}", name: FULL_START[name]}
     yield FULL_START | {"run_id": "alone"}
+    for name in sorted(FULL_SCORE.keys() - {"type", "run_id", "task_id"}):
+        late = {"type": "trial_scored", "run_id": "alone", "task_id": f"scored with {name}"}
+        yield slot | {"task_id": late["task_id"]}
+        yield late | {name: FULL_SCORE[name]}
     for number, time in enumerate(TIMES):
         yield slot | {"task_id": f"time {number}", "finished_at": time}
     yield {"type": "run_finished", "run_id": "alone"}

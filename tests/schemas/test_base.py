@@ -27,8 +27,12 @@ from streamer.schemas.base import (
     MAX_METRIC_NAME_CHARACTERS,
     MAX_METRICS,
     MAX_NAME_CHARACTERS,
+    MAX_ORDER_HISTORY,
     MAX_ORDINAL,
+    MAX_PARTS,
     MAX_PLANNED_ATTEMPTS,
+    MAX_PROVENANCE,
+    MAX_PROVENANCE_CHARACTERS,
     MAX_REVISION,
     MAX_SUBTESTS,
     MAX_TASKS,
@@ -52,6 +56,7 @@ from tests.schemas.examples import FULL_PLAN, SLOT
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}
 RETRACTION: dict[str, Any] = {"type": "trial_retracted", "run_id": "r", "task_id": "t", "revision": 1}
 START: dict[str, Any] = {"type": "trial_started", "run_id": "r", "task_id": "t"}
+SCORE: dict[str, Any] = {"type": "trial_scored", "run_id": "r", "task_id": "t"}
 DELETION: dict[str, Any] = {"type": "run_deleted", "run_id": "r", "revision": 1}
 
 Pair = tuple[Any, Any]
@@ -99,7 +104,13 @@ SLOT_FIELDS: dict[str, list[Pair]] = {
     "subtest": [NAME],
     "revision": [REVISION, LEAST_REVISION],
 }
+PROVENANCE = [
+    entries(MAX_PROVENANCE, "v"),
+    keyed(MAX_TRIAL_LABEL_KEY_CHARACTERS, "v"),
+    ({"k": (of := text(MAX_PROVENANCE_CHARACTERS))[0]}, {"k": of[1]}),
+]
 TRIAL_FIELDS: dict[str, list[Pair]] = SLOT_FIELDS | {
+    "provenance": PROVENANCE,
     "agent_index": [ORDINAL, (1, 0)],
     "trial_id": [TEXT],
     "trial_name": [TEXT],
@@ -148,6 +159,16 @@ PLAN_FIELDS: dict[str, list[Pair]] = {
     "attempts": [(MAX_PLANNED_ATTEMPTS, MAX_PLANNED_ATTEMPTS + 1), (1, 0)],
     "order": [(["t"], [""]), ([["t", MAX_ORDINAL]], [["t", MAX_ORDINAL + 1]]), ([["t", 1]], [["t", 0]])],
     "order_kind": [("shuffled", "random")],
+    "order_reason": [NAME],
+    "order_history": [names(MAX_ORDER_HISTORY), ([ID[0]], [ID[1]])],
+    "ledger": [
+        ({"name": NAME[0], "baseline": "r"}, {"name": NAME[1], "baseline": "r"}),
+        ({"name": "n", "baseline": TEXT[0]}, {"name": "n", "baseline": TEXT[1]}),
+    ],
+    "part": [NAME],
+    "parts": [(MAX_PARTS, MAX_PARTS + 1), (1, 0)],
+    "provenance": PROVENANCE,
+    "varies": [names(MAX_PROVENANCE)],
     "concurrency": [ORDINAL, (1, 0)],
     "task_difficulty": [({"t": 1}, {"t": 1.5}), ({"t": 0}, {"t": -0.5}), keyed(MAX_ID_CHARACTERS, 0.5)],
     "agent_models": [names(MAX_AGENT_MODELS), tuple([label] for label in text(MAX_AGENT_MODEL_CHARACTERS))],
@@ -177,13 +198,29 @@ PLAN_FIELDS: dict[str, list[Pair]] = {
 LIMITS: dict[str, tuple[dict[str, Any], dict[str, list[Pair]]]] = {
     "trial_result": (SLOT, TRIAL_FIELDS),
     "run_started": (FULL_PLAN, PLAN_FIELDS),
-    "run_finished": (END, {"run_id": [ID], "revision": [REVISION, LEAST_REVISION], "status": [TEXT]}),
+    "run_finished": (
+        END,
+        {
+            "run_id": [ID],
+            "revision": [REVISION, LEAST_REVISION],
+            "status": [TEXT],
+            "part": [NAME],
+            "try": [ORDINAL, (1, 0)],
+        },
+    ),
+    "trial_scored": (
+        SCORE,
+        SLOT_FIELDS
+        | {"of_revision": [REVISION, LEAST_REVISION]}
+        | {name: TRIAL_FIELDS[name] for name in ("score", "metrics")},
+    ),
     "trial_started": (START, SLOT_FIELDS | {"position": [(MAX_ORDINAL, MAX_ORDINAL + 1), (0, -1)]}),
     "trial_retracted": (RETRACTION, SLOT_FIELDS | {"reason": [TEXT]}),
     "run_deleted": (DELETION, {"run_id": [ID], "revision": [REVISION, LEAST_REVISION]}),
 }
 WITHOUT_A_LIMIT = {
-    *("type", "schema_version", "resolved", "judged", "plan_complete", "started_at", "finished_at")
+    *("type", "schema_version", "resolved", "judged", "verdicts", "scores_pending", "plan_complete"),
+    *("started_at", "finished_at", "planned_at"),
 }
 """Fixed words, truth values, and times, which are missing outside 2000 to 2200."""
 
@@ -198,7 +235,8 @@ CASES = [
 @pytest.mark.parametrize("kind", EVENT_TYPES, ids=lambda kind: kind.__name__)
 def test_the_limit_of_each_field_is_tested(kind: Any) -> None:
     [name] = kind.model_fields["type"].annotation.__args__
-    assert kind.model_fields.keys() - WITHOUT_A_LIMIT == LIMITS[name][1].keys()
+    names = {info.alias or field for field, info in kind.model_fields.items()}
+    assert names - WITHOUT_A_LIMIT == LIMITS[name][1].keys()
 
 
 @pytest.mark.parametrize(("at", "beyond"), CASES)
@@ -222,7 +260,7 @@ def test_the_fast_reading_has_the_same_limits(at: dict[str, Any], beyond: dict[s
 
 def test_the_fast_reading_takes_ids_names_texts_and_counts_at_their_limits() -> None:
     unusual = {"agent_index", "tests", "snapshot", "claimed", "speedup_percentage", "benchmarks"}
-    unusual |= {"metrics", "labels", "artifacts"}
+    unusual |= {"metrics", "labels", "artifacts", "provenance"}
     beyond_usual_floats = {"score", "cost_usd", "duration_seconds"}
     for field in TRIAL_FIELDS.keys() - unusual - beyond_usual_floats:
         for at, _ in TRIAL_FIELDS[field]:

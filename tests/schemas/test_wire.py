@@ -190,7 +190,8 @@ def test_the_newest_recording_holds_every_type_and_every_field_of_this_version()
     for kind in EVENT_TYPES:
         name = kind.model_fields["type"].annotation.__args__[0]  # type: ignore[union-attr]
         of_kind = [event.keys() for event in events if event["type"] == name]
-        assert set(kind.model_fields) - {"schema_version"} <= set().union(*of_kind), name
+        names = {info.alias or field for field, info in kind.model_fields.items()}
+        assert names - {"schema_version"} <= set().union(*of_kind), name
         required = {field for field, info in kind.model_fields.items() if info.is_required()}
         assert required in of_kind, f"no {name} with nothing but {required}"
     messages = [json.loads(line)["type"] for line in lines_of(RECORDINGS[-1] / MESSAGES)]

@@ -138,8 +138,7 @@ def _counts() -> dict[str, Any]:
         "coverage": {},
         "grading_profile": "specified",
         "provisional": False,
-        "superseded": 0,
-        "conflicts": 0,
+        **dict.fromkeys(("superseded", "conflicts", "impoverished", "score_out_of_range"), 0),
     }
 
 

@@ -47,6 +47,12 @@ def a_start(**fields: Any) -> Event:
     return {"type": "trial_started"} | slot | fields
 
 
+def a_late_score(**fields: Any) -> Event:
+    """A trial_scored event of the slot that `a_trial` fills."""
+    slot = {"run_id": "run-1", "task_id": "task-1", "agent": "terminus", "model": "gpt-5"}
+    return {"type": "trial_scored"} | slot | fields
+
+
 def a_deletion(**fields: Any) -> Event:
     """A run_deleted event."""
     return {"type": "run_deleted", "run_id": "run-1", "revision": 0} | fields

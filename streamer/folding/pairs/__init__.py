@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamer.folding.groups import GroupState
 from streamer.folding.plan import Denominators
 from streamer.folding.slots import (
     COMPARISON,
@@ -28,7 +27,7 @@ from streamer.folding.slots import (
 )
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries, sealed
-from streamer.folding.uncertainty import LEVEL, Evidence
+from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.final import ALPHA, FinalMissing, Passes, digest, lowest, prefixes, with_gaps
@@ -52,9 +51,6 @@ from streamer.statistics.pairs import (
 
 Task = tuple[str | None, str | None, str]
 """Tier, subtest and task id."""
-
-_NOTHING_COUNTED = GroupState()
-"""Outcomes are read from rows alone."""
 
 
 class Pairing(NamedTuple):
@@ -107,6 +103,7 @@ class TaskTable:
 
     def __init__(self, run: RunState, agents: Sequence[GroupId]) -> None:
         self._run = run
+        self._open_states = run.open_states()
         self._labels = [group.agent_model or "" for group in agents]
         self._columns: dict[Pairing, int] = {}
         self._sharded: set[Pairing] = set()
@@ -175,9 +172,8 @@ class TaskTable:
     def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
         """The columns of an agent's trials of which anything is known; which are final, and which passed."""
         lineup = self._run.scores.roster.lineup(group)
-        finished = self._run.plan.finished is not None
-        final, passed = Evidence(_NOTHING_COUNTED, lineup, finished=finished).final_and_passed()
-        seen = np.flatnonzero(lineup.states)
+        final, passed = self._run.evidence(group, self._open_states).final_and_passed()
+        seen = np.flatnonzero(np.where(lineup.states & NUMERIC, 0, lineup.states))
         rows = seen.tolist()
         keys = lineup.keys()
         positions = lineup.positions() if self._run.queue.places is None else {}
@@ -603,12 +599,19 @@ def compared(
         return body | _without(ComparisonMissing.TOO_MANY_TRIALS), None
     if len(agents) < 2:
         return None, TaskTable(run, agents)
+    if not all(map(partial(_has_verdicts, run), agents)):
+        return body | _without(ComparisonMissing.NO_VERDICTS), TaskTable(run, agents)
     table = ComparisonTable(run, agents, final_missing)
     ranks, rank_missing = table.ranks(labels)
     for agent, label in zip(body["agents"], labels, strict=True):
         agent["rank"] = ranks[label]._asdict() if ranks else None
     told = {"planned": table.planned, "ended": table.ended, "rank_missing": rank_missing}
     return body | told | {"pairs": table.pairs()}, table.trials
+
+
+def _has_verdicts(run: RunState, group_id: GroupId) -> bool:
+    """Whether no trial of an agent has numbers alone (R31)."""
+    return not run.scores.roster.lineup(group_id).count_any(NUMERIC)
 
 
 def _agent(group: GroupId) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from streamer.folding.pairs import Pairing, Task, by_place, pairings_of
 from streamer.folding.plan import Denominators
 from streamer.folding.slots import NO_TIME, GroupId, microseconds
 from streamer.folding.state import RunState
-from streamer.folding.uncertainty import Evidence, conclusion
+from streamer.folding.uncertainty import NUMERIC, Evidence, conclusion
+from streamer.schemas.events import NAMED
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome
 from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask
 
@@ -36,6 +37,7 @@ class Contestant:
         run: its run; counted up to date here.
         group: the agent:model, over all tiers.
         fixed: nothing more comes, as from a file.
+        numbers: a metric is judged, so trials that have numbers alone count as known (R31).
 
     Attributes:
         declared: planned trials; None: the plan does not say, or there are more.
@@ -44,7 +46,7 @@ class Contestant:
             its tasks, the attempts at those that were seen are named.
     """
 
-    def __init__(self, run: RunState, group: GroupId, *, fixed: bool = False) -> None:
+    def __init__(self, run: RunState, group: GroupId, *, fixed: bool = False, numbers: bool = False) -> None:
         run.count()
         self.run, self.group, self._fixed = run, group, fixed
         self._lineup = run.scores.roster.lineup(group)
@@ -56,8 +58,15 @@ class Contestant:
         self._planned = plan.declared(group)
         seen = dict(zip(pairings_of(self._keys), self._rows, strict=True))
         outcomes = self.evidence.outcomes()
+        numeric = self._lineup.states & NUMERIC != 0
+        if self._planned is not None and not numbers:
+            self._planned -= self.evidence.numeric
         self._row_of = seen
-        self.outcomes: dict[Pairing, Outcome] = {one: outcomes[row] for one, row in seen.items()}
+        self.outcomes: dict[Pairing, Outcome] = {
+            one: False if numeric[row] else outcomes[row]
+            for one, row in seen.items()
+            if numbers or not numeric[row]
+        }
         self.outcomes.update(dict.fromkeys(self._waiting()))
         self.exceeded = self._planned is not None and len(self.outcomes) > self._planned
         self.declared = None if self.exceeded else self._planned
@@ -65,8 +74,24 @@ class Contestant:
     @cached_property
     def evidence(self) -> Evidence:
         """What its rows say."""
+        return self.run.evidence(self.group)
+
+    def on_numbers(self) -> Contestant:
+        """The same side where a metric other than the pass rate is judged."""
+        if not self.evidence.numeric:
+            return self
+        return Contestant(self.run, self.group, fixed=self._fixed, numbers=True)
+
+    @property
+    def has_verdicts(self) -> bool:
+        """Whether there is a pass rate, or may be (R31)."""
         group = self.run.groups.get(self.group, GroupState())
-        return Evidence(group, self._lineup, finished=self.run.plan.finished is not None)
+        return group.as_ruled(self.run.rules.verdicts).has_verdicts
+
+    @property
+    def named_metrics(self) -> set[str]:
+        """The named metrics that some trial has, as `metrics/NAME`."""
+        return {NAMED + name for name in self.run.groups.get(self.group, GroupState()).named}
 
     @property
     def known(self) -> int:

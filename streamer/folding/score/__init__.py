@@ -21,7 +21,7 @@ from streamer.folding.score.formulacode import (
 )
 from streamer.folding.score.prices import PriceTable
 from streamer.schemas.base import BASELINE_LABELS, INFRASTRUCTURE_FAILURES, SEMANTICS_VERSION
-from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts
+from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts, judges_score
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
 from streamer.schemas.wire import canonical_json, sha256_hex
@@ -40,7 +40,8 @@ class GradingProfile:
 
     Attributes:
         name: canonical name, as every summary shows it; `grading_profile(p.name) == p`.
-        thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F.
+        thresholds: (lower bound, grade), bounds descending and inclusive; below the last is F. Without any
+            there are no grades.
         ddof: 0 for the variance of a population, 1 for the variance of a sample.
         pass_weight: weight of the pass rate in the composite.
         impl_weight: weight of the implementation rate in the composite.
@@ -58,7 +59,7 @@ class GradingProfile:
         >>> [grading_profile("specified").grade(x) for x in (0.95, 0.925, 0.1, float("nan"), None)]
         ['A', 'B', 'F', 'F', None]
         """
-        if score is None:
+        if score is None or not self.thresholds:
             return None
         for bound, grade in self.thresholds:
             if score >= bound:
@@ -87,7 +88,10 @@ SCYLLA_2026 = GradingProfile(
 )
 """ProjectScylla's later scale and sample variance (S17)."""
 
-PROFILES = {profile.name: profile for profile in (SPECIFIED, SCYLLA_2026)}
+UNGRADED = GradingProfile("none", (), ddof=0)
+"""No grades; all other numbers are those of the default."""
+
+PROFILES = {profile.name: profile for profile in (SPECIFIED, SCYLLA_2026, UNGRADED)}
 
 
 class UnknownProfile(ValueError):
@@ -140,7 +144,7 @@ def _number(weight: float) -> str:
 
 
 ORACLE = "oracle"
-"""How the names of oracles begin."""
+"""The agent that knows the human solution; `oracle-v2` is an agent like any other (D8)."""
 
 NOP = "nop"
 """The agent that changes nothing: what the others' speedups are measured from."""
@@ -158,6 +162,9 @@ class ScoringRules:
             of :mod:`streamer.folding.score` decides.
         harness: the one that the plan names, for trials that name none.
         oracle_planned: the plan names an oracle, whose result decides on the failed tests of the others (D8).
+        sole_agent: the plan names one agent, so an oracle is judged without another one's result (R20).
+        verdicts: whether every trial has a verdict, or waits for one; False: none has one that counts. None:
+            as seen (R31).
     """
 
     prices: PriceTable
@@ -166,6 +173,8 @@ class ScoringRules:
     infrastructure: frozenset[str] | None = None
     harness: str | None = None
     oracle_planned: bool = False
+    sole_agent: bool = False
+    verdicts: bool | None = None
 
     def is_baseline(self, agent: str) -> bool:
         """nop, oracle, and what the plan names, by agent (R10)."""
@@ -249,6 +258,7 @@ if TYPE_CHECKING:
             cache_read_tokens: as the event has it.
             cache_write_tokens: likewise.
             pending: the success is not final: a verdict is missing, or the planned oracle's result.
+            score_out_of_range: the event has a judge's score outside 0 to 1, so it counts as none (R13).
             formulacode: speedups, advantages and failure flags; None where neither the trial nor its group
                 carries any of FormulaCode's sections.
         """
@@ -257,10 +267,14 @@ if TYPE_CHECKING:
         cache_read_tokens: int | None
         cache_write_tokens: int | None
         pending: bool
+        score_out_of_range: bool
         formulacode: FormulaCodeScore | None
 
 else:
-    _names = [*TrialScore.model_fields, "cache_read_tokens", "cache_write_tokens", "pending", "formulacode"]
+    _names = [
+        *TrialScore.model_fields,
+        *("cache_read_tokens", "cache_write_tokens", "pending", "score_out_of_range", "formulacode"),
+    ]
     Scored = msgspec.defstruct("Scored", _names, module=__name__, frozen=True, gc=False, kw_only=True)
 
 
@@ -273,18 +287,24 @@ def fields_of(scored: Scored) -> dict[str, Any]:
 def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
     if isinstance(event, PlainTrial):  # which has no section
-        success = _success(event, pytest_failed=False, snapshot_failed=False)
+        success = _success(event, rules, pytest_failed=False, snapshot_failed=False)
         return _scored(event, success, None, rules, pending=event.resolved is None)
     return _score(event, _Group([event], None), rules)
 
 
-def score_trial_group(events: Sequence[AnyTrial], rules: ScoringRules) -> list[Scored]:
+def score_trial_group(
+    events: Sequence[AnyTrial], rules: ScoringRules, *, ended: bool = False
+) -> list[Scored]:
     """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
 
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
     counts with the benchmarks that any sub-trial of the group knows (R21).
+
+    Args:
+        ended: no other sub-trial will come. An oracle alone is then judged absolutely (R20).
     """
-    group = _Group(events, _oracle_failures(events))
+    alone = len(events) == 1 and (ended or rules.sole_agent)
+    group = _Group(events, None if alone else _oracle_failures(events))
     return [_score(event, group, rules) for event in events]
 
 
@@ -308,12 +328,15 @@ class _Group:
     Attributes:
         allowed_failures: how many tests may fail, as many as the oracle's; None: no oracle, no failures.
         with_formulacode: any sub-trial carries FormulaCode's sections.
+        has_no_reference: the oracle's log has no readable counts of its tests (R20).
     """
 
     def __init__(self, events: Sequence[AnyTrial], allowed_failures: int | None) -> None:
         self._events = events
         self.allowed_failures = allowed_failures
         self.with_formulacode = any(map(is_formulacode, events))
+        oracle = None if allowed_failures is None else _oracle(events)
+        self.has_no_reference = oracle is not None and not _has_counts(oracle.tests)
 
     @cached_property
     def benchmarks(self) -> Entries:
@@ -324,7 +347,7 @@ class _Group:
 def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
     pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
     snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
-    success = _success(event, pytest_failed=pytest_failed, snapshot_failed=snapshot_failed)
+    success = _success(event, rules, pytest_failed=pytest_failed, snapshot_failed=snapshot_failed)
     formulacode = None
     if group.with_formulacode:
         reverted = _changed_nothing(event, success)
@@ -334,6 +357,8 @@ def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
             snapshot_failed=snapshot_failed,
             reverted_to=with_own(event, group.benchmarks) if reverted else None,
         )
+        if group.has_no_reference and event.agent != ORACLE and event.tests is not None:
+            formulacode = replace(formulacode, has_no_reference=True)
     return _scored(event, success, formulacode, rules, pending=_is_pending(event, group, rules))
 
 
@@ -348,23 +373,30 @@ def _is_pending(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
     return rules.oracle_planned and in_group and event.tests is not None and group.allowed_failures is None
 
 
-def _success(event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool) -> bool:
-    """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20)."""
-    if event.tests is None and event.snapshot is None:
-        return event.resolved is True
-    return not (pytest_failed or snapshot_failed)
+def _success(
+    event: AnyTrial, rules: ScoringRules, *, pytest_failed: bool, snapshot_failed: bool
+) -> bool | None:
+    """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20).
+
+    None: the scorer gives numbers alone, so there is no verdict to come (R31).
+    """
+    if event.tests is not None or event.snapshot is not None:
+        return not (pytest_failed or snapshot_failed)
+    if event.resolved is None and event.metrics and event.failure_mode in NO_FAILURE and not rules.verdicts:
+        return None
+    return event.resolved is True
 
 
 def _scored(
     event: AnyTrial,
-    success: bool,
+    success: bool | None,
     formulacode: FormulaCodeScore | None,
     rules: ScoringRules,
     *,
     pending: bool,
 ) -> Scored:
-    pass_rate = 1.0 if success else 0.0
-    impl_rate = _clamped(event.score)
+    pass_rate = None if success is None else float(success)
+    impl_rate = judges_score(event.score)
     resolved, verdict_source = _verdict(event, success)
     cost, cost_source = _cost(event, rules)
     return Scored(
@@ -373,10 +405,12 @@ def _scored(
         success=success,
         pass_rate=pass_rate,
         impl_rate=impl_rate,
-        composite_score=None if impl_rate is None else rules.profile.composite(pass_rate, impl_rate),
+        composite_score=None
+        if impl_rate is None or pass_rate is None
+        else rules.profile.composite(pass_rate, impl_rate),
         cost_usd=cost,
         cost_source=cost_source,
-        cost_of_pass=cost_of_pass(cost, int(success)),
+        cost_of_pass=None if success is None else cost_of_pass(cost, int(success)),
         duration_seconds=_elapsed(event) if event.duration_seconds is None else event.duration_seconds,
         cache_read_tokens=event.cache_read_tokens,
         cache_write_tokens=event.cache_write_tokens,
@@ -386,13 +420,14 @@ def _scored(
             event.harness or rules.harness, event.failure_mode, rules.infrastructure
         ),
         pending=pending,
+        score_out_of_range=event.score is not None and impl_rate is None,
         formulacode=formulacode,
         metrics=event.metrics,
         **{name: getattr(event, name) for name in MEASURED},
     )
 
 
-def _verdict(event: AnyTrial, success: bool) -> tuple[bool | None, VerdictSource | None]:
+def _verdict(event: AnyTrial, success: bool | None) -> tuple[bool | None, VerdictSource | None]:
     """The harness's verdict, else the success that tests or snapshot gave a trial without a failure (R27)."""
     if event.resolved is not None:
         return event.resolved, "reported"
@@ -401,22 +436,15 @@ def _verdict(event: AnyTrial, success: bool) -> tuple[bool | None, VerdictSource
     return success, "derived"
 
 
-def _changed_nothing(event: AnyTrial, success: bool) -> bool:
+def _changed_nothing(event: AnyTrial, success: bool | None) -> bool:
     """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
 
     Measured benchmarks stand where tests, snapshot, verdict and failure mode are all missing.
     """
-    if success or event.agent == NOP:
+    if success is not False or event.agent == NOP:
         return False
     says_so = event.tests is not None or event.snapshot is not None or event.resolved is False
     return says_so or event.failure_mode not in NO_FAILURE or not is_formulacode(event)
-
-
-def _clamped(score: float | None) -> float | None:
-    """The judge's score within [0, 1] (R13, S2), never -0.0."""
-    if score is None:
-        return None
-    return 0.0 if score <= 0 else 1.0 if score >= 1 else score
 
 
 def _tests_failed(tests: TestCounts, allowed_failures: int | None) -> bool:
@@ -441,10 +469,18 @@ def _failures(tests: TestCounts) -> int:
 
 def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
     """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
-    oracle = min((e for e in events if e.agent.startswith(ORACLE)), key=position, default=None)
+    oracle = _oracle(events)
     if oracle is None:
         return None
     return 0 if oracle.tests is None else _failures(oracle.tests)
+
+
+def _oracle(events: Sequence[AnyTrial]) -> AnyTrial | None:
+    return min((event for event in events if event.agent == ORACLE), key=position, default=None)
+
+
+def _has_counts(tests: TestCounts | None) -> bool:
+    return tests is not None and (tests.failed is not None or tests.error is not None)
 
 
 def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSource | None]:

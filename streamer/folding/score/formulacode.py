@@ -285,14 +285,15 @@ class TaskMetrics:
     """Metrics of one agent on one task.
 
     Attributes:
-        task_speedup: geometric mean over the valid benchmarks; 1.0 if there is none (A3).
+        task_speedup: geometric mean over the valid benchmarks. Without any None, since nothing was measured,
+            and after a fallback 1.0 (R21).
         advantages: by module, class and function, and over all, levels 1 to 4 (A6). None if no benchmark
-            has an oracle value at all (R22), or after a fallback no valid one, since it invents none (R21).
+            has an oracle value at all (R22), or no valid one (R21).
         num_benchmarks: entries, invalid ones included (A4).
         num_valid_benchmarks: valid entries (A1).
     """
 
-    task_speedup: float
+    task_speedup: float | None
     advantages: tuple[float, float, float, float] | None
     num_benchmarks: int
     num_valid_benchmarks: int
@@ -304,15 +305,16 @@ def task_metrics(benchmarks: Mapping[str, JsonValue], *, fallback: bool) -> Task
     >>> task_metrics({"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}}, fallback=False)
     TaskMetrics(task_speedup=2.0, advantages=(1.0, 1.0, 1.0, 1.0), num_benchmarks=1, num_valid_benchmarks=1)
     >>> task_metrics({}, fallback=False)
-    TaskMetrics(task_speedup=1.0, advantages=(0.0, 0.0, 0.0, 0.0), num_benchmarks=0, num_valid_benchmarks=0)
+    TaskMetrics(task_speedup=None, advantages=None, num_benchmarks=0, num_valid_benchmarks=0)
     """
     effective = effective_pairs(benchmarks, fallback=fallback)
     valid = [
         (name, agent, oracle) for name, agent, oracle in effective if agent is not None and oracle is not None
     ]
-    if (fallback and not valid) or (benchmarks and not has_oracle(benchmarks)):
-        alone = [math.log(agent) for _, agent, _ in effective if agent is not None]
-        return TaskMetrics(gmean(alone), None, len(effective), len(valid))
+    if not valid:
+        counts = fallback or not has_oracle(benchmarks)
+        alone = [math.log(agent) for _, agent, _ in effective if agent is not None and counts]
+        return TaskMetrics(gmean(alone) if alone or fallback else None, None, len(effective), 0)
     names = tuple(name for name, _, _ in valid)
     agents = [math.log(agent) for _, agent, _ in valid]
     oracles = [math.log(oracle) for _, _, oracle in valid]
@@ -340,6 +342,7 @@ class FormulaCodeScore:
         num_valid_benchmarks: 0 if not measured.
         speedup_percentage: (task_speedup - 1) x 100, None where that is beyond the range of floats;
             without benchmarks as the old result format gives it.
+        has_no_reference: the tests are judged by an oracle without readable counts, so by 0 failures (R20).
     """
 
     pytest_failed: bool
@@ -351,6 +354,7 @@ class FormulaCodeScore:
     num_benchmarks: int
     num_valid_benchmarks: int
     speedup_percentage: float | None
+    has_no_reference: bool = False
 
 
 def formulacode_score(
@@ -431,7 +435,9 @@ def is_formulacode(event: AnyTrial) -> bool:
     )
 
 
-def _percentage(task_speedup: float) -> float | None:
+def _percentage(task_speedup: float | None) -> float | None:
+    if task_speedup is None:
+        return None
     percentage = (task_speedup - 1.0) * 100.0
     return percentage if math.isfinite(percentage) else None
 
@@ -497,6 +503,7 @@ def task_payload(
         "success": success,
         "fallback_to_baseline": score.fallback,
         "claimed": score.claimed,
+        "reference": "none" if score.has_no_reference else None,
         "num_benchmarks": score.num_benchmarks,
         "num_valid_benchmarks": score.num_valid_benchmarks,
         "task_speedup": score.task_speedup,

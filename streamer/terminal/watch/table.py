@@ -22,7 +22,7 @@ from streamer.terminal.boards import (
     ordered,
 )
 from streamer.text import counted, dollars, padded, percent, text_width, visible
-from streamer.views.cells import bar, finite, largest_k, of_planned, share_of_pass
+from streamer.views.cells import bar, finite, largest_k, of_planned, resolved_of, share_of_pass
 from streamer.views.columns import accuracy, accuracy_name
 from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
 
@@ -236,12 +236,14 @@ def outcome_line(run: RunSummary, width: int) -> str:
     """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
     parts = [f"{accuracy_name(run)} {accuracy(run)}"]
     if run.pass_at_k is None:
-        parts.append("pass@k by agent only")
+        parts += ["pass@k by agent only"] if run.verdict_trials != 0 else []
     elif "1" in run.pass_at_k:
         parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
     if most := largest_k(run.pass_at_k):
         parts.append(f"pass@{most} {share_of_pass(run.pass_at_k, most)}")
-    parts.append(f"{run.resolved:,} of {run.trials:,} resolved")
+    parts.append(
+        resolved_of(run.resolved, run.trials, run.verdict_trials).replace(" trials resolved", " resolved")
+    )
     if run.no_verdict:
         parts.append(f"{run.no_verdict:,} no verdict")
     parts.append(counted(run.tasks, "task"))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
@@ -14,7 +14,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 
 import streamer.client
-from streamer.schemas.events import Event, RunFinished, RunStarted, TrialResult, TrialRetracted, TrialStarted
+from streamer.schemas.events import (
+    Event,
+    RunFinished,
+    RunStarted,
+    TrialResult,
+    TrialRetracted,
+    TrialScored,
+    TrialStarted,
+)
 
 MODULE = Path(streamer.client.__file__).with_name("event_arguments.py")
 
@@ -39,6 +47,7 @@ SLOT = ("schema_version", "shard", "attempt", "agent", "model", "tier", "subtest
 
 ARGUMENTS: dict[str, tuple[type[Event], set[str]]] = {
     "TrialFields": (TrialResult, {"type", "run_id", "task_id"}),
+    "ScoredFields": (TrialScored, {"type", "run_id", "task_id"}),
     "StartFields": (TrialStarted, {"type", "run_id", "task_id"}),
     "PlanFields": (RunStarted, {"type", "run_id"}),
     "FinishFields": (RunFinished, {"type", "run_id"}),
@@ -62,7 +71,17 @@ def _fields(name: str, event: type[Event], named_apart: set[str]) -> str:
     base = "SlotFields" if set(SLOT) <= set(fields) else "TypedDict"
     own = [field for field in fields if base == "TypedDict" or field not in SLOT]
     said = f"What a `{get_args(what)[0]}` may hold besides {besides}."
-    return _class(name, said, _lines(event, own), base)
+    reserved = {alias: field for field in own if (alias := event.model_fields[field].alias)}
+    if not reserved:
+        return _class(name, said, _lines(event, own), base)
+    words = ", ".join(f'"{word}": "{_said(event, field)}"' for word, field in reserved.items())
+    before = f'\n\n_{name} = TypedDict("_{name}", {{{words}}}, total=False)\n'
+    return before + _class(name, said, _lines(event, set_aside(own, reserved)), f"_{name}")
+
+
+def set_aside(fields: Iterable[str], reserved: Mapping[str, str]) -> list[str]:
+    """The fields without those that are called by a word of Python's, as `try`."""
+    return [field for field in fields if field not in reserved.values()]
 
 
 def _class(name: str, said: str, lines: Iterable[str], base: str = "TypedDict") -> str:
@@ -70,9 +89,12 @@ def _class(name: str, said: str, lines: Iterable[str], base: str = "TypedDict") 
 
 
 def _lines(event: type[Event], fields: Iterable[str]) -> Iterator[str]:
-    for field in fields:
-        info = event.model_fields[field]
-        yield f"    {field}: {' | '.join(dict.fromkeys(_types(info.annotation, info.metadata)))}"
+    return (f"    {field}: {_said(event, field)}" for field in fields)
+
+
+def _said(event: type[Event], field: str) -> str:
+    info = event.model_fields[field]
+    return " | ".join(dict.fromkeys(_types(info.annotation, info.metadata)))
 
 
 def _types(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> Iterator[str]:

@@ -210,9 +210,9 @@ function tiles(run, { found: outlook, refused }) {
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
-    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [`${count(run.resolved)} resolved of ${count(run.trials)}`, withoutInfrastructure(run)]),
+    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [run.verdict_trials === 0 ? "no verdicts" : `${count(run.resolved)} resolved of ${count(run.verdict_trials ?? run.trials)}`, withoutInfrastructure(run)]),
     tile("Cost", usd(run.total_cost), [rate, costWords(outlook), refused ?? budgetWords(outlook)]),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, ["each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : "each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }
