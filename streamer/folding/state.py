@@ -117,9 +117,9 @@ class Scores:
         if self._counts.waiting:
             self._changes.groups(self._counts.count(self.is_baseline))
 
-    def score_all(self, rules: ScoringRules) -> None:
-        """Score every slot by these rules; the counts are empty."""
-        self.rules = rules
+    def score_all(self, rules: ScoringRules, *, ended: bool) -> None:
+        """Score every slot by these rules, in a run that has ended or not; the counts are empty."""
+        self.rules, self._ended = rules, ended
         self._members, self._outcomes, self._of_missing = {}, {}, {}
         self.roster = Roster(self.rules.is_baseline)
         for key, slot in self._slots.items():
@@ -580,7 +580,6 @@ class RunState:
             event = decode(raw)
             if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
                 self._join_plan(event, raw)
-        self.scores.end(self.plan.has_ended)
         self._rederive()
 
     def join_plan(self, event: RunStarted | RunFinished, raw: bytes) -> bool:
@@ -616,7 +615,7 @@ class RunState:
         self.changes.groups(self.every_group())
         self.counts.clear()
         self.superseded = self.conflicts = self.impoverished = 0
-        self.scores.score_all(self.plan.scoring_rules(self.rules.prices))
+        self.scores.score_all(self.plan.scoring_rules(self.rules.prices), ended=self.plan.has_ended)
         for key, slot in self.slots.items():
             self._mark(key, *marks_of(slot))
 

@@ -728,6 +728,23 @@ def test_r10_a_trial_that_lacks_a_planned_agent_counts_once_the_run_has_ended() 
     assert (ended["accuracy"], ended["verdict_trials"], ended["no_verdict"]) == (0.5, 2, 1)
 
 
+def test_r20_an_oracle_alone_is_judged_absolutely_once_the_run_has_ended() -> None:
+    alone = the_oracle(2)
+    end = {"type": "run_finished", "run_id": "run-1"}
+    events = [alone], [alone, end], [a_plan(agent_models=["oracle:oracle"]), alone]
+    judged = [scored_trial(*of)["success"] for of in events]
+    assert judged == [True, False, False]
+    again = [alone, end, {"type": "run_deleted", "run_id": "run-1", "revision": 0}, alone | {"revision": 1}]
+    assert scored_trial(*again)["success"] is True
+
+
+def test_r20_an_oracle_without_readable_counts_is_no_reference() -> None:
+    blind = the_oracle(0) | {"tests": {"status": "unparsable"}}
+    bodies = [published(oracle, the_agent(2)).scored.values() for oracle in (blind, the_oracle(2))]
+    references = [[b["formulacode"]["reference"] for b in of if b["agent"] == "terminus"] for of in bodies]
+    assert references == [["none"], [None]]
+
+
 def test_r34_the_last_try_of_a_run_counts_whatever_its_revision() -> None:
     ends = [
         {"type": "run_finished", "run_id": "run-1", "try": 1, "revision": 9, "status": "cancelled"},
