@@ -51,7 +51,7 @@ from tests.support.formulacode_trials import Published
 
 JsonOfFormulacodeMerge = dict[str, Any]
 COUNTS = ("passed", "failed", "error", "skipped", "total")
-COMPARED, EQUAL = 395, 299
+COMPARED, EQUAL = 395, 296
 """Sub-trials that stand in their slot; those of them that are fc-eval's in every field."""
 
 DIFFERS = {
@@ -66,10 +66,10 @@ DIFFERS = {
     "R7 R20 R21 R1": "113.5 123.2 134.1 152.2 160.5 174.4",
     "R20 R21": "121.1 121.2 121.3",
     "R20 R21 R1": "43.3 115.4",
-    "R21": "128.3 135.3 158.5 162.5 171.1 171.2 182.3 187.4 210.1 210.2 210.3 213.1 213.2 213.3",
-    "R22": "179.2",
+    "R21": "128.3 129.3 135.3 158.5 162.5 171.1 171.2 179.1 179.2 182.3 187.2 187.4 210.1 210.2 210.3 "
+    "213.1 213.2 213.3",
 }
-"""Rulings -> the sub-trials (case.index) that they make differ from fc-eval's merge, 96 of 395.
+"""Rulings -> the sub-trials (case.index) that they make differ from fc-eval's merge, 99 of 395.
 
 R1: a trajectory length that is no number is unknown, not 0. R5: a TESTS block that is missing fails.
 R7: numbers that are not the agent's own, or an entry under another key. R20: no section, so only the
@@ -229,7 +229,7 @@ def test_r10_the_trials_speedup_is_the_deciding_sub_trials() -> None:
         assert ours == close_difference(None if speedup is None else (speedup - 1.0) * 100.0, 100.0)
         theirs = case.expected["merged"]["parser_extra_metrics"].get("speedup_percentage")
         same += theirs is not None and ours == close_difference(theirs, 100.0)
-    assert same == 98
+    assert same == 97
 
 
 def test_a_trials_cost_is_the_sum_of_its_agents_costs() -> None:
