@@ -58,16 +58,9 @@ class TrialFields(SlotFields, total=False):
     provenance: Mapping[str, str] | None
 
 
-class ScoredFields(TypedDict, total=False):
+class ScoredFields(SlotFields, total=False):
     """What a `trial_scored` may hold besides run_id, task_id."""
 
-    schema_version: int
-    shard: str
-    attempt: int
-    agent: str | None
-    model: str | None
-    tier: str | None
-    subtest: str | None
     revision: int
     score: float | None
     metrics: Mapping[str, float] | None
