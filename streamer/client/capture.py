@@ -48,9 +48,7 @@ class InvalidEvent(ValueError):
     def __init__(self, reason: Reason, run_id: str | None = None, task_id: str | None = None) -> None:
         named = (("run", run_id), ("task", task_id))
         of = ", ".join(f"{kind} {shown(name)}" for kind, name in named if name is not None)
-        super().__init__(
-            f"{of}: {reason.code}: {reason.message}" if of else f"{reason.code}: {reason.message}"
-        )
+        super().__init__(": ".join(filter(None, (of, reason.code, reason.message))))
         self.code = reason.code
         self.run_id = run_id
         self.task_id = task_id

@@ -1,4 +1,4 @@
-"""A thread that does what a hook hands over, with a publisher of its own."""
+"""The thread that does what hooks hand over, with its publisher; and inspect_ai's records as events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fc-eval run directories (semantics G and D4, D7, D16); the layout is in `fc_eval_layout`.
+"""fc-eval run directories (semantics G and D4, D7, D16); its layout is in `fc_eval_payload`.
 
 - A multi-agent trial is the events of its sub-trials, each with its `agent_index`. With one configured
   agent it is the same: that sub-trial, index 1 (D1). A single-agent trial has no index.
@@ -680,7 +680,7 @@ class RunReading:
 
 
 # -----------------------------------------------------------------------------
-# fc-eval run directories (semantics G and D4, D7, D16); the layout is in `fc_eval_layout`.
+# The connector: the events of one fc-eval run directory.
 
 
 BENCHMARK = "formulacode"

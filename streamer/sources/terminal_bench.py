@@ -291,7 +291,7 @@ def run_file_entries(file: Path) -> tuple[list[Any], list[Unreadable]]:
 
 
 # -----------------------------------------------------------------------------
-# Terminal-Bench run directories (semantics G and H); the layout is in `terminal_bench_layout`.
+# The connector: the events of one Terminal-Bench run directory.
 
 
 class TerminalBench:

@@ -1,6 +1,4 @@
-"""Clients of Kafka that write, and that administer. Readers are in `streamer.storage.log`.
-
-Names of the topics and of the workers' consumer group.
+"""Clients of Kafka that write and administer, and names of topics. Readers are in `streamer.storage.log`.
 
 >>> names = Names()
 >>> names.trial_events, names.group

@@ -1,4 +1,4 @@
-"""The one loop that reads partitions: from an offset to another one, or on and on.
+"""Readers of partitions, batches unpacked within limits, and records of workers (quarantine, epoch).
 
 The embedded broker answers ListOffsets(latest) with the base offset of the last record batch plus one, and
 readers that believe it stop short. The end in its fetch responses is right. So every end is learned from a

@@ -1,4 +1,4 @@
-"""Publish events to the topic `trial-events`, each into the partition of its run, and know that they arrived.
+"""Publishers of events to `trial-events`, which know what arrived; and an event loop in a thread.
 
 `Publisher` is for asyncio code, `ThreadedPublisher` for everything else. Its loop runs in a thread of its
 own, so the caller may block (on a pipe, on a harness) without holding up events on their way.

@@ -1,4 +1,4 @@
-"""Clients of Redis, sync and async, of one server or of a cluster (`?cluster=true` in the URL).
+"""Clients of Redis, of one server or a cluster, and the sink by which a worker writes to it.
 
 >>> split_url("redis://host:6379/0?cluster=true")
 ('redis://host:6379/0', True)

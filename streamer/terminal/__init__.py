@@ -296,7 +296,8 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
             _end(ExtraMissing(ctx.invoked_subcommand, extra).format_message(), USAGE_ERROR)
         if os.environ.get("STREAMER_DEBUG"):
             traceback.print_exception(error)
-        _end(explain(error, ctx.find_root().obj if ctx else None), _code(error))
+        about_settings = type(error).__name__ in _ABOUT_SETTINGS
+        _end(explain(error, ctx.find_root().obj if ctx else None), USAGE_ERROR if about_settings else FAILED)
 
 
 def explain(error: Exception, settings: object = None) -> str:
@@ -332,8 +333,10 @@ def _other_protocol(settings: object) -> str | None:
     return f"Redis at {address(url)} {wrong}, in --redis or STREAMER_REDIS" if url and wrong else None
 
 
-def _code(error: Exception) -> int:
-    return USAGE_ERROR if type(error).__name__ in _ABOUT_SETTINGS else FAILED
+def fail_if(wrong: object) -> None:
+    """End the command with exit code 1 if something is wrong."""
+    if wrong:
+        raise click.exceptions.Exit(FAILED)
 
 
 def without_password(url: str) -> str:

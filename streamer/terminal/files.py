@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ import orjson
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
-from streamer.terminal import FAILED, StatusLine, print_json, print_line, print_table, say
+from streamer.terminal import FAILED, StatusLine, fail_if, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
     as_of_option,
@@ -90,8 +89,7 @@ def fold_command(
     for failure in folding.failed:
         say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
     say(_counts(folding))
-    if folding.rejected or folding.failed:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(folding.rejected or folding.failed)
 
 
 def _print_json(folding: Folding, by: str | None) -> None:
@@ -357,16 +355,8 @@ def _price_row(table: PriceTable, model: str) -> PriceRow:
 
 def _rates(price: Price) -> dict[str, float | None]:
     """USD per 1 million tokens; None: unknown, and charged as `input`."""
-    return {
-        "input": _per_million(price.input),
-        "output": _per_million(price.output),
-        "cache_read": _per_million(price.cache_read),
-        "cache_write": _per_million(price.cache_write),
-    }
-
-
-def _per_million(rate: Fraction | None) -> float | None:
-    return None if rate is None else float(rate * TOKENS)
+    rates = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write")}
+    return {name: None if rate is None else float(rate * TOKENS) for name, rate in rates.items()}
 
 
 def _print_price(row: PriceRow, file: Path | None) -> None:
@@ -486,8 +476,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
     if unknown:
         say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
-    if bad:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(bad)
 
 
 def _named(unknown: Counter[str]) -> str:

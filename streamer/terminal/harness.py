@@ -28,7 +28,7 @@ import click
 from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
 from streamer.sources.files import FileError, read_object
-from streamer.terminal import FAILED, INTERRUPTED, StatusLine, print_json, print_line, say
+from streamer.terminal import INTERRUPTED, StatusLine, fail_if, print_json, print_line, say
 from streamer.terminal.local import Asked, check_urls, notify_options, started_stack
 from streamer.terminal.options import FiniteRange, bundled, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
@@ -108,8 +108,7 @@ def convert_command(
             print_json(canonical_json(event))
     for line in (*(explained(report) if explain else ()), *lines_of(report)):
         say(line)
-    if report.unreadable or not report.runs:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(report.unreadable or not report.runs)
 
 
 FIRST_SECONDS, LATER_SECONDS = 1.5, 10.0
@@ -321,9 +320,7 @@ def tail_command(
             f"{run_dir}: {NO_RUN if is_there or Path(run_dir).exists() else 'there is no such directory'}"
         )
     line.say(summary_of(outcome))
-    bad = outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs))
-    if bad:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(outcome.pending or (once and (outcome.status.unreadable or not outcome.status.runs)))
 
 
 @contextmanager
@@ -605,8 +602,7 @@ def live_command(
         say(f"following {run_dir}; Ctrl-C ends it")
         outcome = _watch_directory(stack, run_dir, options, stop, keep_deleted, asked)
     say(summary_of(outcome))
-    if outcome.pending:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(outcome.pending)
 
 
 def _watch_directory(

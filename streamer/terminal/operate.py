@@ -41,7 +41,7 @@ from streamer.schemas.wire import Reason, canonical_json, decode, may_name
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing
-from streamer.terminal import FAILED, print_json, print_line, print_table, say
+from streamer.terminal import FAILED, fail_if, print_json, print_line, print_table, say
 from streamer.terminal.options import bundled, json_option, label_of, wait_option, with_settings
 from streamer.text import counted, dollars, shown, visible
 
@@ -69,8 +69,7 @@ def status_command(as_json: bool, settings: Settings) -> None:
         _print_health(health)
     for problem in health.problems:
         say(f"streamer: {problem}")
-    if health.problems:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(health.problems)
 
 
 def _print_health(health: DeploymentHealth) -> None:
@@ -371,8 +370,7 @@ def requeue_(
     refused = len(chosen_events) - len(right)
     again = f"{refused:,} would be rejected again and were not sent"
     say(f"{counted(sent, 'record')} requeued and acknowledged; {again}")
-    if refused:
-        raise click.exceptions.Exit(FAILED)
+    fail_if(refused)
 
 
 def _still_wrong(again: Again) -> bool:

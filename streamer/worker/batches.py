@@ -160,17 +160,10 @@ class Processor:
         self.ownership = 0
         self.publish_rate = PublishRate()
         self.lock = asyncio.Lock()
-        self.quarantine_writer = QuarantineWriter(self.tables, self.encoder, self.producer, self.sink)
+        shared = (self.tables, self.encoder, self.producer, self.sink)
+        self.quarantine_writer = QuarantineWriter(*shared)
         self.summary_publisher = SummaryPublisher(
-            self.tables,
-            self.encoder,
-            self.producer,
-            self.sink,
-            self.check_alive,
-            self.idle,
-            self.measures,
-            self.checkpoints,
-            self.quarantine_writer,
+            *shared, self.check_alive, self.idle, self.measures, self.checkpoints, self.quarantine_writer
         )
 
     async def together(self, stream: BatchStream) -> AsyncIterator[Together]:
