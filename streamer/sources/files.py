@@ -39,11 +39,11 @@ class FileError(Exception):
     """A file cannot be read; the text says why and is meant for the user."""
 
 
-_Listing = Callable[[Path], tuple[dict[str, os.DirEntry[str]], str | None]]
+_Listing = Callable[[str], tuple[dict[str, os.DirEntry[str]], str | None]]
 _listing: ContextVar[_Listing | None] = ContextVar("listing", default=None)
 
-LISTINGS = 4096
-"""So many directories are remembered at once: a run and what lies beside it."""
+LISTINGS = 32_768
+"""So many directories are remembered at once: a large run with all of its trials, and what lies beside it."""
 
 
 @contextmanager
@@ -64,16 +64,18 @@ def is_file(path: Path) -> bool:
     listing = _listing.get()
     if listing is None:
         return os.path.isfile(path)
-    entry = listing(path.parent)[0].get(path.name)
+    folder, name = os.path.split(path)
+    entry = listing(folder or ".")[0].get(name)
     return entry is not None and _answer(entry.is_file)
 
 
 def is_directory(path: Path) -> bool:
     """Whether there is a directory; False where one may not look."""
     listing = _listing.get()
-    if listing is None or path.name in ("", ".."):
+    folder, name = os.path.split(path)
+    if listing is None or name in ("", ".", ".."):
         return os.path.isdir(path)
-    entry = listing(path.parent)[0].get(path.name)
+    entry = listing(folder or ".")[0].get(name)
     return entry is not None and _answer(entry.is_dir)
 
 
@@ -245,13 +247,13 @@ def clean_name(path: Path) -> str:
 
 def entries(directory: Path, problem: Callable[[Path, str], None] | None = None) -> list[os.DirEntry[str]]:
     """The entries of a directory, by name; nothing (and a problem reported) if it cannot be listed."""
-    there, reason = (_listing.get() or _listed)(directory)
+    there, reason = (_listing.get() or _listed)(str(directory))
     if reason and problem:
         problem(directory, reason)
     return list(there.values())
 
 
-def _listed(directory: Path) -> tuple[dict[str, os.DirEntry[str]], str | None]:
+def _listed(directory: str) -> tuple[dict[str, os.DirEntry[str]], str | None]:
     """Name to entry, by name, and why a directory cannot be listed; None where it can."""
     try:
         with os.scandir(directory) as listing:
