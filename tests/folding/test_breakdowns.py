@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.folding import breakdowns
+from streamer.folding import slots
 from streamer.folding.breakdowns import BAND_POINTS, UnknownLabel, by_label, by_subtest, curves, evenly
 from streamer.folding.fold import fold_records
 from streamer.folding.state import RunState, Scores
@@ -233,13 +233,13 @@ def test_a_bulk_publish_of_a_finished_run_draws_the_hours_of_the_run() -> None:
 
 def test_curves_read_each_event_once_whatever_the_points_and_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    event_of = breakdowns.event_of
+    event_of = slots.event_of
 
     def counted(raw: bytes) -> Any:
         read.append(raw)
         return event_of(raw)
 
-    monkeypatch.setattr(breakdowns, "event_of", counted)
+    monkeypatch.setattr(slots, "event_of", counted)
     monkeypatch.setattr(Scores, "of", lambda *_: pytest.fail("a trial is read and scored a second time"))
     [points] = curves_of(a_shuffled_run(60)).values()
     assert sum(point["final"] is not None for point in points) == BAND_POINTS
