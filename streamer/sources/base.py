@@ -130,7 +130,7 @@ class RunPlan:
         finished: a `run_finished` event without `run_id`; None while the run goes on.
         problems: files of the run that could not be read.
         announced: how many trials with a result the files count; None: they do not say it.
-        notes: what the files announce and do not have, for the user.
+        notes: what the files announce and do not have, for the user (R35).
     """
 
     run_id: str
@@ -156,7 +156,7 @@ class RunPlan:
 
 
 def silence(what: str, announced: Any, count: int) -> str | None:
-    """A sentence where files announce another number than was found; None where they agree.
+    """A sentence where files announce another number than was found; None where they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
     ('the files count 3 trials; 0 read', None, None)

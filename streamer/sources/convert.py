@@ -707,7 +707,7 @@ class _Conversion:
             yield from self._plan_event(run, run.plan.finished)
 
     def _note_silence(self, run: SourceRun, count: int) -> None:
-        """Say where the files of a run announce more than is there; then its plan is not complete."""
+        """Say where the files of a run announce more than is there; then its plan is not complete (R35)."""
         plan = run.plan
         if run.only == run.path and plan.announced is not None and count < plan.announced:
             plan.notes.append(silence("trials with a result", plan.announced, count) or "")

@@ -10,7 +10,7 @@
 - Repeats: the attempt is the `epoch` in the row's metadata, as the converter of inspect_ai logs writes it.
   Otherwise the sample is counted: the same result for the second time is attempt 2.
 - Verdict: `is_correct` of the rows whose score is 0 or 1, if they agree; none otherwise. Beside another score
-  converters only guess it.
+  converters only guess it (R31).
 - Metrics: each score, as `score`, or as `score/RESULT` where a row names its result; turns and tool calls.
 - Latency is no duration: converters mean different times by `latency_ms`. It is a metric, as it stands.
 """

@@ -415,7 +415,7 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
 
 
 def _silent(report: Mapping[str, Any]) -> list[str]:
-    """A sentence on each count of the report that its lists do not reach."""
+    """A sentence on each count of the report that its lists do not reach (R35)."""
     counts = Counter(_endings(report).values())
     named = {
         "total": ("instances in all", len(_planned(report))),

@@ -27,10 +27,10 @@ FIELD = ROOT / "tests" / "data" / "field"
 DEMO = {"run": "demo_AbCdEfGhIjKlMnOpQrStUv", "trials": 1, "planned": 1}
 
 CASES: dict[str, dict[str, Any]] = {
-    # The lists of a report of SWT-bench name all instances without `completed_ids`.
+    # R35: the lists of a report of SWT-bench name all instances without `completed_ids`.
     "swe-report-without-completed-ids": {"run": "run7", "trials": 3, "resolved": 2, "planned": 3},
     "swe-report-bom": {"run": "run7", "trials": 2, "resolved": 1, "planned": 2},
-    # A run has the names of its directories where the report says none.
+    # R34: a run has the names of its directories where the report says none.
     "swe-openhands-output-report": {
         "run": "swe-openhands-output-report/eval_outputs",
         "trials": 5,
