@@ -209,6 +209,10 @@ RESUMED = JOB | {
 """Ten trials. In each process six of them end, and the next ones go on until they are stopped."""
 
 
+def starts_in_ledger(home: Path) -> int:
+    return sum(file.read_text().count('"started":') for file in (home / "data").rglob("*.ndjson"))
+
+
 def stop_in_the_middle(harbor: Path, home: Path, variables: dict[str, str], *options: str) -> Path:
     """Let a job run until it is stuck, and stop it with Ctrl-C; its directory."""
     run_in_peer(harbor, "python", "-c", "import record; record.make_tasks()", cwd=home, variables=variables)
@@ -223,8 +227,8 @@ def stop_in_the_middle(harbor: Path, home: Path, variables: dict[str, str], *opt
     )
     try:
         wait_for(
-            lambda: (len([*job.glob("*/result.json")]), len([*job.glob("*/lock.json")])) == (6, 8),
-            "six results and two trials that go on",
+            lambda: (len([*job.glob("*/result.json")]), starts_in_ledger(home)) == (6, 8),
+            "six results, and two trials that go on and are published",
             COMMAND_SECONDS,
         )
     finally:
