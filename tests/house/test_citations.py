@@ -12,7 +12,7 @@ from tests.house.citations import SEMANTICS, cited, linked, numbers, pages
 from tests.house.repository import ROOT, tracked_files
 
 CITING = (".py", ".md", ".json", ".lua", ".js")
-SECTIONS = {"R": 35, "A": 15, "B": 15, "C": 3, "D": 17, "E": 11, "F": 11, "G": 8, "H": 6, "S": 18}
+SECTIONS = {"R": 36, "A": 15, "B": 15, "C": 3, "D": 17, "E": 11, "F": 11, "G": 8, "H": 6, "S": 18}
 """Each letter, and its last number. A number is never given away again."""
 
 
