@@ -335,6 +335,7 @@ COLUMNS: tuple[TrialColumn, ...] = (
     *_of_formulacode("number", *ADVANTAGES, unit="difference of ratios"),
     *_of_formulacode("integer", "num_benchmarks", "num_valid_benchmarks", "benchmarks_left_out"),
     *_of_formulacode("boolean", "fallback_to_baseline", "claimed", "pytest_failed", "snapshot_failed"),
+    *_of_formulacode("text", "reference"),
     *_of_trial("integer", "revision"),
     *_of_trial("text", "fingerprint"),
     *_of_trial("time", "last_event_at"),

@@ -101,6 +101,8 @@ def a_run_change(
     summary = _counts() | {
         "type": "run_summary",
         "labels": {},
+        "provenance": {},
+        "varies": [],
         "cost_by_agent_model": {},
         "primary_metric": "pass_rate",
         "agent_models": 1,
