@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -170,6 +171,9 @@ class Settings(BaseModel):
         "HOST:PORT where a worker answers /healthz, /readyz and /metrics; null: nowhere.",
         pattern=r"^[^\s/]+:[0-9]{1,5}$",
     )
+    trusted_proxies: str = optional(
+        "Proxies whose X-Forwarded-For counts: addresses, networks, comma-separated.", ""
+    )
     adopt_configuration: bool = optional(
         "A worker that starts makes its own prices, profiles and formulas those of its group, as "
         "the one of `up` does; false: it waits for `streamer config adopt`.",
@@ -207,6 +211,13 @@ class Settings(BaseModel):
         if file is not None and not file.is_file():
             raise ValueError(f"there is no file {file}")
         return file
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, proxies: str) -> str:
+        for proxy in filter(None, map(str.strip, proxies.split(","))):
+            ip_network(proxy)
+        return proxies
 
     @field_validator("redis_password_file", "sasl_password_file")
     @classmethod

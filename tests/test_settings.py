@@ -78,6 +78,14 @@ def test_sasl_needs_a_name_and_a_password(more: dict[str, str]) -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("proxies", ["boards.example", "10.0.0.1/8", "10.0.0.1, *"])
+def test_trusted_proxies_are_addresses_and_networks(proxies: str) -> None:
+    assert Settings(trusted_proxies="10.0.0.1, ::1,10.1.0.0/16").trusted_proxies
+    with pytest.raises(ValidationError) as caught:
+        Settings(trusted_proxies=proxies)
+    assert "STREAMER_TRUSTED_PROXIES" in what_is_wrong(caught.value)
+
+
 def test_a_wrong_setting_is_named_without_any_secret_beside_it() -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(partitions="x", sasl_password=SECRET, redis=f"redis://u:{SECRET}@h/0")

@@ -260,7 +260,8 @@ def _access(host: str, port: int, token: str | None) -> WebAccess:
     type=click.IntRange(min=1),
     default=256,
     show_default=True,
-    help="Connections that one address may have. A proxy is one address.",
+    help="Connections that one address may have, and as many streams. A proxy is one address, unless the "
+    "setting trusted_proxies names it.",
 )
 @click.option(
     "--artifacts",

@@ -54,6 +54,7 @@ from streamer.web.artifacts import (
     recording,
     view_of,
 )
+from streamer.web.connections import Connections
 from streamer.web.intake import EventIntake
 from streamer.web.live import Hub
 from streamer.web.log import (
@@ -127,14 +128,17 @@ class Web:
         runs_as_of: all runs as of an earlier time.
     """
 
-    def __init__(self, settings: Settings, artifacts: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, settings: Settings, artifacts: Sequence[Path] = (), connections: Connections | None = None
+    ) -> None:
+        connections = connections or Connections()
         self.settings = settings
         self.prices = price_table(settings.prices_file)
         self.folds = Folds()
         self.reading = asyncio.Lock()
         self.curves = CurveCache(settings, self.prices, self.folds)
         self.reader = AsyncStateReader(settings)
-        self.hub = Hub(self.reader)
+        self.hub = Hub(self.reader, connections.most_streams, connections.most_per_address)
         self.intake = EventIntake(settings)
         self.runs_as_of = RunsAsOf(settings, self.prices, self.folds)
         self.leaderboards = Leaderboards(self.reader, self.runs_as_of, time.monotonic)

@@ -333,7 +333,9 @@ def create_app(
 
     async def updates(request: Request, run: str | None = None) -> Response:
         _refuse_as_of(request)
-        return _Stream(web, run, await web.hub.enter(run), request)
+        address = request.client.host if request.client else ""
+        room = await web.hub.enter(run, address)
+        return _Stream(web, room, request, partial(web.hub.leave, run, room, address))
 
     async def play(request: Request, **names: str) -> Response:
         return player(await recorded(web, **names), names["trial"])
@@ -473,10 +475,10 @@ AppStatus.enable_automatic_graceful_drain = False
 class _Stream(EventSourceResponse):
     """Server-Sent Events for one viewer, who leaves the room in any case; a ping every 15 seconds."""
 
-    def __init__(self, web: Web, run_id: str | None, room: Room, request: Request) -> None:
+    def __init__(self, web: Web, room: Room, request: Request, leave: Callable[[], None]) -> None:
         told = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
         super().__init__(web.hub.stream(room, told), sep="\n")
-        self._leave = partial(web.hub.leave, run_id, room)
+        self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -514,7 +516,8 @@ def run_server(
         publish_token: a client must know it to publish; None: only clients of this machine publish, and only
             if there is no `token` either.
         host_names: further names that this server may be called by.
-        connections_per_address: how many connections one address may have; a proxy is one address.
+        connections_per_address: how many connections one address may have, and how many streams. A proxy
+            that `settings.trusted_proxies` does not name is one address.
         artifacts: directories of runs, or above some, whose files the page may show.
         echo: takes each line for the user.
 
@@ -525,9 +528,10 @@ def run_server(
     check_tokens(host, token, publish_token)
     asyncio.run(check_protocol(settings.redis, settings.redis_options()))
     with listening(host, port) as listener:
-        web = Web(settings, artifacts)
+        connections = Connections(connections_per_address, proxies=settings.trusted_proxies)
+        web = Web(settings, artifacts, connections)
         app = create_app(web, token=token, publish_token=publish_token, host_names=[host, *host_names])
-        config = configured(app, Connections(connections_per_address))
+        config = configured(app, connections)
         port = listener.getsockname()[1]
         first, *others = announcement(host, port, token, on_terminal=sys.stdout.isatty())
         for line in (f"streamer serves {first}  (Ctrl-C ends it)", *others):
@@ -544,6 +548,8 @@ def configured(app: ASGIApp, connections: Connections) -> uvicorn.Config:
         access_log=False,
         ws="none",
         server_header=False,
+        proxy_headers=bool(connections.proxies),
+        forwarded_allow_ips=connections.proxies,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         backlog=BACKLOG,

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import re
 import resource
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -37,64 +38,83 @@ IDLE_SECONDS = 5
 
 MOST_PER_ADDRESS = 256
 MOST_CONNECTIONS = 1_200
-"""Room for the viewers of `hub.MAX_VIEWERS`, and some requests."""
+STREAMS_SHARE = 5 / 6
+"""Of all connections, so many may follow a stream. The others are left for requests."""
 
 FILES_FOR_OTHERS = 128
 """Open files left for Redis, Kafka and the page."""
 
+STREAM = re.compile(rb"/api/(?:runs/[^/]+/)?updates")
+"""The paths that answer with a stream, as they are sent."""
+
+WAITING = ("header", "body", "idle")
+"""Phases of a connection without a complete request."""
+
 
 class Connections:
-    """Every connection of one server, and which of them wait for a request.
+    """Every connection of one server, and what it does.
+
+    A stream counts among all connections, and not among those of its address: `Hub` limits streams.
 
     Args:
         most_per_address: connections from one address.
         most: connections altogether; None: MOST_CONNECTIONS, or fewer if the process may open fewer files.
+        proxies: addresses and networks of proxies, comma-separated. Their connections are not counted by
+            address, and they say which address a request comes from.
     """
 
-    def __init__(self, most_per_address: int = MOST_PER_ADDRESS, most: int | None = None) -> None:
-        self._most_per_address = most_per_address
+    def __init__(
+        self, most_per_address: int = MOST_PER_ADDRESS, most: int | None = None, proxies: str = ""
+    ) -> None:
+        self.most_per_address = most_per_address
+        self.proxies = [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
         self._most = _affordable() if most is None else most
-        self._of_address: dict[str, set[LimitedProtocol]] = {}
-        self._waiting: dict[LimitedProtocol, None] = {}
-        self._count = 0
+        self._networks = [ip_network(proxy) for proxy in self.proxies]
+        self._phases: dict[LimitedProtocol, str] = {}
+
+    @property
+    def most_streams(self) -> int:
+        """So many connections may follow a stream, at least one."""
+        return max(1, int(self._most * STREAMS_SHARE))
 
     def admit(self, new: LimitedProtocol) -> bool:
         """Note a connection, and let go of another one if there are too many; False: it cannot stay."""
-        same = self._of_address.get(new.address, set())
-        if len(same) >= self._most_per_address and not self._make_room(new.address):
+        if not self._is_proxy(new.address):
+            phases = self._phases.items()
+            same = [one for one, phase in phases if one.address == new.address and phase != "stream"]
+            if len(same) >= self.most_per_address and not self._make_room(same):
+                return False
+        if len(self._phases) >= self._most and not self._make_room(self._phases):
             return False
-        if self._count >= self._most and not self._make_room(None):
-            return False
-        self._of_address.setdefault(new.address, set()).add(new)
-        self._waiting[new] = None
-        self._count += 1
+        self._phases[new] = "header"
         return True
 
-    def waits(self, connection: LimitedProtocol, waits: bool) -> None:
-        """Whether the connection has no complete request."""
-        is_open = connection in self._of_address.get(connection.address, ())
-        if waits and is_open:
-            self._waiting.setdefault(connection)
-        else:
-            self._waiting.pop(connection, None)
+    def enter(self, connection: LimitedProtocol, phase: str) -> None:
+        """Note what an open connection does now. Those that wait stand in the order in which they began."""
+        if connection not in self._phases:
+            return
+        if self._phases[connection] not in WAITING:
+            del self._phases[connection]
+        self._phases[connection] = phase
 
     def forget(self, connection: LimitedProtocol) -> None:
-        same = self._of_address.get(connection.address, set())
-        if connection in same:
-            same.discard(connection)
-            self._count -= 1
-        if not same:
-            self._of_address.pop(connection.address, None)
-        self._waiting.pop(connection, None)
+        """It is closed."""
+        self._phases.pop(connection, None)
 
-    def _make_room(self, address: str | None) -> bool:
-        """Close the connection that has waited longest, of an address or of all; False: none waits."""
-        for connection in self._waiting:
-            if address in (None, connection.address):
-                self.forget(connection)
-                connection.transport.abort()
-                return True
-        return False
+    def _make_room(self, connections: Iterable[LimitedProtocol]) -> bool:
+        """Close the connection among these that has waited longest for a request; False: none waits."""
+        longest = next((one for one in connections if self._phases[one] in WAITING), None)
+        if longest is None:
+            return False
+        self.forget(longest)
+        longest.transport.abort()
+        return True
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            return any(ip_address(address) in network for network in self._networks)
+        except ValueError:  # no address, as that of a socket in the file system
+            return False
 
 
 class LimitedProtocol(H11Protocol):
@@ -147,14 +167,15 @@ class LimitedProtocol(H11Protocol):
         elif self.cycle.more_body:
             self._enter("body", BODY_SECONDS)
         else:
-            self._enter("answer", None)
+            is_stream = STREAM.fullmatch(self.scope["raw_path"]) is not None
+            self._enter("stream" if is_stream else "answer", None)
 
     def _enter(self, phase: str, seconds: float | None) -> None:
         """A phase begins that may last so long; it goes on if it is the present one."""
         if phase == self._phase:
             return
         self._phase = phase
-        self._limits.waits(self, phase in ("header", "body", "idle"))
+        self._limits.enter(self, phase)
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)

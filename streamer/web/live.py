@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -161,7 +162,6 @@ def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
 
 log = logging.getLogger("streamer.web")
 
-MAX_VIEWERS = 1000
 MAX_IDLE_ROOMS = 32
 """So many runs without viewers are kept, so that those who come back get only what changed."""
 
@@ -184,8 +184,12 @@ class TooManyViewers(Refused):
 
     status = 503
 
-    def __init__(self) -> None:
-        super().__init__(f"{MAX_VIEWERS} viewers follow already: close some pages, or start a second server")
+    def __init__(self, viewers: int, address: str | None = None) -> None:
+        todo = "start a second server"
+        if address is not None:
+            todo = "raise --connections-per-address. Name a proxy before this server in trusted_proxies"
+        whose = "" if address is None else f" from {ascii(address)[:100]}"
+        super().__init__(f"{viewers:,} streams{whose} are open already. Close some pages, or {todo}")
 
 
 class Hub:
@@ -193,16 +197,19 @@ class Hub:
 
     Args:
         reader: answers questions about runs and follows their updates.
+        most: viewers altogether.
+        most_per_address: viewers from one address.
     """
 
-    def __init__(self, reader: AsyncStateReader) -> None:
+    def __init__(self, reader: AsyncStateReader, most: int, most_per_address: int) -> None:
         self._reader = reader
+        self._most, self._most_per_address = most, most_per_address
         self._rooms: dict[str | None, Room] = {}
         self._filling: dict[str | None, asyncio.Task[None]] = {}
         self._closing = False
         self._problem: str | None = None
         self._subscriptions = 0
-        self._viewers = 0
+        self._viewers = Counter[str]()
 
     async def health(self) -> Health:
         """How it stands; asks Redis for a sign of life."""
@@ -213,7 +220,7 @@ class Hub:
             problem = str(error)
         return Health(
             following=problem is None,
-            viewers=self._viewers,
+            viewers=self._viewers.total(),
             rooms=len(self._rooms),
             subscriptions=self._subscriptions,
             problem=problem,
@@ -255,36 +262,42 @@ class Hub:
         for room in self._rooms.values():
             room.wake()
 
-    async def enter(self, run_id: str | None) -> Room:
-        """The room of a run (None: of the list of runs), filled. Must be left again with :meth:`leave`.
+    async def enter(self, run_id: str | None, address: str) -> Room:
+        """The room of a run (None: of the list of runs), filled, for a viewer from an address.
+
+        It must be left again with :meth:`leave`.
 
         Raises:
             TooManyViewers: come back later.
             UnknownRun, RedisUnavailable: from reading what stands in Redis.
         """
-        if self._viewers >= MAX_VIEWERS:
-            raise TooManyViewers
+        if self._viewers.total() >= self._most:
+            raise TooManyViewers(self._most)
+        if self._viewers[address] >= self._most_per_address:
+            raise TooManyViewers(self._most_per_address, address)
         room = self._rooms.get(run_id) or Room()
         self._rooms.pop(run_id, None)
         self._rooms[run_id] = room  # the last one in the order of eviction
         room.viewers += 1
-        self._viewers += 1
+        self._viewers[address] += 1
         try:
             if not room.filled and run_id not in self._filling:
                 self._filling[run_id] = asyncio.create_task(self._fill(run_id, room))
             if filling := self._filling.get(run_id):
                 await asyncio.shield(filling)
         except BaseException:
-            self.leave(run_id, room)
+            self.leave(run_id, room, address)
             if not room.filled and self._rooms.get(run_id) is room and not room.viewers:
                 del self._rooms[run_id]
             raise
         return room
 
-    def leave(self, run_id: str | None, room: Room) -> None:
+    def leave(self, run_id: str | None, room: Room, address: str) -> None:
         """A viewer goes; rooms without viewers are kept for a while."""
         room.viewers -= 1
-        self._viewers -= 1
+        self._viewers[address] -= 1
+        if not self._viewers[address]:
+            del self._viewers[address]
         idle = [name for name, other in self._rooms.items() if not other.viewers and name is not None]
         for name in idle[: max(0, len(idle) - MAX_IDLE_ROOMS)]:
             del self._rooms[name]

@@ -117,7 +117,7 @@ class Serving:
             connection.close()
 
     def _run(self) -> None:
-        self._web = Web(self._settings, self._artifacts)
+        self._web = Web(self._settings, self._artifacts, self._connections)
         app = create_app(self._web, **self._options)
         self._server = Server(configured(app, self._connections), self._web)
         self._server.run(sockets=[self._listener])

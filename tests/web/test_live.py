@@ -68,7 +68,7 @@ async def test_an_outage_is_logged_once_and_not_at_each_try(
 ) -> None:
     monkeypatch.setattr("streamer.web.live.RETRY_SECONDS", 0.0)
     reader = AwayTwiceThenUnreadable()
-    following = asyncio.create_task(Hub(cast(AsyncStateReader, reader)).follow())
+    following = asyncio.create_task(Hub(cast(AsyncStateReader, reader), 1, 1).follow())
     await eventually(lambda: reader.tries >= 30, "thirty tries")
     following.cancel()
     said = [record.getMessage() for record in caplog.records if record.name == "streamer.web"]

@@ -252,18 +252,77 @@ def test_half_requests_without_number_keep_nobody_out(
         wait_for(lambda: sum(is_closed(half) for half in halves) >= 280, "only 20 may stay", 15)
 
 
-def test_connections_of_one_address_at_work_are_limited_and_others_served(
+STREAM = WHOLE.replace(b"/api/health", b"/api/updates")
+
+
+def test_streams_keep_no_request_of_the_same_address_out_and_one_too_many_gets_an_answer(
     settings: Settings, sockets: ExitStack
 ) -> None:
-    stream = WHOLE.replace(b"/api/health", b"/api/updates")
     with Serving(settings, connections=Connections(most_per_address=5)) as serving:
-        streams = [connected(sockets, serving.port, stream, OTHER_ADDRESS) for _ in range(5)]
+        streams = [connected(sockets, serving.port, STREAM) for _ in range(5)]
         for following in streams:
             assert following.recv(10) == b"HTTP/1.1 2"
-        late = connected(sockets, serving.port, stream, OTHER_ADDRESS)
-        wait_for(lambda: is_closed(late), "one too many is closed", 15)
-        assert serving.get("/api/health").status == 200
+        late = serving.get("/api/updates")
+        assert (late.status, late.json()["detail"][:38]) == (503, "5 streams from '127.0.0.1' are open al")
+        assert "trusted_proxies" in late.json()["detail"]
+        assert [serving.get("/api/health").status for _ in range(20)] == [200] * 20
+        assert serving.post(b"no JSON", kind="application/json").status == 400
         assert not any(is_closed(following) for following in streams)
+        streams.pop().close()
+        wait_for(lambda: serving.get("/api/health").json()["viewers"] == 4, "the viewer has left")
+        assert connected(sockets, serving.port, STREAM).recv(10) == b"HTTP/1.1 2"
+
+
+def test_streams_of_all_addresses_leave_room_for_requests(settings: Settings, sockets: ExitStack) -> None:
+    limits = Connections(most=12)
+    with Serving(settings, connections=limits) as serving:
+        opened = (connected(sockets, serving.port, STREAM, f"127.0.0.{number}") for number in range(2, 22))
+        answers = [stream.recv(12) for stream in opened]
+        assert answers == [b"HTTP/1.1 200"] * limits.most_streams + [b"HTTP/1.1 503"] * 10
+        assert [serving.get("/api/health").status for _ in range(20)] == [200] * 20
+
+
+def forwarded(client: str, request: bytes = STREAM) -> bytes:
+    return request.replace(b"\r\n\r\n", f"\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("proxies", ["127.0.0.1", "10.9.9.9, 127.0.0.0/8"])
+def test_streams_through_a_proxy_that_is_named_are_counted_by_viewer(
+    settings: Settings, sockets: ExitStack, proxies: str
+) -> None:
+    with Serving(settings, connections=Connections(most_per_address=2, proxies=proxies)) as serving:
+        viewers = [f"198.51.100.{number}" for number in range(5)]
+        for viewer in viewers * 2:
+            assert connected(sockets, serving.port, forwarded(viewer)).recv(10) == b"HTTP/1.1 2"
+        late = serving.get("/api/updates", x_forwarded_for=f"203.0.113.7, {viewers[0]}")
+        assert (late.status, viewers[0] in late.json()["detail"]) == (503, True)
+        assert [serving.get("/api/health").status for _ in range(20)] == [200] * 20
+
+
+@pytest.mark.parametrize("proxies", ["", "10.9.9.9"])
+def test_a_forwarded_address_of_anybody_else_is_not_believed(
+    settings: Settings, sockets: ExitStack, proxies: str
+) -> None:
+    with Serving(settings, connections=Connections(most_per_address=2, proxies=proxies)) as serving:
+        for client in ("198.51.100.1", "198.51.100.2"):
+            assert connected(sockets, serving.port, forwarded(client)).recv(10) == b"HTTP/1.1 2"
+        late = serving.get("/api/updates", x_forwarded_for="198.51.100.9")
+        assert (late.status, "'127.0.0.1'" in late.json()["detail"]) == (503, True)
+
+
+def test_requests_at_work_are_limited_by_address_but_not_those_of_a_proxy(
+    settings: Settings, sockets: ExitStack
+) -> None:
+    body = HALF_EVENTS.replace(b"Content-Length: 10", b"Content-Length: 3").replace(b"abc", b"[1]")
+    with Serving(settings, connections=Connections(most_per_address=5, proxies=OTHER_ADDRESS)) as serving:
+        at_work = [
+            connected(sockets, serving.port, body, source) for source in ("127.0.0.1", OTHER_ADDRESS) * 5
+        ]
+        by_proxy = connected(sockets, serving.port, WHOLE, OTHER_ADDRESS)
+        assert by_proxy.recv(12) == b"HTTP/1.1 200"
+        late = connected(sockets, serving.port, WHOLE)
+        wait_for(lambda: is_closed(late), "one too many is closed", 15)
+        assert not any(is_closed(one) for one in at_work)
 
 
 def test_all_connections_together_are_limited_too(settings: Settings, sockets: ExitStack) -> None:
