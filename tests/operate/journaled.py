@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from streamer.operate.local.broker import DurableBroker
-from streamer.operate.local.processes import free_port
+from streamer.operate.local.processes import PRODUCE, Connection, Produce, Request, free_port, read_answers
 from streamer.settings import Settings
 from tests.operate.writers import TOPIC, Place, logged
 
@@ -38,6 +38,20 @@ async def send(broker: DurableBroker, *values: bytes | None, partition: int = 0,
     async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, **options) as producer:
         sent = [await producer.send(TOPIC, v, partition=partition, headers=headers) for v in values]
         return [done.offset for done in await asyncio.gather(*sent)]
+
+
+async def produce(
+    port: int, records: bytes | None, *, partition: int = 0, version: int = 7, topic: str = TOPIC
+) -> int:
+    """The error code that this request is answered with."""
+    connection = await Connection.open(port)
+    request = Produce(Request(PRODUCE, version, 5), "test", None, -1, [])
+    try:
+        response = await connection.ask(request.only([(topic, [(partition, records)])]))
+        [(_, [answer])] = read_answers(response, version)
+        return answer.error
+    finally:
+        connection.close()
 
 
 def values(broker: DurableBroker, count: int) -> dict[Place, bytes]:

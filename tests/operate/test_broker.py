@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from streamer.operate.local.broker import Broker
 from streamer.operate.local.processes import kafka_answers
+from tests.operate.journaled import durable, values
 from tests.operate.writers import offset_after_sending
+from tests.support.peers import peer_environment, run_in_peer
 
 
 async def test_the_embedded_broker_takes_records(embedded_broker: str, namespace: str) -> None:
@@ -19,3 +23,23 @@ def test_the_embedded_broker_ends_when_told() -> None:
         assert kafka_answers(broker.port)
     assert not broker.child.alive
     assert not kafka_answers(broker.port)
+
+
+PROGRAM = """
+import sys
+from kafka import KafkaProducer
+producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+print(producer.config["enable_idempotence"])
+sent = [producer.send("trial-events", b"%d" % number, partition=number % 3) for number in range(300)]
+print(len([one.get(30) for one in sent]))
+"""
+
+
+@pytest.mark.peer
+def test_a_client_that_is_idempotent_by_default_is_served(tmp_path: Path) -> None:
+    peer = peer_environment("kafka-python==3.0.12", with_base=False)
+    with durable(tmp_path) as broker:
+        done = run_in_peer(peer, "python", "-c", PROGRAM, broker.bootstrap, cwd=tmp_path)
+        assert done.stdout.split() == ["True", "300"], done.stderr
+    with durable(tmp_path) as broker:
+        assert sorted(values(broker, 300).values(), key=int) == [b"%d" % number for number in range(300)]

@@ -33,7 +33,7 @@ from streamer.operate.local.processes import (
 )
 from streamer.settings import Settings
 from tests.operate.full_disk import small_disk
-from tests.operate.journaled import PARTITIONS, WORKER, durable, send, values
+from tests.operate.journaled import PARTITIONS, WORKER, durable, produce, send, values
 from tests.operate.stack import IDLE_WORKER, Stack, launch, running, runs
 from tests.operate.writers import TOPIC, Writers, logged
 from tests.storage.test_log import REFUSED, batch
@@ -113,20 +113,6 @@ def test_a_program_runs_once_and_one_that_never_ran_has_nothing_to_stop(stubborn
 
 # -----------------------------------------------------------------------------
 # The broker with its journal: what it acknowledges, refuses, passes on and brings back.
-
-
-async def produce(
-    port: int, records: bytes | None, *, partition: int = 0, version: int = 7, topic: str = TOPIC
-) -> int:
-    """The error code that this request is answered with."""
-    connection = await Connection.open(port)
-    request = Produce(Request(PRODUCE, version, 5), "test", None, -1, [])
-    try:
-        response = await connection.ask(request.only([(topic, [(partition, records)])]))
-        [(_, [answer])] = read_answers(response, version)
-        return answer.error
-    finally:
-        connection.close()
 
 
 def test_topics_beside_the_events_pass_through_in_the_same_request(tmp_path: Path) -> None:

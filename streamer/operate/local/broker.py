@@ -20,13 +20,17 @@ from streamer.operate.local.journal import (
     EventLog,
     Frame,
     Journal,
+    ProducerSequence,
     accepted,
     holds_its_events,
     load,
+    sequence_of,
+    without_sequence,
 )
 from streamer.operate.local.processes import (
     API_VERSIONS,
     BUFFER_BYTES,
+    INIT_PRODUCER_ID,
     PRODUCE,
     Connection,
     EmbeddedError,
@@ -39,6 +43,7 @@ from streamer.operate.local.processes import (
     claimed_port,
     free_port,
     kafka_answers,
+    new_producer,
     only_offered_versions,
     packaged,
     read_answers,
@@ -86,9 +91,61 @@ class Broker(Server):
 # before it appends them to the broker. A connection handles one request at a time, as Kafka's own do.
 
 
-UNKNOWN_PARTITION = 3
+UNKNOWN_PARTITION, OUT_OF_ORDER, DUPLICATE, OLD_EPOCH = 3, 45, 46, 47
+"""Error codes of Kafka's protocol. Producers take a duplicate for an acknowledgement."""
+
+MOST_WRITERS = 10_000
+_NUMBERS = 2**31
+"""Numbers of events begin at 0 again behind the last one of 31 bits."""
 
 logger = logging.getLogger(__name__)
+
+
+class Writer:
+    """An idempotent producer at one partition: its epoch, and the number that its next event has."""
+
+    def __init__(self, sequence: ProducerSequence) -> None:
+        self.lock = asyncio.Lock()
+        self._epoch, self._next = sequence.epoch, sequence.first
+
+    def refusal(self, sequence: ProducerSequence, events: int) -> int:
+        """The error code for a batch that is not the next one; 0 if it is."""
+        if sequence.epoch < self._epoch:
+            return OLD_EPOCH
+        expected = self._next if sequence.epoch == self._epoch else 0
+        if sequence.first == expected:
+            return 0
+        behind = (expected - sequence.first) % _NUMBERS
+        return DUPLICATE if events <= behind < _NUMBERS // 2 else OUT_OF_ORDER
+
+    def note(self, sequence: ProducerSequence, events: int) -> None:
+        """The batch is in the log."""
+        self._epoch, self._next = sequence.epoch, (sequence.first + events) % _NUMBERS
+
+
+class Writers:
+    """The idempotent producers of the event topic, the latest MOST_WRITERS at single partitions.
+
+    One that is not known may begin with any number, as at Apache Kafka.
+    """
+
+    def __init__(self) -> None:
+        self._writers: dict[tuple[int, int], Writer] = {}
+
+    def writer(self, partition: int, sequence: ProducerSequence) -> Writer:
+        """Who wrote the batch, known or new."""
+        key = partition, sequence.producer
+        self._writers[key] = writer = self._writers.pop(key, None) or Writer(sequence)
+        if len(self._writers) > MOST_WRITERS:
+            del self._writers[next(iter(self._writers))]
+        return writer
+
+    def noted(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Frames of the journal, each remembered."""
+        for frame in frames:
+            if sequence := sequence_of(frame.batch):
+                self.writer(frame.partition, sequence).note(sequence, frame.events)
+            yield frame
 
 
 class Proxy:
@@ -96,14 +153,18 @@ class Proxy:
 
     Args:
         log: the event log.
+        writers: who has written into it.
         partitions: of the event topic.
         broker_port: loopback port of the broker.
         forwarder: client id of the worker. What it writes into the event topic are copies of events that lie
             in a wrong partition: it makes them again after a restart, so they are not kept.
     """
 
-    def __init__(self, log: EventLog, partitions: int, broker_port: int, forwarder: str) -> None:
+    def __init__(
+        self, log: EventLog, writers: Writers, partitions: int, broker_port: int, forwarder: str
+    ) -> None:
         self._log = log
+        self._writers = writers
         self._partitions = partitions
         self._broker_port = broker_port
         self._forwarder = forwarder
@@ -131,6 +192,8 @@ class Proxy:
         request = Request.of(frame)
         if request.api_key == PRODUCE:
             return await self._produced(frame, broker)
+        if request.api_key == INIT_PRODUCER_ID:
+            return new_producer(frame)
         response = await broker.ask(frame)
         if request.api_key == API_VERSIONS:
             return only_offered_versions(response, request.version)
@@ -139,14 +202,18 @@ class Proxy:
     async def _produced(self, frame: bytes, broker: Connection) -> bytes | None:
         produce = Produce.of(frame)
         events = [records for topic, records in produce.topics if topic == self._log.topic]
-        if not events:
+        others = [(topic, records) for topic, records in produce.topics if topic != self._log.topic]
+        plain = [
+            (topic, [(n, data and without_sequence(data)) for n, data in some]) for topic, some in others
+        ]
+        if not events and plain == others:
             if produce.acks:
                 return await broker.ask(frame)
             await broker.tell(frame)
             return None
         answers: list[tuple[str, Sequence[ProduceResult]]] = []
-        if others := [(topic, records) for topic, records in produce.topics if topic != self._log.topic]:
-            answers += read_answers(await broker.ask(produce.only(others)), produce.head.version)
+        if plain:
+            answers += read_answers(await broker.ask(produce.only(plain)), produce.head.version)
         keep = produce.client_id != self._forwarder
         answers += [(self._log.topic, await self._append(records, keep)) for records in events]
         return produce.response(answers) if produce.acks else None
@@ -161,7 +228,16 @@ class Proxy:
             batch = accepted(records)
         except BatchRefused as refused:
             return ProduceResult(partition, refused.code)
-        return await self._log.append(partition, batch, keep=keep)
+        if (sequence := sequence_of(batch.data)) is None:
+            return await self._log.append(partition, batch, keep=keep)
+        writer = self._writers.writer(partition, sequence)
+        async with writer.lock:
+            if refusal := writer.refusal(sequence, batch.events):
+                return ProduceResult(partition, refusal)
+            result = await self._log.append(partition, batch, keep=keep)
+            if not result.error:
+                writer.note(sequence, batch.events)
+            return result
 
 
 # -----------------------------------------------------------------------------
@@ -263,9 +339,11 @@ class DurableBroker:
     async def _serve_until(self, stop: asyncio.Event, broker: Connection) -> None:
         topic, partitions = Names(self._settings.namespace).trial_events, self._settings.partitions
         await broker.create_topic(topic, partitions)
-        self.loaded = await load(topic, partitions, self._journalled(), broker, self._settings.compression)
+        writers = Writers()
+        frames = writers.noted(self._journalled())
+        self.loaded = await load(topic, partitions, frames, broker, self._settings.compression)
         log = EventLog(topic, self._journal, broker, self._trouble)
-        proxy = Proxy(log, partitions, self._broker.port, self._forwarder)
+        proxy = Proxy(log, writers, partitions, self._broker.port, self._forwarder)
         server = await asyncio.start_server(proxy.serve, sock=self._listener, limit=BUFFER_BYTES)
         self._ready.set()
         running, stopping = asyncio.ensure_future(log.run()), asyncio.ensure_future(stop.wait())

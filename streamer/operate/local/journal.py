@@ -64,6 +64,9 @@ WORTH_PACKING = 2
 CORRUPT, TOO_LARGE, UNSUPPORTED_FORMAT, INVALID = 2, 10, 43, 87
 """Error codes of Kafka's protocol."""
 
+RECORD_BATCH = 2
+"""Magic byte of the one format that is accepted."""
+
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _CODEC_BITS, _TRANSACTION_OR_CONTROL = 0x07, 0x30
 _NAMES = {number: name for name, number in CODECS.items()}
@@ -72,7 +75,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AT, _BEFORE_LENGTH = 8, 12
 _CRC_AT, _CRC_FROM = 17, 21
 _ATTRIBUTES_AT, _PRODUCER_AT = 21, 43
-_NO_PRODUCER = struct.pack(">qhi", -1, -1, -1)
+_PRODUCER = struct.Struct(">qhi")
+_NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
 
 
 class BatchRefused(Exception):
@@ -90,12 +94,43 @@ class RecordBatch(NamedTuple):
     data: bytes
 
 
-def accepted(records: bytes | None) -> RecordBatch:
-    """The one batch of a produce request, as it is kept: without its producer's numbers.
+class ProducerSequence(NamedTuple):
+    """What an idempotent producer writes into each batch: who it is, and the number of the first event.
 
-    A repeated send is an event twice, which counts once (R17). The numbers would make the broker refuse the
-    batch when it is loaded at the next start. What compression hardly makes smaller, as single events, is
-    kept unpacked: it loads ten times as fast.
+    It numbers the events of each partition from 0. A higher epoch begins at 0 again.
+    """
+
+    producer: int
+    epoch: int
+    first: int
+
+
+def sequence_of(batch: bytes) -> ProducerSequence | None:
+    """The sequence of a batch; None: its producer is not idempotent."""
+    sequence = ProducerSequence(*_PRODUCER.unpack_from(batch, _PRODUCER_AT))
+    return None if sequence.producer < 0 else sequence
+
+
+def without_sequence(batch: bytes) -> bytes:
+    """A batch as the embedded broker takes it: it knows no idempotent producer, and refuses theirs.
+
+    Bytes that are no whole batch stay as they are.
+    """
+    numbers = slice(_PRODUCER_AT, _PRODUCER_AT + _PRODUCER.size)
+    if len(batch) < _HEADER.size or batch[numbers] == _NO_PRODUCER:
+        return batch
+    _, _, _, magic, crc, *_ = _HEADER.unpack_from(batch)
+    if magic != RECORD_BATCH or crc != calc_crc32c(batch[_CRC_FROM:]):
+        return batch
+    changed = bytearray(batch)
+    changed[numbers] = _NO_PRODUCER
+    return _sealed(bytes(changed))
+
+
+def accepted(records: bytes | None) -> RecordBatch:
+    """The one batch of a produce request, as it is kept.
+
+    What compression hardly makes smaller, as single events, is kept unpacked: it loads ten times as fast.
 
     Raises:
         BatchRefused: no batch, a damaged one, one of a transaction, one that is too large, or one whose
@@ -103,6 +138,8 @@ def accepted(records: bytes | None) -> RecordBatch:
     """
     events, plain = _checked(records, MAX_BATCH_BYTES)
     assert records is not None
+    if (sequence := sequence_of(records)) is not None and min(sequence) < 0:
+        raise BatchRefused(INVALID)
     return RecordBatch(events, _sealed(plain if len(plain) < WORTH_PACKING * len(records) else records))
 
 
@@ -111,7 +148,7 @@ def _checked(records: bytes | None, most_bytes: int) -> tuple[int, bytes]:
     if records is None or len(records) < _HEADER.size:
         raise BatchRefused(INVALID)
     _, length, _, magic, crc, attributes, last_delta, *_, events = _HEADER.unpack_from(records)
-    if magic != 2:
+    if magic != RECORD_BATCH:
         raise BatchRefused(UNSUPPORTED_FORMAT)
     if len(records) > most_bytes:
         raise BatchRefused(TOO_LARGE)
@@ -174,7 +211,7 @@ class Packer:
         """Take a batch; what is full now. A large one stays as it is."""
         if len(batch.data) >= PACKED_BYTES // 4:
             yield from self.rest()
-            yield batch
+            yield RecordBatch(batch.events, without_sequence(batch.data))
             return
         for record in unpacked(batch.data):
             if self._open is not None and not self._append(record):
@@ -218,10 +255,9 @@ def _plain(batch: bytes) -> bytes:
 
 
 def _sealed(batch: bytes) -> bytes:
-    """The batch without its producer's numbers, with its own length and checksum."""
+    """The batch with its own length and checksum."""
     changed = bytearray(batch)
     struct.pack_into(">i", changed, _LENGTH_AT, len(batch) - _BEFORE_LENGTH)
-    changed[_PRODUCER_AT : _PRODUCER_AT + len(_NO_PRODUCER)] = _NO_PRODUCER
     struct.pack_into(">I", changed, _CRC_AT, calc_crc32c(bytes(changed[_CRC_FROM:])))
     return bytes(changed)
 
@@ -683,7 +719,7 @@ class EventLog:
         return True
 
     async def _append(self, group: list[_QueuedBatch]) -> None:
-        batches = [(waiting.partition, waiting.batch.data) for waiting in group]
+        batches = [(waiting.partition, without_sequence(waiting.batch.data)) for waiting in group]
         offsets = await self._broker.append(self.topic, batches)
         for waiting in group:
             _answer(waiting, ProduceResult(waiting.partition, 0, offsets[waiting.partition]))

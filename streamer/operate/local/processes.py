@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import struct
@@ -243,11 +244,14 @@ def stopped_by_signals() -> Iterator[Signals]:
 # As much of Kafka's protocol as the proxy needs: frames, produce requests, the offered versions.
 #
 # Clients are offered the versions 3 to 7 of produce requests, which have one layout. Everything newer differs
-# only in what the embedded broker does not have.
+# only in what the embedded broker does not have. Requests for the id of a producer are read likewise.
 
 
-PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 3, 18, 19
+PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22
 NO_CONTROLLER = -1
+TRANSACTIONS_REFUSED = 53
+"""Kafka's TRANSACTIONAL_ID_AUTHORIZATION_FAILED: producers give up at once."""
+
 OLDEST, NEWEST = 3, 7
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 """As Apache Kafka's `socket.request.max.bytes`."""
@@ -258,6 +262,7 @@ TIMEOUT_MS = 30_000
 
 _REQUESTS = {version: getattr(produce, f"ProduceRequest_v{version}") for version in range(OLDEST, NEWEST + 1)}
 _RESPONSES = {version: request.RESPONSE_TYPE for version, request in _REQUESTS.items()}
+_OFFERED = {PRODUCE: (OLDEST, NEWEST), INIT_PRODUCER_ID: (0, 1)}
 _HEAD = struct.Struct(">hhi")
 _RANGE = struct.Struct(">hhh")
 
@@ -323,6 +328,21 @@ class Produce(NamedTuple):
         return bytes(Int32.encode(self.head.correlation_id) + body)
 
 
+def new_producer(frame: bytes) -> bytes:
+    """The answer to a request for the id of a producer; a transactional one is refused.
+
+    The id is one of chance, so that it belongs to no other producer after a restart either.
+    """
+    head, stream = Request.of(frame), BytesIO(frame)
+    stream.seek(_HEAD.size)
+    try:
+        _client_id, transactional_id = String().decode(stream), String().decode(stream)
+    except (ValueError, TypeError, struct.error) as error:
+        raise ProtocolError(f"a request for the id of a producer that cannot be read: {error}") from None
+    error_code = 0 if transactional_id is None else TRANSACTIONS_REFUSED
+    return struct.pack(">iihqh", head.correlation_id, 0, error_code, secrets.randbits(63), 0)
+
+
 def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
     """Answers in a response to a produce request, by topic."""
     read = _RESPONSES[version].decode(response[4:])
@@ -330,7 +350,7 @@ def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceR
 
 
 def only_offered_versions(response: bytes, version: int) -> bytes:
-    """A response to ApiVersions that offers the versions of produce requests which the proxy can read."""
+    """A response to ApiVersions that offers the versions of requests which the proxy can read."""
     flexible = version >= 3
     (error,) = struct.unpack_from(">h", response, 4)
     at, step = (7, _RANGE.size + 1) if flexible else (10, _RANGE.size)
@@ -339,8 +359,8 @@ def only_offered_versions(response: bytes, version: int) -> bytes:
     changed = bytearray(response)
     count = response[6] - 1 if flexible else struct.unpack_from(">i", response, 6)[0]
     for place in range(at, at + step * count, step):
-        if _RANGE.unpack_from(response, place)[0] == PRODUCE:
-            _RANGE.pack_into(changed, place, PRODUCE, OLDEST, NEWEST)
+        if (key := _RANGE.unpack_from(response, place)[0]) in _OFFERED:
+            _RANGE.pack_into(changed, place, key, *_OFFERED[key])
     return bytes(changed)
 
 
