@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from streamer.operate.local.processes import (
     Produce,
     Request,
     ServerFailed,
+    free_port,
     kafka_answers,
     read_answers,
     redis_answers,
@@ -322,6 +324,24 @@ def test_a_start_on_a_full_disk_says_so(tmp_path: Path) -> None:
         assert stack.process.wait(30) == 1
         assert "No space left on device" in stack.printed
         assert len(stack.printed.splitlines()) == 1
+
+
+def test_the_page_answers_when_up_says_that_it_is_ready(tmp_path: Path) -> None:
+    port = free_port()
+    with running(tmp_path, ports={"web_port": port}) as stack:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+            assert answer.status == 200
+        assert stack.end(signal.SIGTERM) == 0
+
+
+def test_a_page_that_does_not_start_is_told_and_the_stack_is_up_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMER_WEB_TOKEN", "short")
+    with running(tmp_path, ports={"web_port": free_port()}) as stack:
+        wait_for(lambda: "streamer is up" in stack.printed, "the stack is up")
+        assert "The web page does not answer yet. Its log is" in stack.printed
+        assert stack.end(signal.SIGTERM) == 0
 
 
 def test_a_worker_and_a_redis_that_die_are_started_again(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from streamer.operate.local.broker import DurableBroker, broker_binary
 from streamer.operate.local.processes import (
+    READY_SECONDS,
     Child,
     EmbeddedError,
     Server,
@@ -32,6 +33,7 @@ from streamer.operate.local.processes import (
     claimed_port,
     free_port,
     packaged,
+    page_answers,
     port_is_free,
     redis_answers,
     stopped_by_signals,
@@ -569,7 +571,19 @@ class Up:
             self._look(START_LOOK_SECONDS)
         for _, keeper in self._extras:
             keeper.start(time.monotonic())
+        self._wait_for_page()
         self._announce()
+
+    def _wait_for_page(self) -> None:
+        """The stack does not need the page: one that does not start is only told."""
+        if not self._web_port:
+            return
+        page, deadline = self._extras[0][0], time.monotonic() + READY_SECONDS
+        while not page_answers(self._web.host, self._web_port):
+            if not page.alive or time.monotonic() > deadline:
+                self._echo(f"The web page does not answer yet. Its log is {page.log}.")
+                return
+            self._look(START_LOOK_SECONDS)
 
     def supervise(self) -> None:
         """Look after everything; ServerFailed when the broker ends, or another one too often."""

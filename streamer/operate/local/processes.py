@@ -509,6 +509,17 @@ def redis_answers(port: int) -> bool:
         return False
 
 
+def page_answers(host: str, port: int) -> bool:
+    """True if a web server answers at this address of this machine."""
+    try:
+        with socket.create_connection((host, port), TIMEOUT_SECONDS) as connection:
+            connection.settimeout(TIMEOUT_SECONDS)
+            connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            return _read(connection, 5) == b"HTTP/"
+    except OSError:
+        return False
+
+
 def _read(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
