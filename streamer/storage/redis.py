@@ -676,6 +676,7 @@ class RedisSink:
         self._lock = asyncio.Lock()
         self._away = False
         self._keys = keys
+        self._told_away = False
         self._connections = 0
         self._reconcile_due = False
         self._reconciling = 0
@@ -757,10 +758,14 @@ class RedisSink:
 
         In the field, `at` is the time of Redis (see `Heartbeats.beat`). The field of a worker that was killed
         stays; its old `at` tells. A field that vanished tells that
-        Redis lost its data: everything is reconciled.
+        Redis lost its data: everything is reconciled. A heartbeat that arrives while nothing waits is the
+        sign that Redis takes writes again.
         """
-        if not self._away:
-            await self._attempt(self._beat(worker_id, status, at))
+        if self._away or not await self._attempt(self._beat(worker_id, status, at)):
+            return
+        if self._told_away and self.settled:
+            self._told_away = False
+            log.warning("Redis at %s takes writes again", self._url)
 
     async def log_name(self) -> str | None:
         """The name of the log whose state Redis holds, None if it has none; raises one of `UNREACHABLE`."""
@@ -846,10 +851,11 @@ class RedisSink:
             self._reconcile_due = True
 
     def _recover_from(self, error: Exception) -> None:
-        if not self._away:
+        if not self._told_away:
             log.warning(
                 "Redis does not take writes (%s); the latest of each key is kept until it does", error
             )
+        self._told_away = True
         self._away = self._reconcile_due = True
         self._start_recovery()
 
@@ -876,7 +882,6 @@ class RedisSink:
     async def _catch_up(self) -> None:
         await self._flush(None)
         if self._away:
-            log.warning("Redis at %s takes writes again", self._url)
             self._away = False
             await self._flush(None)  # what came during the first one
         if self._reconcile_due or self._unsent.dropped:

@@ -359,6 +359,30 @@ async def test_a_redis_that_refuses_writes_counts_as_away(
     await converged(client, owner)
 
 
+@pytest.mark.parametrize("with_runs", [True, False])
+async def test_a_full_redis_is_told_once_and_said_to_take_writes_only_once_it_does(
+    make_sink: MakeSink, client: redis.Redis, caplog: pytest.LogCaptureFixture, with_runs: bool
+) -> None:
+    owner = Owner(make_sink, runs=3 if with_runs else 0)
+
+    async def beat(times: int) -> list[str]:
+        for _ in range(times):
+            await owner.sink.heartbeat("w", {}, at=datetime.now(UTC))
+            await asyncio.sleep(0.05)
+        return [record.message for record in caplog.records if "writes" in record.message]
+
+    await owner.step()
+    assert await beat(2) == []
+    client.config_set("maxmemory", 1)
+    try:
+        told = await beat(40)
+        assert [("does not take writes" in line) for line in told] == [True]
+    finally:
+        client.config_set("maxmemory", 0)
+    await eventually(lambda: owner.sink.settled, "Redis takes writes")
+    assert [line.partition(" takes ")[2] for line in (await beat(2))[1:]] == ["writes again"]
+
+
 async def test_a_run_too_large_for_redis_does_not_keep_back_the_others(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
