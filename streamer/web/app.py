@@ -94,6 +94,7 @@ _REFUSALS = {
     "403": "Publishing is off, the token is for viewing only, or a page of another site asks.",
     "413": "Too large: the body, one event, or the number of events.",
     "415": "Another Content-Type, or a Content-Encoding.",
+    "422": "The broker refuses events for good. Sending the same body again does not help.",
     "429": "Too many events wait for the broker. Send the same body after Retry-After seconds.",
     "503": "The broker did not acknowledge all events. Send the same body after Retry-After seconds.",
 }

@@ -11,6 +11,7 @@ from enum import StrEnum
 from io import BytesIO
 
 import msgspec
+from aiokafka.errors import InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError
 from starlette.requests import Request
 
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
@@ -166,6 +167,9 @@ MAX_BATCHES = 8
 
 CONNECT_SECONDS = 10.0
 
+FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
+"""Refusals of a broker that do not pass by themselves, besides those for size."""
+
 
 class TooBusy(Refused):
     """Other bodies fill the memory."""
@@ -203,6 +207,18 @@ class RefusedForSize(Refused):
         super().__init__(
             f"The broker at {bootstrap} refuses an event for its size, and others may be published. Send "
             "smaller events, or raise max.message.bytes of the event topic"
+        )
+
+
+class RefusedForGood(Refused):
+    """The broker does not take these events, however often they are sent."""
+
+    status = 422
+
+    def __init__(self, bootstrap: str, error: Exception) -> None:
+        super().__init__(
+            f"The broker at {bootstrap} refuses events for good: {said_of(error).rstrip('.')}. Others of "
+            "this body may be published. Sending it again does not help until the cause is mended"
         )
 
 
@@ -245,6 +261,7 @@ class EventIntake:
         Raises:
             NotPublished: it did not acknowledge some; any of them may have arrived nevertheless.
             RefusedForSize: it never takes a record of such a size.
+            RefusedForGood: it does not take these for another reason.
         """
         try:
             link = await self._connected()
@@ -257,6 +274,8 @@ class EventIntake:
                 raise RefusedForSize(self._settings.bootstrap)
             if failure is not None:
                 await self._forget(link)
+                if isinstance(failure, FOR_GOOD):
+                    raise RefusedForGood(self._settings.bootstrap, failure)
                 raise NotPublished(self._settings.bootstrap, failure)
 
     async def close(self) -> None:

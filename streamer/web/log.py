@@ -60,7 +60,7 @@ AT_ONCE = 200
 class TooManyTrials(Refused):
     """A run is too large for this view."""
 
-    status = 503
+    status = 422
 
     def __init__(self, run_id: str) -> None:
         super().__init__(

@@ -342,9 +342,10 @@ _KINDS: dict[int, tuple[type[Exception], ...]] = {
     400: (UnknownMetric, BadPosition, ClientDisconnect),
     404: (*_UNKNOWN, NothingYet, NotInLog, CannotBeOpened),
     409: (CannotBeFolded,),
+    422: (TooManyCells,),
     501: (ParquetMissing,),
     502: (UnreadableSummary,),
-    503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable, TooManyCells),
+    503: (RedisUnavailable, KafkaError, TopicMissing, TopicUnreadable),
 }
 """HTTP status -> the errors from elsewhere that have it."""
 

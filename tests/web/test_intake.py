@@ -289,6 +289,21 @@ def test_an_event_that_the_broker_refuses_for_its_size_is_a_413(
         assert "max.message.bytes" in answer.json()["detail"]
 
 
+@pytest.mark.kafka
+async def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_to_come_again(
+    kafka_bootstrap: str, redis_server: RedisServer, namespace: str
+) -> None:
+    settings = settings_of(kafka_bootstrap, namespace, embedded=False)
+    settings = settings.model_copy(update={"redis": redis_server.url})
+    async with administering(settings) as admin:
+        refusing = {"message.timestamp.before.max.ms": "0"}  # each record is older when it arrives
+        await create_topic(admin, Names(namespace).trial_events, PARTITIONS, 1, refusing)
+    with Serving(settings) as serving:
+        answer = await asyncio.to_thread(serving.post, body_of(0))
+    assert (answer.status, answer.headers.get("retry-after")) == (422, None)
+    assert "Compare the clocks" in answer.json()["detail"]
+
+
 # -----------------------------------------------------------------------------
 # docs/http.md says what is the case: its curl line and its Python are run against a real server.
 

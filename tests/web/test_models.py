@@ -14,7 +14,7 @@ from streamer.schemas.wire import BadPosition
 from streamer.storage.kafka import KafkaConnectionError, TopicMissing
 from streamer.views.models import TooManyCells
 from streamer.web.live import TooManyViewers
-from streamer.web.log import LogTruncated
+from streamer.web.log import LogTruncated, TooManyTrials
 from streamer.web.models import MEDIA_TYPE, BadQuery, problem, status_of
 
 
@@ -31,7 +31,8 @@ from streamer.web.models import MEDIA_TYPE, BadQuery, problem, status_of
         (UnknownLabel, 404),
         (NotInLog, 404),
         (CannotBeFolded, 409),
-        (TooManyCells, 503),
+        (TooManyCells, 422),
+        (TooManyTrials, 422),
         (BadQuery, 400),
         (LogTruncated, 409),
         (TooManyViewers, 503),
