@@ -215,9 +215,7 @@ class Settings(BaseModel):
     @field_validator("trusted_proxies")
     @classmethod
     def _are_networks(cls, proxies: str) -> str:
-        for proxy in filter(None, map(str.strip, proxies.split(","))):
-            ip_network(proxy)
-        return proxies
+        return ",".join(str(ip_network(proxy.strip())) for proxy in proxies.split(",") if proxy.strip())
 
     @field_validator("redis_password_file", "sasl_password_file")
     @classmethod

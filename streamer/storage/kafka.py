@@ -29,6 +29,7 @@ from aiokafka.errors import (
     LeaderNotAvailableError,
     MessageSizeTooLargeError,
     NodeNotReadyError,
+    PolicyViolationError,
     RecordListTooLargeError,
     SaslAuthenticationFailed,
     TopicAlreadyExistsError,
@@ -219,6 +220,9 @@ async def administering(
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 """How a broker refuses a record batch for its size: no connection will change that."""
+
+REFUSED_FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
+"""Other refusals that sending the same events again does not change."""
 
 
 _AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)

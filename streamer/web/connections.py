@@ -39,7 +39,7 @@ IDLE_SECONDS = 5
 MOST_PER_ADDRESS = 256
 MOST_CONNECTIONS = 1_200
 STREAMS_SHARE = 5 / 6
-"""Of all connections, so many may follow a stream. The others are left for requests."""
+"""The share of all connections that may follow a stream. The others are left for requests."""
 
 FILES_FOR_OTHERS = 128
 """Open files left for Redis, Kafka and the page."""
@@ -54,7 +54,7 @@ WAITING = ("header", "body", "idle")
 class Connections:
     """Every connection of one server, and what it does.
 
-    A stream counts among all connections, and not among those of its address: `Hub` limits streams.
+    A stream counts among all connections, but not by its address: `Hub` limits streams.
 
     Args:
         most_per_address: connections from one address.
@@ -67,7 +67,7 @@ class Connections:
         self, most_per_address: int = MOST_PER_ADDRESS, most: int | None = None, proxies: str = ""
     ) -> None:
         self.most_per_address = most_per_address
-        self.proxies = [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
+        self.proxies = proxies.split(",") if proxies else []
         self._most = _affordable() if most is None else most
         self._networks = [ip_network(proxy) for proxy in self.proxies]
         self._phases: dict[LimitedProtocol, str] = {}
@@ -98,7 +98,7 @@ class Connections:
         self._phases[connection] = phase
 
     def forget(self, connection: LimitedProtocol) -> None:
-        """It is closed."""
+        """Forget a connection that is closed."""
         self._phases.pop(connection, None)
 
     def _make_room(self, connections: Iterable[LimitedProtocol]) -> bool:

@@ -11,13 +11,12 @@ from enum import StrEnum
 from io import BytesIO
 
 import msgspec
-from aiokafka.errors import InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError
 from starlette.requests import Request
 
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
 from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, score_refused, shown
 from streamer.settings import Settings
-from streamer.storage.kafka import said_of
+from streamer.storage.kafka import REFUSED_FOR_GOOD, said_of
 from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
 from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
@@ -167,9 +166,6 @@ MAX_BATCHES = 8
 
 CONNECT_SECONDS = 10.0
 
-FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
-"""Refusals of a broker that do not pass by themselves, besides those for size."""
-
 
 class TooBusy(Refused):
     """Other bodies fill the memory."""
@@ -274,7 +270,7 @@ class EventIntake:
                 raise RefusedForSize(self._settings.bootstrap)
             if failure is not None:
                 await self._forget(link)
-                if isinstance(failure, FOR_GOOD):
+                if isinstance(failure, REFUSED_FOR_GOOD):
                     raise RefusedForGood(self._settings.bootstrap, failure)
                 raise NotPublished(self._settings.bootstrap, failure)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
@@ -30,6 +31,7 @@ from streamer.web import log as run_log
 from streamer.web import log as trial_log
 from streamer.web.artifacts import MAX_CALLS, NotThisFormat
 from streamer.web.connections import Connections
+from streamer.web.intake import EventIntake
 from streamer.web.log import TrialLog, TrialMoved
 from tests.support.data import REPOSITORY, shared_data
 from tests.support.events import a_retraction, a_trial
@@ -286,7 +288,7 @@ def forwarded(client: str, request: bytes = STREAM) -> bytes:
     return request.replace(b"\r\n\r\n", f"\r\nX-Forwarded-For: {client}\r\n\r\n".encode())
 
 
-@pytest.mark.parametrize("proxies", ["127.0.0.1", "10.9.9.9, 127.0.0.0/8"])
+@pytest.mark.parametrize("proxies", ["127.0.0.1", "10.9.9.9,127.0.0.0/8"])
 def test_streams_through_a_proxy_that_is_named_are_counted_by_viewer(
     settings: Settings, sockets: ExitStack, proxies: str
 ) -> None:
@@ -311,8 +313,12 @@ def test_a_forwarded_address_of_anybody_else_is_not_believed(
 
 
 def test_requests_at_work_are_limited_by_address_but_not_those_of_a_proxy(
-    settings: Settings, sockets: ExitStack
+    settings: Settings, sockets: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def endless(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(EventIntake, "read", endless)
     body = HALF_EVENTS.replace(b"Content-Length: 10", b"Content-Length: 3").replace(b"abc", b"[1]")
     with Serving(settings, connections=Connections(most_per_address=5, proxies=OTHER_ADDRESS)) as serving:
         at_work = [

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +34,6 @@ from streamer.operate.local.processes import (
     claimed_port,
     free_port,
     packaged,
-    page_answers,
     port_is_free,
     redis_answers,
     stopped_by_signals,
@@ -485,6 +485,18 @@ def run_up(
     return 0
 
 
+def page_answers(host: str, port: int) -> bool:
+    """True if a web server answers at this address of this machine."""
+    connection = HTTPConnection(host, port, timeout=REDIS_SECONDS)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status < 500
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Extra:
     """A process that runs beside the others and is not needed.
@@ -575,7 +587,7 @@ class Up:
         self._announce()
 
     def _wait_for_page(self) -> None:
-        """The stack does not need the page: one that does not start is only told."""
+        """Return when the page answers. The stack does not need it, so its failure is only a line."""
         if not self._web_port:
             return
         page, deadline = self._extras[0][0], time.monotonic() + READY_SECONDS

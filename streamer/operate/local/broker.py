@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import logging
 import os
-import stat
+import secrets
+import struct
 import threading
 import time
 from base64 import urlsafe_b64encode
@@ -49,7 +50,6 @@ from streamer.operate.local.processes import (
     claimed_port,
     free_port,
     kafka_answers,
-    new_producer,
     only_offered_versions,
     packaged,
     read_answers,
@@ -87,7 +87,7 @@ def _check_copy(path: Path) -> None:
         return
     for place in (path, *path.parents[:2]):
         status = place.stat()
-        if status.st_uid not in (0, os.getuid()) or status.st_mode & stat.S_IWOTH:
+        if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o002:
             raise EmbeddedError(
                 f"Other users may change {place}, so the embedded broker there is not started. Remove "
                 f"{path.parents[1]}: the next start makes it again."
@@ -133,11 +133,25 @@ class Broker(Server):
 UNKNOWN_PARTITION, OUT_OF_ORDER, DUPLICATE, OLD_EPOCH = 3, 45, 46, 47
 """Error codes of Kafka's protocol. Producers take a duplicate for an acknowledgement."""
 
+TRANSACTIONS_REFUSED = 53
+"""Kafka's TRANSACTIONAL_ID_AUTHORIZATION_FAILED: producers give up at once."""
+
 MOST_WRITERS = 10_000
 _NUMBERS = 2**31
 """Numbers of events begin at 0 again behind the last one of 31 bits."""
 
 logger = logging.getLogger(__name__)
+
+
+def new_producer(frame: bytes) -> bytes:
+    """The answer to a request for the id of a producer; a transactional one is refused.
+
+    The id is one of chance, so that it belongs to no other producer after a restart either.
+    """
+    end_of_client_id = 10 + max(0, int.from_bytes(frame[8:10], "big", signed=True))
+    is_transactional = frame[end_of_client_id : end_of_client_id + 2] != b"\xff\xff"
+    error = TRANSACTIONS_REFUSED if is_transactional else 0
+    return struct.pack(">iihqh", Request.of(frame).correlation_id, 0, error, secrets.randbits(63), 0)
 
 
 class Writer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import socket
 import struct
@@ -249,9 +248,6 @@ def stopped_by_signals() -> Iterator[Signals]:
 
 PRODUCE, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 18, 19, 22
 NO_CONTROLLER = -1
-TRANSACTIONS_REFUSED = 53
-"""Kafka's TRANSACTIONAL_ID_AUTHORIZATION_FAILED: producers give up at once."""
-
 OLDEST, NEWEST = 3, 7
 MAX_FRAME_BYTES = 100 * 1024 * 1024
 """As Apache Kafka's `socket.request.max.bytes`."""
@@ -326,21 +322,6 @@ class Produce(NamedTuple):
         answers = [(topic, [(*answer, *rest) for answer in answers_there]) for topic, answers_there in topics]
         body = _RESPONSES[self.head.version](topics=answers, throttle_time_ms=0).encode()
         return bytes(Int32.encode(self.head.correlation_id) + body)
-
-
-def new_producer(frame: bytes) -> bytes:
-    """The answer to a request for the id of a producer; a transactional one is refused.
-
-    The id is one of chance, so that it belongs to no other producer after a restart either.
-    """
-    head, stream = Request.of(frame), BytesIO(frame)
-    stream.seek(_HEAD.size)
-    try:
-        _client_id, transactional_id = String().decode(stream), String().decode(stream)
-    except (ValueError, TypeError, struct.error) as error:
-        raise ProtocolError(f"a request for the id of a producer that cannot be read: {error}") from None
-    error_code = 0 if transactional_id is None else TRANSACTIONS_REFUSED
-    return struct.pack(">iihqh", head.correlation_id, 0, error_code, secrets.randbits(63), 0)
 
 
 def read_answers(response: bytes, version: int) -> list[tuple[str, list[ProduceResult]]]:
@@ -505,17 +486,6 @@ def redis_answers(port: int) -> bool:
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS) as connection:
             connection.sendall(b"*1\r\n$4\r\nPING\r\n")
             return _read(connection, 7) == b"+PONG\r\n"
-    except OSError:
-        return False
-
-
-def page_answers(host: str, port: int) -> bool:
-    """True if a web server answers at this address of this machine."""
-    try:
-        with socket.create_connection((host, port), TIMEOUT_SECONDS) as connection:
-            connection.settimeout(TIMEOUT_SECONDS)
-            connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            return _read(connection, 5) == b"HTTP/"
     except OSError:
         return False
 
