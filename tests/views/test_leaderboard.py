@@ -463,7 +463,8 @@ def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> No
     for differing, certain in ((10, True), (5, False)):
         night = [*a_night("n1", 1, {"a": "+" * (differing + 1)})]
         open_task = a_trial(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m", resolved=None)
-        after = [*a_night("n2", 2, {"a": "-" * differing}), open_task]
+        stopped = {"type": "run_finished", "run_id": "n2", "revision": 99, "status": "cancelled"}  # (R19)
+        after = [*a_night("n2", 2, {"a": "-" * differing}), open_task, stopped]
         newer, older = board_runs([*night, *after])
         result = change_between(older, newer, "a:m")
         assert (result.p_value, result.interval, result.certain) == (None, None, certain)
