@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from streamer.client.queries import (
         HistoryEntry,
         LeaderboardRow,
+        NotReached,
         ReaderError,
         RedisUnavailable,
         UnknownRun,
+        finished,
     )
-    from streamer.client.readers import AsyncStateReader, NotReached, StateReader, StateUpdate, finished
+    from streamer.client.readers import AsyncStateReader, StateReader, StateUpdate
     from streamer.settings import Settings
 
 
@@ -48,13 +50,15 @@ __all__ = [
 
 _HOMES = {
     "streamer.client.capture": ["Counts", "EventsLost", "InvalidEvent", "InvalidEvents", "NotAccepted"],
-    "streamer.client.readers": ["AsyncStateReader", "NotReached", "StateReader", "StateUpdate", "finished"],
+    "streamer.client.readers": ["AsyncStateReader", "StateReader", "StateUpdate"],
     "streamer.client.queries": [
         "HistoryEntry",
         "LeaderboardRow",
+        "NotReached",
         "ReaderError",
         "RedisUnavailable",
         "UnknownRun",
+        "finished",
     ],
     "streamer.client.feeds": ["Update", "subscribe"],
     "streamer.client.publisher": ["AsyncTrialPublisher", "TrialPublisher"],

@@ -34,6 +34,7 @@ from streamer.schemas.summaries import (
     TierSummary,
     TrialInFlight,
     is_over,
+    plan_words,
     state_of,
 )
 from streamer.storage.entries import COMPARISONS, IN_FLIGHT, TASKS, Keys, as_text, read_run, read_workers
@@ -256,6 +257,33 @@ class UnreadableSummary(ReaderError):
             f"The value of {key} is no summary that this version of streamer reads ({' '.join(first)}). "
             "If a newer worker wrote it, update this streamer; otherwise restart a worker: it repairs it"
         )
+
+
+class NotReached(ReaderError, TimeoutError):
+    """A run did not reach the condition within the given time.
+
+    Attributes:
+        last: what stood there last, None if there was no such run.
+    """
+
+    def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
+        where = "there is no such run yet" if last is None else _where(last)
+        super().__init__(f"Run {run_id!r} did not get there within {seconds or 0:g} s: {where}")
+        self.last = last
+
+
+def finished(run: RunSummary) -> bool:
+    """True for a run whose state is `finished` or `complete`.
+
+    Results may still come: order is irrelevant, and such a run takes corrections.
+    """
+    return is_over(run)
+
+
+def _where(run: RunSummary) -> str:
+    planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
+    words = (f"{run.progress.done:,} of {planned} slots filled", plan_words(run))
+    return ", ".join([*filter(None, words), state_of(run, datetime.now(UTC))])
 
 
 # -----------------------------------------------------------------------------

@@ -11,30 +11,23 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from streamer.client.queries import (
     SUMMARIES,
     Exchange,
+    NotReached,
     Queries,
-    ReaderError,
     RedisCommand,
     RedisUnavailable,
     UnknownRun,
+    finished,
     in_round_trips,
     parsed,
     stored_in,
 )
-from streamer.schemas.summaries import (
-    AgentModelSummary,
-    RunSummary,
-    TierSummary,
-    is_over,
-    plan_words,
-    state_of,
-)
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
@@ -50,45 +43,13 @@ from streamer.storage.redis import (
 )
 
 # -----------------------------------------------------------------------------
-# Waiting until a run has reached a condition.
-
-
-Predicate: TypeAlias = Callable[[RunSummary], bool]
-
-
-class NotReached(ReaderError, TimeoutError):
-    """A run did not reach the condition within the given time.
-
-    Attributes:
-        last: what stood there last, None if there was no such run.
-    """
-
-    def __init__(self, run_id: str, seconds: float | None, last: RunSummary | None) -> None:
-        where = "there is no such run yet" if last is None else _where(last)
-        super().__init__(f"Run {run_id!r} did not get there within {seconds or 0:g} s: {where}")
-        self.last = last
-
-
-def finished(run: RunSummary) -> bool:
-    """True for a run whose state is `finished` or `complete`.
-
-    Results may still come: order is irrelevant, and such a run takes corrections.
-    """
-    return is_over(run)
-
-
-def _where(run: RunSummary) -> str:
-    planned = "?" if run.progress.planned is None else f"{run.progress.planned:,}"
-    words = (f"{run.progress.done:,} of {planned} slots filled", plan_words(run))
-    return ", ".join([*filter(None, words), state_of(run, datetime.now(UTC))])
-
-
-# -----------------------------------------------------------------------------
 # Read current state from Redis.
 
 
 TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
+
+Predicate: TypeAlias = Callable[[RunSummary], bool]
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -117,7 +117,7 @@ class FormulaCodeSums:
         return total
 
     def minus(self, other: FormulaCodeSums) -> FormulaCodeSums:
-        """The sums without those of some of the trials."""
+        """The sums without some of the trials."""
         rest = FormulaCodeSums()
         rest.merge(self)
         rest.unmerge(other)
@@ -498,10 +498,10 @@ class RunTotals:
     """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
 
     Attributes:
-        owners: trials by agent, model and tier, those of several agents under :data:`SEVERAL`; without
-            those of baselines. pass@k stands where all are the same (R11).
+        owners: trials by agent, model and tier, several agents together under :data:`SEVERAL`, baselines
+            left out. pass@k stands where all are the same (R11).
         attempts: of all trials that have a verdict, or could.
-        pass_at_k: those of them in which not only baselines took part (R4).
+        pass_at_k: the attempts in which not only baselines took part (R4).
         numeric: trials that have numbers alone (R31).
         incomplete: multi-agent trials that lack a planned agent, which may still come (R10).
         numeric_tasks: how many of these two there are of each task.

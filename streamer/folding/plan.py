@@ -43,10 +43,11 @@ class Plan:
         self._fields: dict[str, tuple[PlanRank, Any]] = {}
         self._labels: dict[str, tuple[PlanRank, str]] = {}
         self._first: dict[str, tuple[PlanRank, Any]] = {}
-        self._finished: tuple[tuple[int, *PlanRank], RunFinished] | None = None
+        self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
+        """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
 
     def __bool__(self) -> bool:
-        return bool(self._fields or self._labels or self._finished)
+        return bool(self._fields or self._labels or self._ends)
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
         """Take in a plan event; True if it now decides a field, even with the same value."""
@@ -63,11 +64,12 @@ class Plan:
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
-        """Take in the end of the run; the last try counts (R34). True if it changed anything."""
+        """Take in the end of the run; the last try counts (R34). True if it is kept, and was not before."""
         rank = (event.try_number or 0, event.revision, fingerprint)
-        if self._finished and self._finished[0] >= rank:
+        if any(kept >= rank and kept[1] >= event.revision for kept, _ in self._ends):
             return False
-        self._finished = (rank, event)
+        lesser = [end for end in self._ends if end[0] > rank or end[0][1] > event.revision]
+        self._ends = sorted([*lesser, (rank, event)], key=lambda end: end[0])
         return True
 
     def get(self, name: str) -> Any:
@@ -84,7 +86,7 @@ class Plan:
         """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
         ranks = {rank for rank, _ in set_by}
-        return ranks | ({self._finished[0][1:]} if self._finished else set())
+        return ranks | {end[1:] for end, _ in self._ends}
 
     @property
     def labels(self) -> dict[str, str]:
@@ -92,12 +94,12 @@ class Plan:
 
     @property
     def finished(self) -> RunFinished | None:
-        return self._finished[1] if self._finished else None
+        return self._ends[-1][1] if self._ends else None
 
     @property
     def is_incomplete(self) -> bool:
         """Whether more of the plan is to come: it says so itself, and the run has not finished."""
-        return self.get("plan_complete") is False and self._finished is None
+        return self.get("plan_complete") is False and not self._ends
 
     @property
     def task_count(self) -> int | None:

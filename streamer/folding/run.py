@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -10,15 +11,19 @@ import orjson
 from cramjam import DecompressionError, lz4
 
 from streamer.folding.pairs import Comparisons
+from streamer.folding.score import Scored, fields_of
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
     NO_TIME,
     RUN,
     Effect,
+    GroupId,
     InFlightChange,
     LateScore,
+    NotificationRecord,
     PageChanges,
     PageWrite,
+    Rescoring,
     RunChanges,
     RunUpdate,
     ScoredChange,
@@ -33,11 +38,11 @@ from streamer.folding.slots import (
     slot_topic_key,
 )
 from streamer.folding.state import RunState
-from streamer.folding.summaries import Grades, Summaries, rescored
-from streamer.schemas.base import MAX_COUNT, decode_id, encode_id
+from streamer.folding.summaries import Summaries
+from streamer.schemas.base import MAX_COUNT, SEMANTICS_VERSION, decode_id, encode_id
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
 from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
-from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode
+from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode, json_number, sha256_hex
 
 # -----------------------------------------------------------------------------
 # What a state page looks like: one JSON line, its header, then events as they were received, compressed.
@@ -243,7 +248,7 @@ class PageBook:
         return len(self._foreign) > 16 + 4 * needed
 
     def _placed(self, keys: Iterable[SlotKey]) -> tuple[set[int], set[int]]:
-        """Let each slot belong on a page: the pages to write, and those of them with slots from before."""
+        """Let each slot belong on a page: the pages to write, and the ones among them with slots from before."""
         dirty, rewritten = set(), set()
         slots = self.run.slots
         for key in keys:
@@ -616,3 +621,85 @@ class Run:
 
 def _in_order(changes: list[SummaryChange]) -> list[SummaryChange]:
     return sorted(changes, key=lambda change: change.group)
+
+
+# -----------------------------------------------------------------------------
+# News: grades that moved, trials that were scored again. Which ones appear depends on batching.
+
+
+_ID_CHARACTERS = 32
+
+
+class Grades:
+    """The grade of each group as it was told last."""
+
+    def __init__(self) -> None:
+        self._told: dict[GroupId, str | None] = {}
+
+    def moved(self, change: SummaryChange) -> NotificationRecord | None:
+        """The news that the grade of a group moved; None if it did not, or the group is gone."""
+        if change.group == RUN:
+            return None
+        before = self._told.get(change.group)
+        after = self._told[change.group] = change.summary["grade"] if change.summary else None
+        return grade_change(change, before, after) if change.summary and before != after else None
+
+
+def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NotificationRecord:
+    """The grade of a group moved from `before` to `after`; None stands for no grade."""
+    summary = change.summary or {}
+    taken_over = ("last_event_at", "provisional", "grade_basis", "grade_score", "grade_provisional")
+    content = {name: summary[name] for name in taken_over} | {
+        "type": "grade_change",
+        "epoch": change.epoch,
+        "state_version": change.state_version,
+        "digest": change.digest,
+        "agent_model": change.group.agent_model,
+        "tier": change.group.tier,
+        "from_grade": before,
+        "to_grade": after,
+    }
+    return _sealed(change.run_id, content)
+
+
+def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
+    """A late event moved the score of a trial that had been counted (R9)."""
+    content = {
+        "type": "rescored",
+        "epoch": epoch,
+        "state_version": run.state_version,
+        "last_event_at": rfc3339(run.last_event_at),
+        "digest": sha256_hex(canonical_json(_numbers(item.after))),
+        "trial": item.key._asdict() | _current(run, item.key),
+        "because": item.because._asdict() | _current(run, item.because),
+        "before": _numbers(item.before),
+        "after": _numbers(item.after),
+    }
+    return _sealed(run.run_id, content)
+
+
+def _sealed(run_id: str, content: dict[str, Any]) -> NotificationRecord:
+    content |= {"run_id": run_id, "semantics_version": SEMANTICS_VERSION}
+    notice_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
+    return NotificationRecord(run_id, encode_id(run_id), canonical_json(content | {"id": notice_id}))
+
+
+def _current(run: RunState, key: SlotKey) -> dict[str, Any]:
+    """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
+    slot = run.slots.get(key)
+    if slot is None or slot.winner is None:
+        return {"revision": slot and slot.floor, "fingerprint": None}
+    return {"revision": slot.winner[0], "fingerprint": slot.winner[2]}
+
+
+def _numbers(scored: Scored) -> dict[str, Any]:
+    numbers = fields_of(scored)
+    numbers["formulacode"] = None if scored.formulacode is None else asdict(scored.formulacode)
+    numbers["composite"] = numbers.pop("composite_score")  # as these messages have always called it
+    return {name: _json(value) for name, value in numbers.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _json(part) for name, part in value.items()}
+    return json_number(value) if isinstance(value, float) else value

@@ -35,7 +35,6 @@ from streamer.schemas.wire import canonical_json, decode, sha256_hex
 
 if TYPE_CHECKING:
     from streamer.folding.score import Scored
-    from streamer.schemas.plain import PlainTrial
 
 
 # -----------------------------------------------------------------------------
@@ -370,10 +369,8 @@ def with_scores(event: AnyTrial, scores: Sequence[LateScore]) -> AnyTrial:
     metrics = {name.removeprefix(NAMED): said.pop(name) for name in sorted(said) if name.startswith(NAMED)}
     if metrics:
         said["metrics"] = {**(event.metrics or {}), **metrics}
-    if not said:
-        return event
     if not isinstance(event, PlainTrial):
-        return event.model_copy(update=said)
+        return event.model_copy(update=said) if said else event
     plain: Any = event
     scored: AnyTrial = structs.replace(plain, **said)
     return scored
@@ -617,12 +614,10 @@ class Slot(Struct, gc=False, eq=False):
 
     def score(self, late: LateScore) -> bool:
         """Join a late score; True if that was news."""
-        if self.floor is not None and late.revision <= self.floor:
-            return False
         stored = [one for one in self.late_scores if one.fingerprint != late.fingerprint]
         if any(late[:2] <= one[:2] for one in self.late_scores if one.fingerprint == late.fingerprint):
             return False
-        if late.gives_way_to(stored):
+        if (self.floor is not None and late.revision <= self.floor) or late.gives_way_to(stored):
             return False
         stored = [one for one in stored if not one.gives_way_to([*stored, late])]
         self._own().late_scores = tuple(sorted([*stored, late], key=lambda one: one[:2]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,13 +20,10 @@ import orjson
 
 from streamer.folding.groups import FormulaCodeSums, GroupState, Outcome, accuracies
 from streamer.folding.plan import Denominators, GroupPlan, Plan
-from streamer.folding.score import NOP, Scored, fields_of
+from streamer.folding.score import NOP
 from streamer.folding.slots import (
     RUN,
     GroupId,
-    NotificationRecord,
-    Rescoring,
-    SlotKey,
     SummaryChange,
     SummaryKind,
     TrialGroupKey,
@@ -35,7 +32,7 @@ from streamer.folding.slots import (
 )
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import MEANS, STARTED, STORED, Evidence, uncertainty_body
-from streamer.schemas.base import SEMANTICS_VERSION, encode_id
+from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
 from streamer.schemas.wire import JsonNumber, canonical_json, json_count, json_number, sha256_hex
 from streamer.statistics.ability import Clusters, Interval, mean_interval
@@ -832,85 +829,3 @@ def formulacode_body(
     error = error_body(speedups)
     errors = {f"mean_speedup_{name}": value for name, value in error.items()}
     return body | errors | {"missing": missing.sums.trials}
-
-
-# -----------------------------------------------------------------------------
-# News: grades that moved, trials that were scored again. Which ones appear depends on batching.
-
-
-_ID_CHARACTERS = 32
-
-
-class Grades:
-    """The grade of each group as it was told last."""
-
-    def __init__(self) -> None:
-        self._told: dict[GroupId, str | None] = {}
-
-    def moved(self, change: SummaryChange) -> NotificationRecord | None:
-        """The news that the grade of a group moved; None if it did not, or the group is gone."""
-        if change.group == RUN:
-            return None
-        before = self._told.get(change.group)
-        after = self._told[change.group] = change.summary["grade"] if change.summary else None
-        return grade_change(change, before, after) if change.summary and before != after else None
-
-
-def grade_change(change: SummaryChange, before: str | None, after: str | None) -> NotificationRecord:
-    """The grade of a group moved from `before` to `after`; None stands for no grade."""
-    summary = change.summary or {}
-    taken_over = ("last_event_at", "provisional", "grade_basis", "grade_score", "grade_provisional")
-    content = {name: summary[name] for name in taken_over} | {
-        "type": "grade_change",
-        "epoch": change.epoch,
-        "state_version": change.state_version,
-        "digest": change.digest,
-        "agent_model": change.group.agent_model,
-        "tier": change.group.tier,
-        "from_grade": before,
-        "to_grade": after,
-    }
-    return _sealed(change.run_id, content)
-
-
-def rescored(run: RunState, item: Rescoring, epoch: int) -> NotificationRecord:
-    """A late event moved the score of a trial that had been counted (R9)."""
-    content = {
-        "type": "rescored",
-        "epoch": epoch,
-        "state_version": run.state_version,
-        "last_event_at": rfc3339(run.last_event_at),
-        "digest": sha256_hex(canonical_json(_numbers(item.after))),
-        "trial": item.key._asdict() | _current(run, item.key),
-        "because": item.because._asdict() | _current(run, item.because),
-        "before": _numbers(item.before),
-        "after": _numbers(item.after),
-    }
-    return _sealed(run.run_id, content)
-
-
-def _sealed(run_id: str, content: dict[str, Any]) -> NotificationRecord:
-    content |= {"run_id": run_id, "semantics_version": SEMANTICS_VERSION}
-    notice_id = sha256_hex(canonical_json(content))[:_ID_CHARACTERS]
-    return NotificationRecord(run_id, encode_id(run_id), canonical_json(content | {"id": notice_id}))
-
-
-def _current(run: RunState, key: SlotKey) -> dict[str, Any]:
-    """Which event stands in a slot; after a retraction its revision, without a fingerprint."""
-    slot = run.slots.get(key)
-    if slot is None or slot.winner is None:
-        return {"revision": slot and slot.floor, "fingerprint": None}
-    return {"revision": slot.winner[0], "fingerprint": slot.winner[2]}
-
-
-def _numbers(scored: Scored) -> dict[str, Any]:
-    numbers = fields_of(scored)
-    numbers["formulacode"] = None if scored.formulacode is None else asdict(scored.formulacode)
-    numbers["composite"] = numbers.pop("composite_score")  # as these messages have always called it
-    return {name: _json(value) for name, value in numbers.items()}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _json(part) for name, part in value.items()}
-    return json_number(value) if isinstance(value, float) else value

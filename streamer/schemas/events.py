@@ -804,3 +804,76 @@ def board_values(summary: Mapping[str, Any]) -> dict[str, float | None]:
     planned = (name for name, of in summary.get("metrics", {}).items() if of["planned"])
     metrics = [*BOARD_METRICS.values(), *(named_metric(name, {}) for name in planned)]
     return {of.name: None if summary["baseline"] else of.value(summary) for of in metrics}
+
+
+# -----------------------------------------------------------------------------
+# Failure modes of each harness that are the infrastructure's (R33), and what each means.
+
+
+_TERMINAL_BENCH = {
+    "unknown_agent_error": "An exception reached the harness: container, terminal, network or the model's "
+    "API. A crash of the agent's own code has the same name.",
+    "agent_installation_failed": "The agent could not be installed in the container.",
+}
+
+INFRASTRUCTURE_FAILURES: dict[str, dict[str, str]] = {
+    "terminal-bench": _TERMINAL_BENCH,
+    "fc-eval": _TERMINAL_BENCH,
+    "harbor": {
+        "APIConnectionError": "The provider could not be reached.",
+        "APIError": "The provider failed.",
+        "APIResponseValidationError": "The provider's answer was not valid.",
+        "AddTestsDirError": "The tests could not be copied into the environment.",
+        "AgentAuthenticationError": "The provider refused the credentials.",
+        "AgentSetupTimeoutError": "The agent could not be set up in time.",
+        "ApiConnectionClosedError": "The provider closed the connection.",
+        "ApiConnectionError": "The provider could not be reached.",
+        "ApiError": "The provider failed.",
+        "ApiInternalServerError": "The provider failed.",
+        "ApiOverloadedError": "The provider was overloaded.",
+        "ApiProviderResourceNotFoundError": "The provider does not have what was asked for.",
+        "ApiRateLimitError": "The provider's rate limit was reached.",
+        "ApiResponseStalledError": "The provider stopped answering.",
+        "ApiUsageLimitError": "The account's quota was used up.",
+        "AuthenticationError": "The provider refused the credentials.",
+        "BadRequestError": "The provider refused the request.",
+        "BudgetExceededError": "The budget for the provider was used up.",
+        "CancelledError": "The job was stopped before the trial had ended.",
+        "DownloadVerifierDirError": "The verifier's files could not be fetched from the environment.",
+        "DspyImportError": "The harness lacks a package.",
+        "EnvironmentStartTimeoutError": "The environment did not start in time.",
+        "GKEExecStreamClosedError": "The connection to the environment broke.",
+        "GKEPodNotFoundError": "The environment was gone.",
+        "HealthcheckError": "The environment was not healthy.",
+        "InternalServerError": "The provider failed.",
+        "MemoryLimitExceededError": "The environment ran out of memory.",
+        "MissingExtraError": "The harness lacks a package.",
+        "ModelNotFoundError": "The provider does not have the model.",
+        "NetworkConnectionError": "The network failed.",
+        "NotFoundError": "The provider does not have what was asked for.",
+        "PermissionDeniedError": "The provider refused the credentials.",
+        "RateLimitError": "The provider's rate limit was reached.",
+        "RegradeError": "An earlier trial could not be graded again.",
+        "RewardFileEmptyError": "The verifier left an empty reward.",
+        "RewardFileNotFoundError": "The verifier left no reward.",
+        "RuntimeRequestError": "The environment did not answer.",
+        "SSHAccessError": "The environment could not be reached.",
+        "SandboxBuildFailedError": "The environment could not be built.",
+        "SandboxLikelyOutOfMemoryError": "The environment probably ran out of memory.",
+        "ServiceOperationsUnsupportedError": "The environment cannot run the task's services.",
+        "ServiceUnavailableError": "The provider was not available.",
+        "Timeout": "The provider did not answer in time.",
+        "UnknownApiError": "The provider failed.",
+        "UnprocessableEntityError": "The provider refused the request.",
+        "UnsupportedModelParametersError": "The model does not take a parameter.",
+        "UnsupportedParamsError": "The model does not take a parameter.",
+        "VercelScopeError": "The account of the environment's provider is not set up.",
+        "VerifierOutputParseError": "The verifier left no readable reward.",
+        "VerifierTimeoutError": "The verifier did not end in time.",
+    },
+    "inspect": {"CancelledError": "The eval was stopped before the sample had ended."},
+    "swe-bench": {
+        "infra_failure": "The harness found signs of a broken environment: memory, network, Docker, display."
+    },
+}
+"""Harness to its failure modes that are the infrastructure's, and what each means."""

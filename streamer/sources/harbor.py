@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from streamer.folding.slots import microseconds
-from streamer.schemas.base import INFRASTRUCTURE_FAILURES, MAX_ARTIFACTS, UNKNOWN, label_for_reporting
+from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
+from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.sources.base import (
     ConvertOptions,
     Item,

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 import redis
 
-from streamer.client.readers import StateReader, finished
+from streamer.client import finished
+from streamer.client.readers import StateReader
 from streamer.operate.health import live_workers
 from streamer.schemas.summaries import (
     SILENT_AFTER,

@@ -447,11 +447,12 @@ undeclared = st.builds(
 events = st.one_of(mixed, undeclared)
 
 
-def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]], list[int]]:
+def said(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, int]]:
     """The digests of all summaries and comparisons, the tasks of each run, and its impoverished results."""
-    impoverished = [pipeline.run(run_id).state.impoverished for run_id in pipeline.runs()]
+    impoverished = {run_id: pipeline.run(run_id).state.impoverished for run_id in pipeline.runs()}
     tasks = {run_id: pipeline.run(run_id).comparisons.tasks() for run_id in pipeline.runs()}
-    return digests(pipeline), {run_id: stored for run_id, stored in tasks.items() if stored}, impoverished
+    counted = {run_id: count for run_id, count in impoverished.items() if count}
+    return digests(pipeline), {run_id: stored for run_id, stored in tasks.items() if stored}, counted
 
 
 @examples(150)

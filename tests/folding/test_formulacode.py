@@ -28,8 +28,11 @@ names = st.builds(
 any_ratio = st.one_of(st.floats(1e-6, 1e6), st.sampled_from([1.0, 0.1, 1.7, 5e-324, 0.0, -1.0]))
 
 
-def plainly(benchmarks: dict[str, Any]) -> tuple[float, ...]:
-    """Levels 1 to 4 as the specification says it: group, take both geometric means, average (A5, A6)."""
+def plainly(benchmarks: dict[str, Any]) -> tuple[float, ...] | None:
+    """Levels 1 to 4 as the specification says it: group, take both geometric means, average (A5, A6).
+
+    Where no benchmark is valid, nothing was measured (R21).
+    """
     valid = [one for one in speedups(benchmarks, fallback=False) if one.advantage is not None]
     levels = []
     for depth in (1, 2, 3, 0):
@@ -42,7 +45,7 @@ def plainly(benchmarks: dict[str, Any]) -> tuple[float, ...]:
             for agent, oracle in (zip(*g, strict=True) for g in groups.values())
         ]
         levels.append(math.fsum(differences) / len(differences) if differences else 0.0)
-    return tuple(levels)
+    return tuple(levels) if valid else None
 
 
 def _gmean(logs: tuple[float, ...]) -> float:

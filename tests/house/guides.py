@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from streamer.schemas.base import INFRASTRUCTURE_FAILURES
+from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.settings import Settings
 from streamer.views.tables import COLUMNS
 from tests.house.citations import linked

@@ -20,8 +20,14 @@ from streamer.folding.score.formulacode import (
     with_own,
 )
 from streamer.folding.score.prices import PriceTable
-from streamer.schemas.base import BASELINE_LABELS, INFRASTRUCTURE_FAILURES, SEMANTICS_VERSION
-from streamer.schemas.events import Measurements, SnapshotCounts, TestCounts, judges_score
+from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
+from streamer.schemas.events import (
+    INFRASTRUCTURE_FAILURES,
+    Measurements,
+    SnapshotCounts,
+    TestCounts,
+    judges_score,
+)
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
 from streamer.schemas.wire import canonical_json, sha256_hex
@@ -89,7 +95,7 @@ SCYLLA_2026 = GradingProfile(
 """ProjectScylla's later scale and sample variance (S17)."""
 
 UNGRADED = GradingProfile("none", (), ddof=0)
-"""No grades; all other numbers are those of the default."""
+"""No grades; every other number is as in the default profile."""
 
 PROFILES = {profile.name: profile for profile in (SPECIFIED, SCYLLA_2026, UNGRADED)}
 
@@ -99,9 +105,10 @@ class UnknownProfile(ValueError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"grading profile {name!r} is unknown; allowed: {' or '.join(PROFILES)}, optionally followed by "
-            f"@PASS:IMPL with the two weights of the composite, each a number from 0 to {MAX_WEIGHT:g} "
-            "(for example specified@0.7:0.3); correct grading_profile, or leave it out for specified"
+            f"grading profile {name!r} is unknown; allowed: {', '.join([*PROFILES][:-1])} or "
+            f"{[*PROFILES][-1]}, optionally followed by @PASS:IMPL with the two weights of the composite, "
+            f"each a number from 0 to {MAX_WEIGHT:g} (for example specified@0.7:0.3); "
+            "correct grading_profile, or leave it out for specified"
         )
 
 
@@ -163,8 +170,8 @@ class ScoringRules:
         harness: the one that the plan names, for trials that name none.
         oracle_planned: the plan names an oracle, whose result decides on the failed tests of the others (D8).
         sole_agent: the plan names one agent, so an oracle is judged without another one's result (R20).
-        verdicts: whether every trial has a verdict, or waits for one; False: none has one that counts. None:
-            as seen (R31).
+        verdicts: whether every trial has a verdict, or waits for one; False: no trial has
+            a verdict that counts. None: as seen (R31).
     """
 
     prices: PriceTable

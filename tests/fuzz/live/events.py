@@ -12,7 +12,8 @@ from tests.fuzz.live.values import Reach, Values
 Event = dict[str, Any]
 
 KINDS = {
-    "trial_result": 68,
+    "trial_result": 63,
+    "trial_scored": 5,
     "trial_started": 12,
     "run_started": 8,
     "run_finished": 3,
