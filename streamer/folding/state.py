@@ -512,7 +512,9 @@ class RunState:
             self.changes.slot(key)
             if slot.winner != stood:
                 self.changes.scored_trial(key)
-            is_scored_again = bool(late or slot.late_scores) and (slot.winner or stood) is not None
+            # Late scores apply by the revision of the result, so they count again where only that has changed.
+            moved = slot.late_scores != late or (bool(late) and slot.winner != stood)
+            is_scored_again = moved and (slot.winner or stood) is not None
             if (slot.winner and slot.winner[2]) != (stood and stood[2]) or is_scored_again:
                 self.scores.replaced(key, slot, raw, late, index, event)
             if slot.starts != starts:

@@ -571,6 +571,14 @@ def test_r32_a_value_of_the_result_yields_to_a_greater_revision_only_and_a_verdi
     ]
 
 
+def test_r32_a_result_that_loses_to_a_scored_one_is_not_counted() -> None:
+    events = [a_trial(resolved=None, revision=5), a_late_score(revision=6, resolved=True)]
+    loser = a_trial(resolved=None, revision=4, cost_usd=9.0)
+    scored = summary(*events, loser)
+    assert (scored["trials"], scored["resolved"], scored["superseded"]) == (1, 1, 1)
+    assert AGENT not in summarised([*events, loser, a_retraction(revision=7)])
+
+
 def test_r32_a_score_of_one_revision_does_not_apply_to_another() -> None:
     judged = a_late_score(of_revision=5, score=0.5, resolved=True)
     before, after = a_trial(resolved=None, revision=5), a_trial(resolved=None, revision=6, cost_usd=1.0)

@@ -23,6 +23,7 @@ def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(process, "check_protocol", is_fine)
     monkeypatch.setattr(process, "ensure_topics", is_fine)
+    monkeypatch.setattr(process, "log_name", is_fine)
     monkeypatch.setattr(process.gc, "set_threshold", lambda *_: None)
 
 
