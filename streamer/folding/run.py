@@ -248,7 +248,7 @@ class PageBook:
         return len(self._foreign) > 16 + 4 * needed
 
     def _placed(self, keys: Iterable[SlotKey]) -> tuple[set[int], set[int]]:
-        """Let each slot belong on a page: the pages to write, and the ones among them with slots from before."""
+        """Let each slot belong on a page: the pages to write, and which of them had slots before."""
         dirty, rewritten = set(), set()
         slots = self.run.slots
         for key in keys:

@@ -512,7 +512,7 @@ class RunState:
             self.changes.slot(key)
             if slot.winner != stood:
                 self.changes.scored_trial(key)
-            # Late scores apply by the revision of the result, so they count again where only that has changed.
+            # Late scores apply by the revision of the result: they count again where only that changed.
             moved = slot.late_scores != late or (bool(late) and slot.winner != stood)
             is_scored_again = moved and (slot.winner or stood) is not None
             if (slot.winner and slot.winner[2]) != (stood and stood[2]) or is_scored_again:

@@ -18,7 +18,7 @@ from streamer.worker.metrics import Metrics
 
 @pytest.fixture(autouse=True)
 def without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def is_fine(*_: Any) -> None:
+    async def is_fine(*_: Any, **__: Any) -> None:
         return
 
     monkeypatch.setattr(process, "check_protocol", is_fine)
