@@ -563,10 +563,9 @@ class Slot(Struct, gc=False, eq=False):
     @property
     def is_impoverished(self) -> bool:
         """True if the result lacks the verdict or the cost that another content of the slot had (R32)."""
-        had = VERDICT if any(late.resolved is not None for late in self.late_scores) else 0
-        for place in self.losers.values():
-            had |= place.has
-        return bool(had) and self.revision is not None and bool(had & ~_has(self.event))
+        had = {VERDICT for late in self.late_scores if late.resolved is not None}
+        had |= {place.has for place in self.losers.values()}
+        return any(had) and self.revision is not None and any(bits & ~_has(self.event) for bits in had)
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
         """Let this result stand here."""
@@ -581,9 +580,9 @@ class Slot(Struct, gc=False, eq=False):
             if rank[2] == winner[2] and rank <= winner:
                 return False
             if rank < winner:
-                return self.lose(rank, _has(event_of(raw)))
+                return self.lose(rank, _has(raw and event_of(raw)))
             if rank[2] != winner[2]:
-                self._note(winner, _has(event_of(self.raw)))
+                self._note(winner, _has(self.raw and event_of(self.raw)))
         self.fill(rank[0], raw, agent_index)
         rare = self._own()
         rare.losers.pop(rank[2], None)
@@ -604,9 +603,8 @@ class Slot(Struct, gc=False, eq=False):
 
     def start(self, start: Start) -> bool:
         """Join a start; True if that was news."""
-        if self.floor is not None and start.revision <= self.floor:
-            return False
-        if any(map(start.says_no_more_than, self.starts)):
+        is_withdrawn = self.floor is not None and start.revision <= self.floor
+        if is_withdrawn or any(map(start.says_no_more_than, self.starts)):
             return False
         kept = [stored for stored in self.starts if not stored.says_no_more_than(start)]
         self._own().starts = tuple(sorted([*kept, start], key=repr)) if kept else (start,)
@@ -640,8 +638,10 @@ class Slot(Struct, gc=False, eq=False):
         self._own().losers[loser[2]] = Place(*loser[:2], has)
 
 
-def _has(event: AnyTrial) -> int:
+def _has(event: AnyTrial | bytes) -> int:
     """Bits of what a result has: :data:`VERDICT`, :data:`COST`."""
+    if isinstance(event, bytes):  # empty: the slots of a follower's ledger keep no events
+        return 0
     return (VERDICT if event.resolved is not None else 0) | (COST if event.cost_usd is not None else 0)
 
 

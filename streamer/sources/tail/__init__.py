@@ -234,7 +234,7 @@ class Ledger:
             if stored.started is not None:
                 yield {"key": _flat(key), "started": stored.started, "path": stored.path}
             for print_, at in stored.slot.losers.items():
-                yield {"key": _flat(key), "standing": [*at, print_], "path": stored.path}
+                yield {"key": _flat(key), "standing": [*at[:2], print_], "path": stored.path}
             if stored.slot.winner is not None:
                 yield {"key": _flat(key), "standing": list(stored.slot.winner), "path": stored.path}
 
