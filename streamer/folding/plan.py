@@ -14,7 +14,7 @@ from streamer.folding.score import ORACLE, ScoringRules, grading_profile
 from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import GroupId, SlotKey
 from streamer.schemas.base import MAX_COUNT, UNKNOWN, model_of_agent, split_label
-from streamer.schemas.events import RunFinished, RunStarted
+from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted
 from streamer.statistics.final import OrderKind
 
 DEFAULT_BASELINE_TIER = "T0"
@@ -22,9 +22,6 @@ RUNS_PER_TIER = 10
 """Runs that the specification plans for a tier that no plan describes (R26)."""
 
 _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
-
-BROKEN_OFF = frozenset({"cancelled", "error", "interrupted"})
-"""What harnesses call the end of a run whose trials they may run again."""
 
 _GROWING = frozenset({"tasks", "attempts"})
 """Fields of which the first value counts too: trials that join later are no part of the first plan."""

@@ -141,6 +141,9 @@ class Evals:
         if run_id is None:
             self._say("an eval without the name of its task is not published")
             return
+        # A retry of the same run (an eval set retries at once) begins when the earlier try has ended. No hook
+        # is called for its end, and what it left unfinished is the retry's to finish (R34).
+        self._running = {key: one for key, one in self._running.items() if one.run_id != run_id}
         begun = self._running[eval_id] = _Eval(run_id, spec, plan)
         self._publish(begun, started_event(spec, plan), publish)
 
@@ -184,13 +187,13 @@ class Evals:
 
     def _result(self, begun: _Eval, sample: Record, publish: Publish) -> None:
         """Publish a result unless it is published already."""
-        event, left_out = trial_event(begun.spec, begun.plan, sample, time.time_ns())
+        event, remarks = trial_event(begun.spec, begun.plan, sample, time.time_ns())
         slot, content = slot_of(event), canonical_json(event)
         if begun.results.get(slot) == content:
             return
         begun.results[slot] = content
-        for why in left_out:
-            self._say(f"run {begun.run_id}: {why}, and is left out")
+        for what, detail in remarks:
+            self._say(f"run {begun.run_id}: trials {what}: {detail}")
         self._publish(begun, event, publish)
 
     def _publish(self, begun: _Eval, event: Event, publish: Publish) -> None:

@@ -30,11 +30,13 @@ SPEC = {
     "dataset": {"sample_ids", "shuffled"},
     "config": {"epochs", "max_samples"},
     "scorers": {"__all__": {"name", "metrics"}},
+    "metrics": True,
 }
 """The fields taken from an eval's specification; not its arguments, which may hold secrets."""
 
 SAMPLE = {
     **dict.fromkeys(("id", "epoch", "uuid", "model_usage", "total_time", "started_at", "completed_at"), True),
+    "model_fallbacks": {"__all__": {"fallback_model"}},
     "scores": {"__all__": {"value"}},
     "error": {"message"},
     "limit": {"type"},

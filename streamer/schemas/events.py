@@ -543,6 +543,10 @@ class RunStarted(Event):
     labels: dict[Key, LabelValue] | None = optional("Free labels of the run.", max_length=MAX_LABELS)
 
 
+BROKEN_OFF = frozenset({"cancelled", "error", "interrupted"})
+"""What harnesses call the end of a run whose trials they may run again."""
+
+
 class RunFinished(Event):
     """The harness says the run is over."""
 

@@ -131,6 +131,7 @@ class RunPlan:
         problems: files of the run that could not be read.
         announced: how many trials with a result the files count; None: they do not say it.
         notes: what the files announce and do not have, for the user (R35).
+        part: the piece of the run that these files hold, where others hold the rest (R34); None: all of it.
     """
 
     run_id: str
@@ -143,6 +144,7 @@ class RunPlan:
     problems: list[Unreadable] = field(default_factory=list)
     announced: int | None = None
     notes: list[str] = field(default_factory=list)
+    part: str | None = None
 
     @property
     def tells_something(self) -> bool:

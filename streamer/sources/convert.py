@@ -16,7 +16,8 @@ Decisions, for all harnesses alike:
 - What looks like a secret is taken out of messages and labels (:mod:`streamer.sources.base`).
 - A trial that has begun is sent as `trial_started`, unless its slot has a result or the run is a copy.
 - What the user declares of the plan replaces what the files say.
-- Where several files are one run, as a log and its retries, the plan of the latest is sent.
+- Where several files are one run, as a log and its retries, the plan of the latest is sent. Where they are
+  parts of one run, as the shards of a log, the plans of all parts become one (R34).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+from streamer.schemas.events import BROKEN_OFF
 from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.sources.base import (
     AUTO,
@@ -167,7 +169,9 @@ def _discover(
                 runs, SourceRun(source, place, source.plan(place, options), _common(root, place), nested, "")
             )
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
-    return ordered, problems, notes + _name(ordered)
+    notes += _name(ordered)
+    _join_parts(ordered)
+    return ordered, problems, notes
 
 
 def _content(root: Path) -> str:
@@ -225,8 +229,31 @@ def latest_of_retries(runs: Sequence[SourceRun]) -> dict[str, Path]:
     return {name: max(paths, key=_planned_at).path for name, paths in files.items() if len(paths) > 1}
 
 
-def _planned_at(run: SourceRun) -> int:
-    return int((run.plan.started or {}).get("revision", -1))
+def _planned_at(run: SourceRun) -> tuple[int, int]:
+    """When it was planned, and when it ended: a log that was recovered has the plan of the lost one."""
+    planned, ended = ((event or {}).get("revision", -1) for event in (run.plan.started, run.plan.finished))
+    return int(planned), int(ended)
+
+
+def _join_parts(runs: Sequence[SourceRun]) -> None:
+    """Give all files of a run in parts one plan and one end (R34).
+
+    A file of the whole run has them, once it has ended. Else the latest files of all parts make them.
+    """
+    latest: dict[str, dict[str | None, RunPlan]] = {}
+    for run in sorted(runs, key=_planned_at):
+        latest.setdefault(run.run_id, {})[run.plan.part] = run.plan
+    joined: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None]] = {}
+    for run_id, plans in latest.items():
+        whole = plans.pop(None, None)
+        parts = [plans[part] for part in sorted(plans, key=lambda part: (len(part or ""), part))]
+        if parts and whole and whole.finished and whole.finished.get("status") not in BROKEN_OFF:
+            joined[run_id] = whole.started, whole.finished
+        elif parts:
+            joined[run_id] = pooled_started(parts), pooled_finished(parts)
+    for run in runs:
+        if run.run_id in joined:
+            run.plan.started, run.plan.finished = joined[run.run_id]
 
 
 def _runs_of(
@@ -331,7 +358,7 @@ def _qualified(paths: Sequence[Path], name: str) -> list[str]:
 # One plan for several runs that are pooled into one.
 
 
-_SHARED = ("harness", "benchmark", "benchmark_version", "subtests")
+_SHARED = ("harness", "benchmark", "benchmark_version", "subtests", "metrics")
 """Fields that the pooled run has only if all its runs agree."""
 
 
@@ -358,7 +385,10 @@ def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
 
 
 def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
-    """The `run_finished` of the pooled run, without its id; None until every run is finished."""
+    """The `run_finished` of the pooled run, without its id; None until every run is finished.
+
+    It is broken off if one of the runs is.
+    """
     finished = [plan.finished for plan in plans if plan.finished]
     if not finished or len(finished) < len(plans):
         return None
@@ -367,7 +397,7 @@ def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
             "type": "run_finished",
             "revision": max(one.get("revision", 0) for one in finished),
             "finished_at": _extreme([one.get("finished_at") for one in finished], max),
-            "status": finished[0].get("status"),
+            "status": min((one.get("status") for one in finished), key=lambda end: end not in BROKEN_OFF),
         }
     )
 

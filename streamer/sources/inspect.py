@@ -13,7 +13,7 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +24,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import cramjam
 
 from streamer.schemas.base import (
+    MAX_ID_CHARACTERS,
     MAX_MESSAGE_CHARACTERS,
     MAX_METRICS,
     MAX_NAME_CHARACTERS,
@@ -66,11 +67,17 @@ from streamer.sources.files import (
 # A scorer's value becomes the metric SCORER. The entries of a dictionary become SCORER/KEY. Values become
 # numbers as in the metrics of inspect_ai (`value_to_float`): C is 1, P is 0.5, I and N are 0. A value that is
 # no number at all counts as 0 there. Here it is left out, and the report says so.
+#
+# C and I, true and false are verdicts. So are 1 and 0 of a scorer whose statistics include inspect_ai's
+# `accuracy`, which makes both accuracies the same. Any other number is a metric alone (R31).
 
 
 CORRECT, INCORRECT = "C", "I"
 LETTERS = {CORRECT: 1.0, "P": 0.5, INCORRECT: 0.0, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+ACCURACY = frozenset({"inspect_ai/accuracy", "accuracy"})
+"""inspect_ai's own accuracy, as logs name it."""
 
 _SHOWN = 40
 
@@ -81,7 +88,7 @@ class SampleScores:
 
     Attributes:
         metrics: name to value; 64 at most (R30).
-        resolved: the verdict of the first scorer whose value is C or I; None without any.
+        resolved: the verdict of the first scorer that gives one; None without any.
         left_out: what is no number, and why.
     """
 
@@ -90,8 +97,12 @@ class SampleScores:
     left_out: list[str] = field(default_factory=list)
 
 
-def read_scores(scores: Mapping[str, Any]) -> SampleScores:
+def read_scores(scores: Mapping[str, Any], accurate: Collection[str] = ()) -> SampleScores:
     """The scores of a sample, as its log has them: scorer to an object with `value`.
+
+    Args:
+        scores: as in the log.
+        accurate: the scorers whose statistics include inspect_ai's accuracy.
 
     >>> scores = read_scores({"match": {"value": "C"}, "judge": {"value": {"style": 0.5, "size": 3}}})
     >>> scores.resolved, scores.metrics
@@ -102,11 +113,20 @@ def read_scores(scores: Mapping[str, Any]) -> SampleScores:
     sample_scores = SampleScores()
     for scorer, score in scores.items():
         value = score.get("value") if isinstance(score, dict) else None
-        if sample_scores.resolved is None and isinstance(value, str) and value in (CORRECT, INCORRECT):
-            sample_scores.resolved = value == CORRECT
+        if sample_scores.resolved is None:
+            sample_scores.resolved = _verdict(value, scorer in accurate)
         for name, single in _singles(scorer, value):
             _add(sample_scores, name, single)
     return sample_scores
+
+
+def _verdict(value: Any, is_accuracy: bool) -> bool | None:
+    """The verdict in a value, None where it is a number alone (R31)."""
+    if isinstance(value, bool):
+        return value
+    is_letter = isinstance(value, str) and value in (CORRECT, INCORRECT)
+    number = _number(value) if is_letter or is_accuracy else None
+    return number == 1 if number in (0, 1) else None
 
 
 def _singles(scorer: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -136,7 +156,7 @@ def _add(scores: SampleScores, name: str, value: Any) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """The value as inspect_ai's metrics count it; None for what is no finite number."""
+    """The value as inspect_ai's metrics count it; None for what is no finite number, and for lists."""
     if isinstance(value, str):
         letter_value = LETTERS.get(value, WORDS.get(value.lower()))
         if letter_value is not None:
@@ -161,17 +181,29 @@ def _kind(value: Any) -> str:
 # Events of inspect_ai's evals, from its own records: the log's reader and the hook both make them here.
 #
 # - A run is a task with its `task_id`, which stays the same when an eval is retried: `TASK_TASKID`.
+# - Shards of one task are one run: its id has the name of the merged log, which shards do not know (R34).
 # - A sample is a task, an epoch is an attempt. A sample that runs again fills the same slot, and the later
 #   `completed_at` wins (R17).
 # - The agent is the solver that was named for the eval; else the solvers of the plan, joined by `+`.
 # - Tokens are counted for the model under test. Other models, which grade or have other roles, are not in
 #   them.
-#   What the model under test itself grades is: inspect_ai counts by model.
+#   What the model under test itself grades is: inspect_ai counts by model. Usage under other names alone is
+#   said (R35).
 # - A sample that a limit ended has the failure mode that the limit's option is called: `token_limit`.
 # - `duration_seconds` is inspect_ai's `total_time`, which includes waiting for the model's rate limits.
 
 
 HARNESS = "inspect"
+
+LEFT_OUT = "have scores that are left out"
+"""The remark on scores that are no numbers."""
+
+OTHER_MODEL = "have tokens of another model than theirs, which are not counted"
+"""The remark on a sample in which the model under test has no usage, or another one answered for it (R35)."""
+
+NO_USAGE = "have no tokens, cost or times"
+"""The remark on a summary that lacks them, where the log does not have the sample itself either."""
+
 NO_FAILURE = "unset"
 """Failure mode of a sample that ended by itself (G6)."""
 
@@ -185,14 +217,28 @@ Record = Mapping[str, Any]
 NOTHING: Record = {}
 
 
-def run_id_of(spec: Record) -> str | None:
+def run_id_of(spec: Record, task_id: str | None = None) -> str | None:
     """The run of an eval; None where the record does not name its task.
+
+    Args:
+        spec: the eval's specification.
+        task_id: the merged log's, where the eval is a shard.
 
     >>> run_id_of({"task": "gsm8k", "task_id": "YP98aj3W"})
     'gsm8k_YP98aj3W'
     """
     task = text(spec.get("task"))
-    return "_".join(filter(None, (task, text(spec.get("task_id"))))) if task else None
+    return "_".join(filter(None, (task, task_id or text(spec.get("task_id"))))) if task else None
+
+
+def task_of(sample_id: Any) -> str | None:
+    """A sample's id as the name of a task; None for what cannot name one.
+
+    >>> task_of(7), task_of("two\\nlines"), task_of(""), task_of([1])
+    ('7', 'two�lines', None, None)
+    """
+    named = id_of(sample_id)
+    return named if named and len(named) <= MAX_ID_CHARACTERS else None
 
 
 def agent_of(spec: Record, plan: Record) -> str | None:
@@ -214,7 +260,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
         agent: its name where the two say none.
     """
     dataset, config = part(spec, "dataset"), part(spec, "config")
-    ids = list(filter(None, map(id_of, listed(dataset, "sample_ids"))))
+    ids = list(filter(None, map(task_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
     epochs = config.get("epochs") or 1
     repeats = epochs if isinstance(epochs, int) and 0 < epochs <= MAX_QUEUE // max(1, len(ids)) else 0
@@ -257,18 +303,37 @@ def planned_metrics(spec: Record) -> list[str]:
     ['judge/style']
     """
     names: list[str] = []
-    used: list[str] = []
-    for scorer in objects(spec, "scorers"):
-        base = (text(scorer.get("name")) or "").rpartition("/")[2]
-        if not base:
-            continue
-        numbered = (base, *(f"{base}{count}" for count in range(1, len(used) + 2)))
-        name = next(candidate for candidate in numbered if candidate not in used)
-        used.append(name)
+    for name, scorer in _scorers(spec).items():
         keyed = _keyed_statistics(scorer)
         keys = [key for statistics in keyed for key in statistics if not _PATTERN.search(key)]
         names += [f"{name}/{key}" for key in keys] if keyed else [name]
     return list(dict.fromkeys(map(metric_name, names)))[:MAX_METRICS]
+
+
+def _scorers(spec: Record) -> dict[str, Record]:
+    """The scorers of an eval, by the names that they have in the scores of its samples."""
+    scorers: dict[str, Record] = {}
+    for scorer in objects(spec, "scorers"):
+        base = (text(scorer.get("name")) or "").rpartition("/")[2]
+        numbered = (base, *(f"{base}{count}" for count in range(1, len(scorers) + 2)))
+        if base:
+            scorers[next(name for name in numbered if name not in scorers)] = scorer
+    return scorers
+
+
+def _accurate(spec: Record) -> set[str]:
+    """The scorers whose statistics include inspect_ai's accuracy. Statistics of the eval replace theirs."""
+
+    def has_accuracy(record: Record) -> bool:
+        statistics = objects(record, "metrics")
+        of_groups = [part(part(item, "options"), "metric") for item in statistics]
+        return any(item.get("name") in ACCURACY for item in statistics + of_groups)
+
+    return {
+        name
+        for name, scorer in _scorers(spec).items()
+        if has_accuracy(spec if spec.get("metrics") else scorer)
+    }
 
 
 def _keyed_statistics(scorer: Record) -> list[dict[str, Any]]:
@@ -306,7 +371,7 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
         defaults: `agent` and `model` where the records name none.
     """
     return {
-        "task_id": id_of(sample.get("id")) or "",
+        "task_id": task_of(sample.get("id")) or "",
         "attempt": sample.get("epoch", 1),
         "agent": agent_of(spec, plan) or defaults.get("agent") or UNKNOWN,
         "model": text(spec.get("model")) or defaults.get("model") or UNKNOWN,
@@ -315,8 +380,8 @@ def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record 
 
 def trial_event(
     spec: Record, plan: Record, sample: Record, written_ns: int, defaults: Record = NOTHING
-) -> tuple[dict[str, Any], list[str]]:
-    """The `trial_result` of a sample, without its run; and which of its scores are left out, and why.
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The `trial_result` of a sample, without its run; and what to say of it: a remark, and its detail.
 
     Args:
         spec, plan: the eval's.
@@ -325,8 +390,10 @@ def trial_event(
         defaults: `agent` and `model` where the records name none.
     """
     slot = slot_of_sample(spec, plan, sample, defaults)
-    scores = read_scores(part(sample, "scores"))
-    usage = part(part(sample, "model_usage"), slot["model"])
+    legacy = {next(iter(_scorers(spec)), "score"): sample.get("score")}  # one score for each sample, in 2024
+    scores = read_scores(part(sample, "scores") or legacy, _accurate(spec))
+    usages = part(sample, "model_usage")
+    usage = part(usages, slot["model"])
     error = _error_of(sample)
     event = {
         "type": "trial_result",
@@ -352,7 +419,12 @@ def trial_event(
         "started_at": sample.get("started_at"),
         "finished_at": sample.get("completed_at"),
     }
-    return present(event), scores.left_out
+    remarks = [(LEFT_OUT, why) for why in scores.left_out]
+    if usages and slot["model"] not in usages:
+        remarks.append((OTHER_MODEL, f"{slot['model']} used none, {', '.join(usages)} did"))
+    fallbacks = {str(fallback.get("fallback_model")) for fallback in objects(sample, "model_fallbacks")}
+    remarks += [(OTHER_MODEL, f"{name} answered for {slot['model']}") for name in sorted(fallbacks)]
+    return present(event), remarks
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
@@ -404,7 +476,8 @@ def _failure_mode(error: str | None, limit: Any) -> str:
 # Log files of inspect_ai: `.eval`, a zip archive that grows while the eval runs, and `.json`.
 #
 # Of an `.eval` only the header and the summaries of samples are read. They hold all that an event needs, so
-# the size of the transcripts does not matter. While an eval runs, its archive has `_journal/start.json`. Each
+# the size of the transcripts does not matter. Before 0.3.95 summaries lack tokens, cost and times: then the
+# samples themselves are read. While an eval runs, its archive has `_journal/start.json`. Each
 # time that inspect_ai writes samples to it, it adds `_journal/summaries/N.json`. At the end come
 # `header.json` and `summaries.json`. inspect_ai replaces the whole file each time, so a reader never sees
 # half an archive. Members are packed with Zstandard (method 93), which Python's zipfile cannot unpack before
@@ -413,7 +486,12 @@ def _failure_mode(error: str | None, limit: Any) -> str:
 
 ARCHIVE = ".eval"
 HEADER, START = "header.json", "_journal/start.json"
+SHARDS = re.compile(r"(.+)\.shards", re.DOTALL)
+"""A directory with a directory of logs for each shard of one run; its name is the merged log's."""
+_LOG_NAME = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_[^_]+_(?:[^_]+_)?([^_-]+)[^_]*")
+"""The name of a log, with the id of its task: TIME_TASK_ID, or TIME_TASK_MODEL_ID."""
 SUMMARIES = "summaries.json"
+SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json", re.DOTALL)
 JOURNAL = re.compile(r"_journal/summaries/(\d{1,9})\.json")
 
 ZSTANDARD = 93
@@ -461,8 +539,42 @@ def read_header(path: Path) -> dict[str, Any]:
     return header
 
 
+def read_spec(header: Record) -> Record:
+    """The specification in a log's header. Results name the scorers' statistics where it does not (2024)."""
+    spec, results = part(header, "eval"), part(header, "results")
+    if any(scorer.get("metrics") for scorer in objects(spec, "scorers")):
+        return spec
+    only = {**part(results, "scorer"), "metrics": results.get("metrics")}  # the oldest have one scorer
+    statistics: dict[str, list[dict[str, Any]]] = {}
+    for score in (*objects(results, "scores"), only):
+        name = text(score.get("name")) or ""
+        scorer = text(score.get("scorer")) or name
+        is_entry = not name.startswith(
+            scorer
+        )  # of a dictionary; scorers of one name are `match` and `match1`
+        keys: list[dict[str, Any]] = [{"name": key} for key in part(score, "metrics")]
+        statistics.setdefault(scorer if is_entry else name, []).extend([{name: []}] if is_entry else keys)
+    scorers = [{"name": name, "metrics": keys} for name, keys in statistics.items() if name]
+    return {**spec, "scorers": scorers} if scorers else spec
+
+
+def shard_of(path: Path) -> tuple[str, str] | None:
+    """The task id of the run that a log is a shard of, and the shard's name; None for other logs (R34).
+
+    >>> shard_of(Path("logs/2026-10-16T10-00-00-00-00_addition_RLGk3vGh7Az.shards/0/x.eval"))
+    ('RLGk3vGh7Az', '0')
+    """
+    shards = SHARDS.fullmatch(path.parent.parent.name)
+    if shards is None:
+        return None
+    named = _LOG_NAME.fullmatch(shards[1])
+    return (named or shards)[1], path.parent.name
+
+
 def read_samples(path: Path) -> Iterator[Any]:
     """The finished samples of a log, or their summaries; a sample that ran again comes once, as it is now.
+
+    A sample stands for its summary where that lacks the usage, and where there is no summary of it.
 
     Raises:
         FileError: as :func:`read_header`, or no list stands where the samples belong.
@@ -473,11 +585,18 @@ def read_samples(path: Path) -> Iterator[Any]:
         return
     with _opened(path) as archive:
         lists = [_list_of(name, archive.json_of(name)) for name in archive.summary_names()]
-    latest: dict[tuple[Any, Any], Any] = {}
-    for summary in (summary for summaries in lists for summary in summaries):
-        key = (summary.get("id"), summary.get("epoch")) if isinstance(summary, dict) else (None, id(summary))
-        latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
-    yield from latest.values()
+        latest: dict[tuple[Any, Any], Any] = {}
+        for summary in (summary for summaries in lists for summary in summaries):
+            key = (
+                (summary.get("id"), summary.get("epoch"))
+                if isinstance(summary, dict)
+                else (None, id(summary))
+            )
+            latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
+        for summary in latest.values():
+            yield archive.sample_of(summary)
+        for name in archive.samples_without(latest.values()):
+            yield archive.alone(name)
 
 
 def _list_of(name: str, value: Any) -> list[Any]:
@@ -485,6 +604,13 @@ def _list_of(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise FileError(f"{name} is a JSON {type(value).__name__} where a list of samples belongs")
     return value
+
+
+def _member_of(summary: Any) -> str:
+    """The member with the sample of a summary; empty for what is no summary."""
+    if not isinstance(summary, dict):
+        return ""
+    return f"samples/{summary.get('id')}_epoch_{summary.get('epoch')}.json"
 
 
 @contextmanager
@@ -528,6 +654,23 @@ class _Archive:
         numbered = ((match, name) for name in self._members if (match := JOURNAL.fullmatch(name)))
         return [name for _, name in sorted((int(match[1]), name) for match, name in numbered)]
 
+    def samples_without(self, summaries: Iterable[Any]) -> list[str]:
+        """The members with samples that none of the summaries is of."""
+        named = {_member_of(summary) for summary in summaries}
+        return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
+
+    def sample_of(self, summary: Any) -> Any:
+        """The sample of a summary without usage; the summary otherwise, and for samples too large."""
+        name = _member_of(summary)
+        if not self.has(name) or "model_usage" in summary or self._members[name].file_size > MAX_FILE_BYTES:
+            return summary
+        return self.alone(name)
+
+    def alone(self, name: str) -> Any:
+        """The contents of a member that is not kept, so that the others may be as large."""
+        self._left = MAX_FILE_BYTES
+        return self.json_of(name)
+
     def json_of(self, name: str) -> Any:
         """The contents of a member; NaN and Infinity pass as floats."""
         if name not in self._members:
@@ -568,9 +711,6 @@ class _Archive:
 # Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
 
 
-LEFT_OUT = "have scores that are left out"
-"""The remark on scores that are no numbers."""
-
 NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
 """Why a log gives no trials, although its eval had some."""
 
@@ -594,13 +734,15 @@ class Inspect:
         except FileError as error:
             plan.problems.append(Unreadable(path, str(error)))
             return plan
-        spec, solvers = part(header, "eval"), part(header, "plan")
-        plan.run_id = run_id_of(spec) or plan.run_id
-        plan.uuids = frozenset(filter(None, [text(spec.get("task_id"))]))
+        spec, solvers = read_spec(header), part(header, "plan")
+        task_id, plan.part = shard_of(path) or (text(spec.get("task_id")), None)
+        plan.run_id = run_id_of(spec, task_id) or plan.run_id
+        plan.uuids = frozenset(filter(None, [task_id]))
         plan.agent = agent_of(spec, solvers) or options.agent
         plan.model = text(spec.get("model")) or options.model
         plan.started = started_event(spec, solvers, options.agent)
         plan.finished = finished_event(header.get("status"), part(header, "stats"))
+        plan.announced = _announced(header)
         return plan
 
     def trials(
@@ -614,7 +756,7 @@ class Inspect:
         except FileError as error:
             yield Unreadable(path, str(error))
             return
-        spec, solvers = part(header, "eval"), part(header, "plan")
+        spec, solvers = read_spec(header), part(header, "plan")
         if not samples and part(spec, "config").get("log_samples") is False:
             yield Unreadable(path, NO_SAMPLES)
         defaults = present({"agent": options.agent, "model": options.model})
@@ -624,9 +766,11 @@ class Inspect:
             if wrong:
                 yield Unreadable(path, f"sample {number}: {wrong}")
                 continue
-            event, left_out = trial_event(spec, solvers, sample, written_ns, defaults)
+            event, remarks = trial_event(spec, solvers, sample, written_ns, defaults)
             yield Parsed(path, event)
-            yield from (Remark(path, LEFT_OUT, why) for why in left_out)
+            if "model_usage" not in sample:
+                remarks.append((NO_USAGE, "the log has only their summaries"))
+            yield from (Remark(path, what, detail) for what, detail in remarks)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """A log is read as a whole."""
@@ -637,6 +781,20 @@ def _wrong_with(sample: Any) -> str | None:
     """Why this is no sample; None if it is one."""
     if not isinstance(sample, dict):
         return f"an object belongs here, not a JSON {type(sample).__name__}"
-    if not isinstance(sample.get("id"), str | int):
-        return f"`id` is {sample.get('id')!r}, a text or a number is needed"
+    if task_of(sample.get("id")) is None:
+        shown = f"{sample.get('id')!r:.60}"
+        return f"`id` is {shown}, a number or a text of 1 to {MAX_ID_CHARACTERS} characters is needed"
     return None
+
+
+def _announced(header: Record) -> int | None:
+    """How many samples, in all epochs, the results of a finished log count; None where they do not say."""
+    results, config = part(header, "results"), part(part(header, "eval"), "config")
+    if (
+        header.get("status") != "success"
+        or results.get("early_stopping")
+        or config.get("log_samples") is False
+    ):
+        return None
+    counts = (results.get("logged_samples"), results.get("total_samples"))
+    return next((count for count in counts if isinstance(count, int)), None)

@@ -72,7 +72,8 @@ def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None
     assert not any("duration_seconds" in event for event in published)
     first, second = caplog.messages
     assert first == (
-        "inspect: run addition_T1: the score 'words' is 'lovely', which is no number, and is left out"
+        "inspect: run addition_T1: trials have scores that are left out: "
+        "the score 'words' is 'lovely', which is no number"
     )
     assert second.startswith("inspect: run addition_T1: duration_seconds -1")
 
@@ -103,6 +104,19 @@ def test_a_log_that_cannot_be_read_is_said_and_the_end_is_published(
     evals.ended("e", "success", {}, f"file://{tmp_path / 'x.eval'}", published.append)
     assert [event["type"] for event in published] == ["run_finished"]
     assert "not a valid zip archive" in caplog.text
+
+
+def test_a_retry_takes_the_place_of_the_try_before_it(caplog: pytest.LogCaptureFixture) -> None:
+    """As `inspect eval-set` retries: one call, one task, and no hook for the end of the first try (R34)."""
+    evals, published = begun(run_id="R1")
+    evals.started("again", a_spec(run_id="R1"), A_PLAN, lambda event: None)
+    evals.ended(
+        "again", "success", {"completed_at": "2026-01-02T03:04:09+00:00"}, "no file", published.append
+    )
+    evals.stopped("R1", published.append)
+    assert [(event["type"], event["status"]) for event in published] == [("run_finished", "success")]
+    assert not evals.are_running
+    assert caplog.messages == []
 
 
 def test_the_evals_of_a_call_that_was_stopped_are_over(caplog: pytest.LogCaptureFixture) -> None:

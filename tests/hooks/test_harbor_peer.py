@@ -414,6 +414,26 @@ def test_a_retry_of_an_eval_is_the_same_run_and_corrects_it(inspect_ai: Inspect,
     assert latest == expected
 
 
+def test_an_eval_set_that_retries_ends_as_inspect_says_live_and_converted(
+    inspect_ai: Inspect, settings: Settings
+) -> None:
+    """R34. The set retries at once, in the same call, and deletes the log of the try that failed."""
+    inspect_ai.run(
+        *("eval-set", TASKS.name, "--log-dir", "logs", "--max-samples", "1"),
+        hook=hook_to(settings, inspect_ai.home),
+        arithmetic_broken_once=inspect_ai.home / "broken once",
+    )
+    [log] = inspect_ai.logs.glob("*.eval")
+    published = events(settings)
+    assert [event["status"] for event in in_order(published, "run_finished")] == ["success"]
+    live, of_log = summaries(published), summaries(converted(log)[0])
+    assert {name: one["digest"] for name, one in live.items()} == {
+        name: one["digest"] for name, one in of_log.items()
+    }
+    [summary] = live.values()
+    assert (summary["trials"], summary["failure_modes"].get("RuntimeError")) == (18, None)
+
+
 def test_without_a_broker_the_eval_goes_on_and_its_events_wait_on_the_disk(
     inspect_ai: Inspect, settings: Settings
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources.every_eval_ever import unpack_evaluations
 from tests.sources.followed_runs import HARBOR_JOBS
-from tests.sources.inspect import unpack_logs
+from tests.sources.inspect import unpack_logs, unpack_older_logs
 from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
 
@@ -31,6 +31,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded logs of inspect_ai."""
     return unpack_logs(tmp_path_factory.mktemp("inspect"))
+
+
+@pytest.fixture(scope="session")
+def older_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded logs of older versions of inspect_ai."""
+    return unpack_older_logs(tmp_path_factory.mktemp("older"))
 
 
 # -----------------------------------------------------------------------------

@@ -53,6 +53,17 @@ CASES: dict[str, dict[str, Any]] = {
     "inspect-cached-input-new-style": DEMO | {"total_cost": 0.0015},
     # R2: reasoning tokens belong to the output where the total has them apart.
     "inspect-gemini-thinking-unpriced": DEMO | {"total_cost": 0.010625},
+    # Before 0.3.95 summaries have no tokens: the samples do.
+    "inspect-eval-old-summaries-lose-tokens": DEMO | {"trials": 2, "planned": 2, "total_cost": 0.0003285},
+    "inspect-eval-new-summaries": DEMO | {"trials": 2, "planned": 2, "total_cost": 0.0003285},
+    "inspect-nan-unscored": DEMO | {"trials": 3, "planned": 3, "resolved": 1, "no_verdict": 1},
+    # R31: 1 and 0 are verdicts where inspect_ai takes their accuracy.
+    "inspect-numeric-scores-accuracy-zero": DEMO
+    | {"trials": 3, "planned": 3, "resolved": 2, "no_verdict": 0, "accuracy": 2 / 3},
+    # An empty id names no task; the others do, cleaned.
+    "inspect-one-bad-id-drops-plan": DEMO | {"trials": 8, "planned": 8, "resolved": 8, "unreadable": 1},
+    # R34: the shards of one log are one run.
+    "inspect-two-shards": {"run": "addition_RLGk3vGh7Az", "trials": 6, "resolved": 4, "planned": 6},
 }
 
 

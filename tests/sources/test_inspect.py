@@ -18,19 +18,24 @@ from streamer.sources.inspect import (
     LEFT_OUT,
     MAX_QUEUE,
     NO_SAMPLES,
+    NO_USAGE,
+    OTHER_MODEL,
     agent_of,
     finished_event,
     is_log,
     planned_metrics,
     read_header,
     read_samples,
+    read_scores,
     run_id_of,
     start_event,
     started_event,
     trial_event,
 )
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
-from tests.sources.inspect import A_PLAN, a_log, a_spec, a_summary, an_archive, the_log
+from tests.sources.harbor import summaries
+from tests.sources.inspect import A_PLAN, OLDER, a_log, a_spec, a_summary, an_archive, the_log
+from tests.sources.test_field import FIELD
 
 # -----------------------------------------------------------------------------
 # Logs of inspect_ai as runs: what its own results say, the events say too.
@@ -151,6 +156,17 @@ def test_the_plan_of_a_retry_that_ran_nothing_again_is_sent(tmp_path: Path) -> N
     assert report.duplicates == 1
 
 
+def test_a_recovered_log_ends_the_run_that_was_lost(tmp_path: Path) -> None:
+    """As `inspect log recover` writes it, beside the log of the eval that was killed."""
+    lost = {"_journal/start.json": {"eval": a_spec(), "plan": A_PLAN}}
+    an_archive(tmp_path / "x.eval", lost | {"_journal/summaries/1.json": [a_summary()]})
+    ended = {"completed_at": "2026-01-02T03:04:09+00:00"}
+    a_log(tmp_path / "x-recovered.eval", a_summary(), status="error", stats=ended)
+    events, _ = converted(tmp_path)
+    assert [event.get("status") for event in events if event["type"] == "run_finished"] == ["error"]
+    assert len(trials_of(events)) == 1
+
+
 def test_a_log_that_keeps_no_samples_is_said(tmp_path: Path) -> None:
     """As `--no-log-samples` leaves it; a log that keeps them may have none yet."""
     log = a_log(tmp_path / "x.eval", spec=a_spec(config={"log_samples": False}))
@@ -192,8 +208,9 @@ def test_scores_that_are_no_numbers_are_said_once_for_the_run(tmp_path: Path) ->
     ("summary", "wrong"),
     [
         (None, "sample 1: an object belongs here, not a JSON NoneType"),
-        ({"epoch": 1}, "sample 1: `id` is None, a text or a number is needed"),
-        (a_summary(id=[1]), "sample 1: `id` is [1], a text or a number is needed"),
+        ({"epoch": 1}, "sample 1: `id` is None, a number or a text of 1 to 512 characters is needed"),
+        (a_summary(id=[1]), "sample 1: `id` is [1], a number or a text of 1 to 512 characters is needed"),
+        (a_summary(id=""), "sample 1: `id` is '', a number or a text of 1 to 512 characters is needed"),
     ],
 )
 def test_what_is_no_sample_is_reported_and_the_others_are_read(
@@ -298,6 +315,57 @@ def test_the_verdict_is_that_of_the_first_scorer_that_has_one() -> None:
     assert event_of(scores=scores)["resolved"] is False
     assert "resolved" not in event_of(scores={"judge": {"value": 1.0}, "half": {"value": "P"}})
     assert "resolved" not in event_of(scores={"parts": {"value": {"a": "C"}}})
+
+
+@pytest.mark.parametrize(
+    ("value", "alone", "accurate"),
+    [
+        *(("C", True, True), ("I", False, False), (True, True, True), (False, False, False)),
+        *((1, None, True), (0, None, False), (1.0, None, True), (0.0, None, False), ("1", None, True)),
+        *(("yes", None, True), ("no", None, False), ("N", None, False)),  # as inspect_ai counts them
+        *((0.65, None, None), (7, None, None), ("P", None, None), ("lovely", None, None), ([1], None, None)),
+        *((float("nan"), None, None), (None, None, None)),
+    ],
+)
+def test_a_number_is_a_verdict_only_where_inspect_takes_its_accuracy(
+    value: object, alone: bool | None, accurate: bool | None
+) -> None:
+    """R31. Without accuracy among its statistics, a scorer's number is a metric alone."""
+    scores = {"f": {"value": value}}
+    assert read_scores(scores).resolved is alone
+    assert read_scores(scores, {"f"}).resolved is accurate
+
+
+def test_statistics_of_the_eval_replace_those_of_its_scorers() -> None:
+    """As `Task(metrics=...)` does in inspect_ai."""
+    one, accuracy, mean = (
+        {"match": {"value": 1}},
+        {"name": "inspect_ai/accuracy"},
+        {"name": "inspect_ai/mean"},
+    )
+
+    def resolved(scorer: Any, whole: Any) -> Any:
+        spec = a_spec(scorers=[{"name": "match", "metrics": scorer}], metrics=whole)
+        return trial_event(spec, A_PLAN, a_summary(scores=one), WRITTEN_NS)[0].get("resolved")
+
+    assert [resolved([accuracy], None), resolved([mean], None), resolved(None, None)] == [True, None, None]
+    assert [resolved([mean], [accuracy]), resolved([accuracy], [mean])] == [True, None]
+    assert resolved([accuracy], {"match": [accuracy]}) is None, "statistics of a dictionary's entries"
+    grouped = {"name": "inspect_ai/grouped", "options": {"metric": {"name": "accuracy"}, "group_key": "kind"}}
+    assert resolved([grouped], None) is True
+
+
+def test_usage_under_another_models_name_is_said(tmp_path: Path) -> None:
+    """R35: nobody takes it for unknown tokens of the model under test, nor for none."""
+    usage = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+    a_log(tmp_path / "x.eval", a_summary(model_usage={"azure/gpt": usage}), a_summary(id=2, model_usage={}))
+    events, report = converted(tmp_path)
+    assert not any("input_tokens" in trial for trial in trials_of(events))
+    [remarks] = report.remarks.values()
+    assert (remarks.what, remarks.details) == (OTHER_MODEL, {"mockllm/model used none, azure/gpt did": 1})
+    fallback = [{"model": "mockllm/model", "fallback_model": "mockllm/small", "count": 2}]
+    _, said = trial_event(a_spec(), A_PLAN, a_summary(model_fallbacks=fallback), WRITTEN_NS)
+    assert said == [(OTHER_MODEL, "mockllm/small answered for mockllm/model")]
 
 
 def test_the_agent_is_the_solver_of_the_eval_else_those_of_the_plan() -> None:
@@ -573,3 +641,206 @@ def test_a_log_that_is_gone_or_no_file_is_said(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.eval")
     with pytest.raises(FileError, match="not a regular file"):
         read_header(tmp_path / "pipe.eval")
+
+
+# -----------------------------------------------------------------------------
+# Cases of the field; test_field.py has their numbers.
+
+
+def test_a_score_that_is_missing_is_in_no_mean() -> None:
+    [summary] = summaries(converted(FIELD / "inspect-nan-unscored")[0]).values()
+    assert (summary["metrics"]["match"]["mean"], summary["metrics"]["match"]["count"]) == (0.5, 2)
+
+
+def test_an_odd_id_costs_itself_and_not_the_plan() -> None:
+    """Control characters and half characters become U+FFFD. An empty id names no task, and that is said."""
+    events, report = converted(FIELD / "inspect-one-bad-id-drops-plan")
+    named = ["a/b", "..", "x\ufffdy", "\u00fc" * 300, "\ufffd\ufffd\ufffdbad", " ", "a:b|c", "trail "]
+    assert plan_of(events)["tasks"] == plan_of(events)["order"] == named
+    assert [trial["task_id"] for trial in trials_of(events)] == named
+    assert [reason for _, reason in report.unreadable] == [
+        "sample 7: `id` is '', a number or a text of 1 to 512 characters is needed"
+    ]
+    assert report.left_out == []
+
+
+def test_an_id_that_is_too_long_costs_itself_and_not_the_plan(tmp_path: Path) -> None:
+    ids = ["x" * 513, "fine"]
+    log = a_log(
+        tmp_path / "x.eval", *(a_summary(id=i) for i in ids), spec=a_spec(dataset={"sample_ids": ids})
+    )
+    events, report = converted(log)
+    assert plan_of(events)["tasks"] == ["fine"]
+    assert len(report.unreadable) == len(trials_of(events)) == 1
+
+
+# -----------------------------------------------------------------------------
+# What older versions wrote.
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_logs_of_older_versions_have_the_numbers_that_they_say(version: str, older_logs: Path) -> None:
+    """Recorded by record.py with these versions of inspect_ai itself."""
+    log = the_log(older_logs / version)
+    header, events = read_header(log), converted(log)[0]
+    [summary] = summaries(events).values()
+    results, trials = results_of(log), trials_of(events)
+    assert len(trials) == header["results"]["total_samples"] == 18
+    assert plan_of(events)["metrics"] == {"graded": {}, "quality/style": {}, "quality/length": {}}
+    graded: dict[str, list[float]] = {}
+    for trial in trials:
+        graded.setdefault(trial["task_id"], []).extend(
+            trial["metrics"][name] for name in ("graded",) if name in trial.get("metrics", {})
+        )
+    means = [fmean(epochs) for epochs in graded.values()]  # inspect_ai takes the mean of the epochs first
+    assert fmean(means) == pytest.approx(results["graded"]["accuracy"]["value"], rel=1e-12)
+    assert {trial.get("resolved") for trial in trials} == {True, False, None}
+    assert summary["failure_modes"] == {"unset": 17, "RuntimeError": 1}
+
+
+def test_the_one_score_of_the_oldest_logs_is_read(tmp_path: Path) -> None:
+    """`score` in a sample, `scorer` and `metrics` in the results: inspect_ai reads them as its own still."""
+    sample = {"id": 1, "epoch": 1, "score": {"value": 1}, "model_usage": {}}
+    spec = {key: value for key, value in a_spec().items() if key != "scorers"}
+    results = {"scorer": {"name": "match"}, "metrics": {"accuracy": {"name": "accuracy", "value": 1.0}}}
+    log = {"version": 1, "status": "success", "eval": spec, "results": results, "samples": [sample]}
+    events, _ = converted(write_json(tmp_path / "2024-05-01T10-00-00_addition_T1.json", log))
+    [trial] = trials_of(events)
+    assert (trial["metrics"], trial["resolved"]) == ({"match": 1.0}, True)
+    assert plan_of(events)["metrics"] == {"match": {}}
+
+
+def test_a_sample_that_cannot_be_read_leaves_its_summary_and_a_remark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = {"id": 1, "epoch": 1, "scores": {"match": {"value": "C"}}}
+    members = {"header.json": {"eval": a_spec(), "status": "success"}, "summaries.json": [summary]}
+    an_archive(tmp_path / "x.eval", members | {"samples/1_epoch_1.json": a_summary(store="x" * 9000)})
+    assert trials_of(converted(tmp_path)[0])[0]["input_tokens"] == 10
+    monkeypatch.setattr("streamer.sources.inspect.MAX_FILE_BYTES", 9000)
+    events, report = converted(tmp_path)
+    [trial] = trials_of(events)
+    assert trial["resolved"] is True
+    assert "input_tokens" not in trial
+    assert [remarks.what for remarks in report.remarks.values()] == [NO_USAGE]
+
+
+def test_samples_without_a_summary_are_read(tmp_path: Path) -> None:
+    """As inspect_ai reads them: the samples are the log, and the summaries are made from them."""
+    members: dict[str, Any] = {"header.json": {"eval": a_spec(), "status": "success"}}
+    members |= {f"samples/{i}_epoch_1.json": a_summary(id=i) for i in (1, 2)}
+    members["header.json"]["results"] = {"total_samples": 2}
+    an_archive(tmp_path / "a.eval", members)
+    an_archive(tmp_path / "b.eval", members | {"summaries.json": [a_summary(id=1)]})
+    for log in sorted(tmp_path.iterdir()):
+        events, report = converted(log)
+        assert [trial["task_id"] for trial in trials_of(events)] == ["1", "2"]
+        assert report.unreadable == []
+
+
+def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
+    """R35. A log that says nothing, or that was stopped, promises none."""
+    whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
+    events, report = converted(whole)
+    assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
+    assert plan_of(events)["plan_complete"] is False
+    for members in (
+        {"results": {"total_samples": 3, "logged_samples": 1}},
+        {"results": {"total_samples": 3, "early_stopping": {"manager": "m"}}},
+        {"results": {"total_samples": 3}, "status": "cancelled"},
+        {"results": {"total_samples": 1}},
+        {"results": None},
+    ):
+        events, report = converted(a_log(tmp_path / "b.eval", a_summary(), **members))
+        assert report.notes == []
+        assert "plan_complete" not in plan_of(events)
+
+
+# -----------------------------------------------------------------------------
+# Shards of one run (R34), laid out as inspect_ai says: NAME.shards/K/LOG.eval, merged into NAME.eval.
+
+
+SHARDS = "2026-10-16T10-00-00-00-00_addition_RLGk3vGh7Az.shards"
+
+
+def a_shard(folder: Path, number: int, *ids: int, minute: int = 4, **members: Any) -> Path:
+    """The log of a worker that ran these samples."""
+    spec = a_spec(
+        task_id=f"T{number}{minute}",
+        created=f"2026-01-02T03:{minute:02}:05+00:00",
+        dataset={"samples": 4, "sample_ids": list(ids), "shuffled": False},
+    )
+    ended = {"completed_at": f"2026-01-02T03:{minute:02}:59+00:00"}
+    samples = [a_summary(id=i, uuid=f"u{i}-{minute}", completed_at=ended["completed_at"]) for i in ids]
+    return a_log(
+        folder / SHARDS / str(number) / f"{minute}.eval", *samples, spec=spec, stats=ended, **members
+    )
+
+
+def ends_of(events: list[Event]) -> list[Any]:
+    return [event["status"] for event in events if event["type"] == "run_finished"]
+
+
+def test_shards_are_one_run_with_the_samples_of_all() -> None:
+    events, report = converted(FIELD / "inspect-two-shards")
+    assert report.runs == ["addition_RLGk3vGh7Az"]
+    assert {event["run_id"] for event in events} == {"addition_RLGk3vGh7Az"}
+    assert not any("shard" in trial for trial in trials_of(events)), "the merged log's trials have none"
+    assert plan_of(events)["tasks"] == [f"sum-{number}" for number in range(1, 7)]
+    assert ends_of(events) == ["success"]
+
+
+def test_a_run_ends_when_all_of_its_shards_have(tmp_path: Path) -> None:
+    a_shard(tmp_path, 0, 1, 2)
+    a_shard(tmp_path, 10, 3, status="started")
+    events, _ = converted(tmp_path)
+    assert plan_of(events)["tasks"] == ["1", "2", "3"]
+    assert ends_of(events) == []
+    a_shard(tmp_path, 10, 3, status="error")
+    assert ends_of(converted(tmp_path)[0]) == ["error"]
+
+
+def test_a_worker_that_ran_again_takes_the_place_of_its_first_try(tmp_path: Path) -> None:
+    a_shard(tmp_path, 0, 1, 2, status="error")
+    a_shard(tmp_path, 1, 3)
+    a_shard(tmp_path, 0, 1, 2, minute=9)
+    events, _ = converted(tmp_path)
+    assert ends_of(events) == ["success"]
+    [summary] = summaries(events).values()
+    assert (summary["trials"], summary["runs_planned"], summary["superseded"]) == (3, 3, 2)
+
+
+def test_the_merged_log_is_the_same_run_and_adds_nothing(tmp_path: Path) -> None:
+    """Its task id is in the name of the shards' folder, as inspect_ai takes it from there when it merges."""
+    a_shard(tmp_path, 0, 1, 2)
+    a_shard(tmp_path, 1, 3)
+    parts = converted(tmp_path)[0]
+    samples = [sample for log in tmp_path.rglob("*.eval") for sample in read_samples(log)]
+    spec = a_spec(
+        task_id="RLGk3vGh7Az", dataset={"sample_ids": [1, 2, 3]}, shards={"selection": "none", "ledger": []}
+    )
+    ended = {"completed_at": "2026-01-02T03:04:59+00:00"}
+    merged = a_log(tmp_path / f"{SHARDS.removesuffix('.shards')}.eval", *samples, spec=spec, stats=ended)
+    assert trials_of(converted(merged)[0]) == trials_of(parts)
+    events, report = converted(tmp_path)
+    assert trials_of(events) == trials_of(parts)
+    assert report.duplicates == 3
+    assert plan_of(events) == plan_of(converted(merged)[0])
+    assert ends_of(events) == ["success"]
+
+
+def test_shards_of_different_runs_stay_apart(tmp_path: Path) -> None:
+    a_shard(tmp_path / "a", 0, 1)
+    (tmp_path / "a" / SHARDS).rename(tmp_path / "a" / "mine.shards")
+    a_shard(tmp_path / "b", 0, 2)
+    _, report = converted(tmp_path)
+    assert report.runs == ["addition_mine", "addition_RLGk3vGh7Az"]
+
+
+def test_shards_pool_into_another_run_as_one_shard(tmp_path: Path) -> None:
+    a_shard(tmp_path, 0, 1, 2)
+    a_shard(tmp_path, 1, 3)
+    events, _ = converted(tmp_path, run_id="pool")
+    assert {trial["shard"] for trial in trials_of(events)} == {"addition_RLGk3vGh7Az"}
+    assert plan_of(events)["tasks"] == ["1", "2", "3"]
+    assert ends_of(events) == ["success"]

@@ -15,6 +15,13 @@ from zipfile import ZIP_STORED, ZipFile
 import cramjam
 
 LOGS = Path(__file__).parent / "logs.tar.gz"
+
+OLDER = ("0.3.58", "0.3.183")
+"""Older versions that record.py has recorded too, each in an archive with its number.
+
+0.3.58 writes summaries without tokens and times, and names no scorers. Up to 0.3.183 cached tokens are part
+of the input.
+"""
 ZSTANDARD = 93
 
 
@@ -22,6 +29,14 @@ def unpack_logs(home: Path) -> Path:
     """The folders `finished`, `json`, `growing`, `grown` and `retried`, as record.py says."""
     with tarfile.open(LOGS) as archive:
         archive.extractall(home, filter="data")
+    return home
+
+
+def unpack_older_logs(home: Path) -> Path:
+    """A folder for each of the older versions, with the log of one eval."""
+    for version in OLDER:
+        with tarfile.open(LOGS.with_name(f"logs-{version}.tar.gz")) as archive:
+            archive.extractall(home, filter="data")
     return home
 
 

@@ -7,6 +7,8 @@ environment with inspect_ai: `PATH=.../bin:$PATH python record.py`. arithmetic.p
 - json/: the same eval, converted to `.json` by inspect_ai;
 - growing/: an eval while it runs; grown/: the same log at its end;
 - retried/: an eval that an error stopped, and its retry.
+
+With an older version it makes logs-VERSION.tar.gz: VERSION/, an eval that has ended, with one error.
 """
 # mypy: ignore-errors
 
@@ -19,6 +21,7 @@ import subprocess
 import tarfile
 import time
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 TASKS = Path(__file__).with_name("arithmetic.py")
@@ -46,8 +49,21 @@ def grow():
         running.wait()
 
 
+def pack(archive_name):
+    with tarfile.open(archive_name, "w:gz") as archive:
+        for path in sorted(path for path in Path().glob("*/*") if path.suffix in (".eval", ".json")):
+            info = tarfile.TarInfo(str(path))
+            info.size, info.mtime = path.stat().st_size, int(path.stat().st_mtime)
+            archive.addfile(info, io.BytesIO(path.read_bytes()))
+
+
 def main():
     shutil.copy(TASKS, "arithmetic.py")
+    if (installed := version("inspect-ai")) != "0.3.285":
+        options = ["--model", "mockllm/model", "--log-dir", installed, "--no-fail-on-error"]
+        inspect("eval", "arithmetic.py", *options, arithmetic_broken="4/2")
+        pack(f"logs-{installed}.tar.gz")
+        return
     shuffled = ["--log-dir", "finished", "--no-fail-on-error", "--sample-shuffle", "3"]
     inspect("eval", "arithmetic.py", *shuffled, arithmetic_broken="4/2")
     inspect("log", "convert", "finished", "--to", "json", "--output-dir", "json")
@@ -57,11 +73,7 @@ def main():
     [failed] = Path("retried").glob("*.eval")
     time.sleep(1)  # the name of a log has its second
     inspect("eval-retry", str(failed), "--log-dir", "retried")
-    with tarfile.open("logs.tar.gz", "w:gz") as archive:
-        for path in sorted(path for path in Path().glob("*/*") if path.suffix in (".eval", ".json")):
-            info = tarfile.TarInfo(str(path))
-            info.size, info.mtime = path.stat().st_size, int(path.stat().st_mtime)
-            archive.addfile(info, io.BytesIO(path.read_bytes()))
+    pack("logs.tar.gz")
 
 
 if __name__ == "__main__":
