@@ -167,7 +167,8 @@ def test_up_serves_the_page_starts_it_again_and_ends_it(tmp_path: Path) -> None:
         up = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     try:
         wait_for(lambda: answers(port), "the page answers")
-        assert f"Web page   http://127.0.0.1:{port}/" in log.read_text()
+        said = f"Web page   http://127.0.0.1:{port}/"
+        wait_for(lambda: said in log.read_text(), "up says where the page is")
         first = page_of(up.pid)
         os.kill(first, signal.SIGKILL)
         wait_for(lambda: page_of(up.pid) not in (0, first), "another page is started")
