@@ -244,7 +244,8 @@ def test_a_judges_score_is_awaited_only_where_it_is_expected(
     page: Page, url: str, stack: Settings, run: str, judged: bool, ended: bool, awaited: bool
 ) -> None:
     told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1), a_trial(run_id=run, resolved=False)]
-    told += [{"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}] * ended
+    end = {"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}
+    told += [end | {"scores_pending": False}] * ended  # without it a declared judge may still come (R13)
     publish(stack, [json.dumps(event).encode() for event in told])
     page.goto(f"{url}/#/run/{run}/trials")
     listed = page.get_by_role("region", name="Trials of this run")
