@@ -111,7 +111,8 @@ def followed(root: Path, ledger: Ledger | None = None, **more: Any) -> Iterator[
     finally:
         stop.set()
         thread.join(60)
-    assert not failures, failures
+        # Here, so that a block that waits in vain for a thread that has ended says why it ended.
+        assert not failures, failures
 
 
 def write_in_pieces(path: Path, content: bytes, pause: float, piece: int = PIECE_BYTES) -> None:
