@@ -327,7 +327,7 @@ def _accurate(spec: Record) -> set[str]:
     def has_accuracy(record: Record) -> bool:
         statistics = objects(record, "metrics")
         of_groups = [part(part(item, "options"), "metric") for item in statistics]
-        return any(text(item, "name") in ACCURACY for item in statistics + of_groups)
+        return any(text(item.get("name")) in ACCURACY for item in statistics + of_groups)
 
     return {
         name
