@@ -376,7 +376,7 @@ def test_every_benchmark_name_splits_as_in_fc_eval() -> None:
 
 
 def test_every_geometric_mean_over_valid_values_is_fc_evals() -> None:
-    """As task speedups beside an oracle of 1.0; null of nothing (R21)."""
+    """As task speedups beside an oracle of 1.0; null where nothing was measured (R21)."""
     rows = the_case("gmeans").expected
     assert len(rows) == 7
     for row in rows:

@@ -58,7 +58,7 @@ def check(run: Summary, required: dict[str, Any], trials: Rows) -> None:
     assert run["accuracy"] == close(required["accuracy"])
     check_pass_at_k(run["pass_at_k"], required["pass_at_k"], trials)
     for name, ours in (("input", "total_input_tokens"), ("output", "total_output_tokens")):
-        assert (run["tokens"][name] or 0) == required[ours]  # of nothing: ours null (R1), theirs 0
+        assert (run["tokens"][name] or 0) == required[ours]  # without values ours is null (R1), theirs 0
     if "n_trials" in required:
         assert run["trials"] == required["n_trials"]
         assert run["unresolved"] == required["n_unresolved"]

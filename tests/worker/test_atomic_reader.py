@@ -276,7 +276,7 @@ def test_trials_of_a_run_in_progress_are_priced_anew_too(on_embedded: Deployment
     on_embedded.make_current(made_with(PriceTable.from_toml(DEARER)))
     successor = on_embedded.worker(environment={"STREAMER_PRICES_FILE": str(prices)}).start()
     expected = dict.fromkeys([*tasks, "late"], DEAR)
-    successor.wait_until(lambda: costs(on_embedded) == expected, "all are priced anew")
+    successor.wait_until(lambda: costs(on_embedded) == expected, "all have the new price")
     before = len(on_embedded.records("scored-trials"))
     successor.kill()
     on_embedded.publish([trial("later")])

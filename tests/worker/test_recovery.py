@@ -71,7 +71,7 @@ async def test_for_no_partitions_nobody_is_asked() -> None:
 
 
 # -----------------------------------------------------------------------------
-# The log begins anew while Redis is kept: its state belongs to another log, whose versions are higher.
+# Redis is kept and the log is new: Redis holds the state of another log, with higher versions.
 
 
 Renew = Callable[[], None]
