@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial
 from streamer.folding.score.formulacode import task_metrics, task_payload
-from streamer.folding.score.prices import PriceTable
 from streamer.schemas.events import TrialResult
 from streamer.schemas.wire import decode
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from benchmarks.common import events, table
 from streamer.folding.fold import fold_records
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.schemas.wire import Record, records_of_lines
 from streamer.views.why import Question, metric_of, why_in
 

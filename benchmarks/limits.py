@@ -16,7 +16,7 @@ from benchmarks.common import events, table
 from benchmarks.machine import cores, resident_bytes
 from benchmarks.site import Deployment, Site, a_site, ready_at
 from streamer.client.readers import StateReader
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.verify import Verification
 from tests.support.worker_process import WorkerProcess
 

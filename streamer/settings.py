@@ -6,7 +6,7 @@ empty means no file. Without it `streamer.toml` in the working directory is read
 may have put it there. So where it decides where to connect, no credential from another source is used.
 """
 
-from __future__ import annotations
+# Annotations are evaluated, as in `schemas/base.py`.
 
 import json
 import logging

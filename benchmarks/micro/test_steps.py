@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.common import events
 from streamer.folding.fold import Pipeline
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial, score_trial_group
-from streamer.folding.score.prices import PriceTable
 from streamer.schemas.events import TrialResult
 from streamer.schemas.plain import AnyTrial, PlainTrial
 from streamer.schemas.wire import Record, canonical_json, decode, digest_of, records_of_lines

@@ -33,8 +33,8 @@ from streamer.client.queries import (
 )
 from streamer.folding.breakdowns import by_label, by_subtest
 from streamer.folding.fold import BATCH, After, CannotBeFolded, Pipeline, event_in, fold_records
+from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import SummaryChange
 from streamer.folding.state import RunState
 from streamer.schemas.base import encode_id

@@ -34,9 +34,9 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TypeAlias
 
+from streamer.folding.prices import PriceTable
 from streamer.folding.run import PageFromTheFuture, Run, run_of_page
 from streamer.folding.score import UnknownProfile, grading_profile, made_with
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import Effect, SummaryChange
 from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
 from streamer.schemas.plain import PlainEvent, plain_event

@@ -10,8 +10,8 @@ from math import prod
 from typing import Any
 
 from streamer.folding.groups import GroupState
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import ORACLE, ScoringRules, grading_profile
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import GroupId, SlotKey
 from streamer.schemas.base import MAX_COUNT, UNKNOWN, model_of_agent, split_label
 from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted

@@ -11,10 +11,9 @@ import orjson
 from cramjam import DecompressionError, lz4
 
 from streamer.folding.pairs import Comparisons
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import Scored, fields_of
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
-    NO_TIME,
     RUN,
     Effect,
     GroupId,
@@ -32,14 +31,13 @@ from streamer.folding.slots import (
     Start,
     SummaryChange,
     SummaryKind,
-    rfc3339,
     slot_in_run,
     slot_key,
     slot_topic_key,
 )
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries
-from streamer.schemas.base import MAX_COUNT, SEMANTICS_VERSION, decode_id, encode_id
+from streamer.schemas.base import MAX_COUNT, NO_TIME, SEMANTICS_VERSION, decode_id, encode_id, rfc3339
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
 from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
 from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode, json_number, sha256_hex

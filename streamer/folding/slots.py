@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
@@ -22,11 +21,13 @@ from msgspec import Struct, structs
 from streamer.schemas.base import (
     EARLIEST_MICROSECONDS,
     LATEST_MICROSECONDS,
+    NO_TIME,
     UNKNOWN,
     agent_model_key,
     agent_model_label,
     decode_id,
     encode_id,
+    microseconds,
     model_of_agent,
 )
 from streamer.schemas.events import NAMED, AnyEvent, Event, TrialRetracted, TrialScored, known_content
@@ -41,17 +42,12 @@ if TYPE_CHECKING:
 # Names: of the place that a result fills, of what its content is known by (R17), and of a run's groups.
 
 
-NO_TIME = -(2**63)
-"""Stands for a null time: lower than every time."""
-
 FINGERPRINT_CHARACTERS = 32
 
 _encoded = lru_cache(maxsize=4096)(encode_id)
 _reported = lru_cache(maxsize=4096)(model_of_agent)
 """For ids of which a run has few."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_SECONDS = 24 * 60 * 60
 
 _EARLIEST_TIME, _LATEST_TIME = EARLIEST_MICROSECONDS * 1000, LATEST_MICROSECONDS * 1000
 """Revisions between 2000 and 2200 in ns are taken for times of writing."""
@@ -85,26 +81,6 @@ class SlotKey(NamedTuple):
     def trial_group(self) -> TrialGroupKey:
         """The multi-agent trial that a sub-trial in this slot belongs to."""
         return TrialGroupKey(self.shard, self.task_id, self.attempt, self.tier, self.subtest)
-
-
-def microseconds(moment: datetime | None) -> int:
-    """Microseconds since 1970, :data:`NO_TIME` for null."""
-    if moment is None:
-        return NO_TIME
-    since = moment - _EPOCH
-    return (since.days * _DAY_SECONDS + since.seconds) * 1_000_000 + since.microseconds
-
-
-@lru_cache(maxsize=1024)
-def rfc3339(at: int) -> str | None:
-    """A time in microseconds as RFC 3339 text in UTC; None for :data:`NO_TIME`.
-
-    >>> rfc3339(1_500_000)
-    '1970-01-01T00:00:01.500000Z'
-    """
-    if at == NO_TIME:
-        return None
-    return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
 def slot_key(event: AnyTrial | AnyStart | TrialRetracted | TrialScored) -> SlotKey:

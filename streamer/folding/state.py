@@ -10,6 +10,7 @@ from typing import Any
 
 from streamer.folding.groups import Counts, GroupState, Outcome, RunTotals
 from streamer.folding.plan import Denominators, Plan, Queue
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import (
     NOP,
     ORACLE,
@@ -21,9 +22,7 @@ from streamer.folding.score import (
     score_trial_group,
 )
 from streamer.folding.score.formulacode import FormulaCodeScore, missing_score, task_payload
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
-    NO_TIME,
     RUN,
     Effect,
     GroupId,
@@ -40,7 +39,6 @@ from streamer.folding.slots import (
     event_time,
     fingerprint,
     groups_of,
-    microseconds,
     slot_key,
     with_scores,
 )
@@ -57,8 +55,10 @@ from streamer.folding.uncertainty import (
 from streamer.schemas.base import (
     EARLIEST_MICROSECONDS,
     LATEST_MICROSECONDS,
+    NO_TIME,
     SEMANTICS_VERSION,
     agent_model_label,
+    microseconds,
 )
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial

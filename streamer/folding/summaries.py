@@ -21,18 +21,10 @@ import orjson
 from streamer.folding.groups import FormulaCodeSums, GroupState, Outcome, accuracies
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP
-from streamer.folding.slots import (
-    RUN,
-    GroupId,
-    SummaryChange,
-    SummaryKind,
-    TrialGroupKey,
-    microseconds,
-    rfc3339,
-)
+from streamer.folding.slots import RUN, GroupId, SummaryChange, SummaryKind, TrialGroupKey
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import MEANS, STARTED, STORED, Evidence, uncertainty_body
-from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.base import SEMANTICS_VERSION, microseconds, rfc3339
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
 from streamer.schemas.wire import JsonNumber, canonical_json, json_count, json_number, sha256_hex
 from streamer.statistics.ability import Clusters, Interval, mean_interval

@@ -21,8 +21,8 @@ import orjson
 
 from streamer.client.readers import StateReader
 from streamer.folding.fold import BATCH, Pipeline
+from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import RUN, RunUpdate, ScoredChange, SummaryChange, SummaryKind
 from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
 from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key

@@ -10,7 +10,7 @@ inf
 True
 """
 
-from __future__ import annotations
+# Annotations are evaluated, as in `schemas/base.py`.
 
 import math
 import re

@@ -1,6 +1,6 @@
 """The summaries that the processors publish: of an agent:model, of a tier, of a run."""
 
-from __future__ import annotations
+# Annotations are evaluated, as in `schemas/base.py`.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

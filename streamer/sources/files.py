@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from streamer.folding.slots import rfc3339
 from streamer.schemas.base import (
     MAX_ARTIFACTS,
     MAX_NAME_CHARACTERS,
@@ -23,6 +22,7 @@ from streamer.schemas.base import (
     UNKNOWN,
     baseline_model,
     model_for_reporting,
+    rfc3339,
 )
 from streamer.sources.base import Parsed, Unreadable, clean_text, known_cost, usage_of
 

@@ -24,8 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamer.folding.slots import microseconds
-from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting
+from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting, microseconds
 from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.sources.base import (
     ConvertOptions,

@@ -22,7 +22,7 @@ import click
 
 from streamer.client.folded import FollowedRuns
 from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.schemas.base import METRIC_NAME
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board

@@ -44,7 +44,7 @@ from streamer.text import counted, shown, visible
 
 if TYPE_CHECKING:
     from streamer.folding.fold import Folding
-    from streamer.folding.score.prices import Price, PriceTable
+    from streamer.folding.prices import Price, PriceTable
     from streamer.schemas.wire import Failure, Position
     from streamer.storage.outbox import ThreadedPublisher
 

@@ -24,7 +24,7 @@ from streamer.terminal import WIDE_OPTION, say
 
 if TYPE_CHECKING:
     from streamer.client.folded import FoldedRun, PastRuns
-    from streamer.folding.score.prices import PriceTable
+    from streamer.folding.prices import PriceTable
     from streamer.schemas.summaries import RunSummary
     from streamer.schemas.wire import Position, Record, Rejected
 
@@ -336,7 +336,7 @@ prices_option = click.option(
 
 def price_table(file: Path | None) -> PriceTable:
     """The price table of a file, or the default one; a file that is no price table is a usage error."""
-    from streamer.folding.score import prices
+    from streamer.folding import prices
 
     try:
         return prices.price_table(file)

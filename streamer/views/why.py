@@ -14,7 +14,7 @@ from streamer.client.folded import fold_run
 from streamer.client.queries import UnknownMetric
 from streamer.folding.fold import Folded, Pipeline, event_in, fold_records
 from streamer.folding.groups import GroupState
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.folding.slots import GroupId, SlotKey, slot_key
 from streamer.folding.state import RunState
 from streamer.folding.summaries import board_value, missing_sub_trials

@@ -23,7 +23,7 @@ from streamer.client.queries import RunSnapshot as StoredSnapshot
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
-from streamer.folding.score.prices import price_table
+from streamer.folding.prices import price_table
 from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
 from streamer.schemas.wire import Position, json_number

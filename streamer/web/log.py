@@ -22,10 +22,10 @@ from streamer.client.queries import UnknownMetric
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import POINTS, curves
 from streamer.folding.fold import CannotBeFolded
-from streamer.folding.score.prices import PriceTable
-from streamer.folding.slots import SlotRank, fingerprint, microseconds, slot_in_run, slot_key
+from streamer.folding.prices import PriceTable
+from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
-from streamer.schemas.base import Instant, Message, Number
+from streamer.schemas.base import Instant, Message, Number, microseconds
 from streamer.schemas.events import TrialResult, can_have_board
 from streamer.schemas.plain import AnyTrial, plain_trial
 from streamer.schemas.summaries import ShareRange

@@ -31,7 +31,7 @@ from streamer.client.queries import ComparedRun, HistoryEntry, compared_run, his
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label, curves
 from streamer.folding.fold import Folded, Folding, NoSuchRun, Pipeline, fold_records
-from streamer.folding.score.prices import PriceTable, price_table
+from streamer.folding.prices import PriceTable, price_table
 from streamer.folding.slots import SummaryChange
 from streamer.folding.state import RunState
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, State, plan_words, state_of

@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from streamer.folding.prices import price_table
 from streamer.folding.score import made_with
-from streamer.folding.score.prices import price_table
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.redis import RedisSink

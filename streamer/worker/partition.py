@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from streamer.folding.fold import Pipeline
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import (
     RUN,
     GroupId,

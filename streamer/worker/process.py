@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from streamer.folding.score.prices import PriceTableError
+from streamer.folding.prices import PriceTableError
 from streamer.settings import Settings
 from streamer.storage.kafka import (
     MAX_MESSAGE_BYTES,

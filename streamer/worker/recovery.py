@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from streamer.folding.fold import Pipeline
+from streamer.folding.prices import PriceTable
 from streamer.folding.run import slots_on
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.base import encode_id, run_of_key
 from streamer.schemas.wire import Failure, is_older, version_of

@@ -23,7 +23,7 @@ from streamer.client.folded import (
     fold_runs,
 )
 from streamer.folding.fold import CannotBeFolded
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.schemas.wire import BadPosition, Position, Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicMissing, partition_of

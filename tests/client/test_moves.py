@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import streamer.client
 from streamer.folding.fold import fold_records
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.wire import Position
 from streamer.views.why import Moves, Question, UnknownAgent, Why, metric_of, why_in

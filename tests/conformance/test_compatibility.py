@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streamer.folding.fold import Folding
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.sources.base import fit_event
 from streamer.sources.files import AgentLogs, enriched, read_agent_logs
 from tests.conformance import make_compatibility

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streamer.folding.prices import Price, PriceTable
 from streamer.folding.score import Scored, ScoringRules, score_trial
 from streamer.folding.score.formulacode import FormulaCodeScore, task_payload
-from streamer.folding.score.prices import Price, PriceTable
 from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
 
 RULES = ScoringRules(PriceTable.default())

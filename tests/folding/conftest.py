@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline, fold_records
+from streamer.folding.prices import PriceTable
 from streamer.folding.run import join_page
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import unpacked
 from streamer.folding.state import RunState
 from streamer.folding.summaries import MissingTrials, missing_sub_trials

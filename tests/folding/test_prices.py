@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.folding.score.prices import PriceTable, PriceTableError, price_table
+from streamer.folding.prices import PriceTable, PriceTableError, price_table
 from streamer.folding.slots import Effect
 from streamer.folding.state import RunState
 from streamer.schemas.events import EVENT
@@ -165,7 +165,7 @@ def test_r2_a_price_of_the_user_holds_behind_a_gateway_and_for_a_gateways_name_f
 
 def test_the_price_library_is_loaded_only_when_our_own_table_has_no_price() -> None:
     program = (
-        "import sys; from streamer.folding.score.prices import PriceTable; table = PriceTable.default();"
+        "import sys; from streamer.folding.prices import PriceTable; table = PriceTable.default();"
         "table.cost('openai/gpt-5', 1, 1); assert 'genai_prices' not in sys.modules;"
         "table.cost('claude-haiku-4-5', 1, 1); assert 'genai_prices' in sys.modules"
     )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.groups import FormulaCodeSums
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import Scored, ScoringRules, cost_of_pass, grading_profile, score_trial
 from streamer.folding.score.formulacode import MAX_PAYLOAD_BYTES
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.summaries import cost_delta, tier_uplift, variance_of_medians
 from streamer.schemas.base import model_for_pricing, model_for_reporting
 from streamer.schemas.events import ADVANTAGES, EVENT, TrialResult

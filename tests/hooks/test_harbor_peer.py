@@ -478,6 +478,8 @@ def test_a_hook_that_is_off_imports_nothing_of_ours_but_the_question(inspect_ai:
         "streamer",
         "streamer.hooks",
         "streamer.hooks.inspect",
+        "streamer.schemas",
+        "streamer.schemas.base",
         "streamer.settings",
     }
 

@@ -59,7 +59,7 @@ PLANTS = [
     Plant(REDIS, "streamer/storage/log.py", "import redis"),
     Plant(BASE, "streamer/settings.py", "import numpy"),
     Plant(BASE, "streamer/statistics/exact.py", "import streamer.statistics.distribution"),
-    Plant(BASE, "streamer/sources/tail/planted.py", "from streamer.folding.score.prices import PriceTable"),
+    Plant(BASE, "streamer/sources/tail/planted.py", "from streamer.folding.prices import PriceTable"),
     Plant(BASE, "streamer/terminal/query.py", "from streamer.statistics.distribution import Distribution"),
     Plant(BASE, "streamer/terminal/operate.py", "from rocksdict import Rdict"),
 ]

@@ -7,7 +7,7 @@ import json
 import redis
 from aiokafka import AIOKafkaProducer
 
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.verify import Verdict, Verification
 from streamer.settings import Settings
 from streamer.storage.kafka import Names

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from streamer.folding.fold import Folding, Pipeline, fold_records
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial
-from streamer.folding.score.prices import PriceTable
 from streamer.folding.slots import event_time, fingerprint, slot_key
 from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from streamer.schemas.events import EVENT_TYPES, TrialResult, TrialStarted, known_content

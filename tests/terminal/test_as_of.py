@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from streamer.client.folded import fold_run
 from streamer.folding.fold import fold_records
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import BadPosition, Position, Record, up_to
 from streamer.settings import Settings

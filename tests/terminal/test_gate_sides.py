@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
@@ -374,7 +374,7 @@ def test_a_price_of_genai_prices_that_holds_from_a_day_names_the_day() -> None:
     from genai_prices.data import providers
     from genai_prices.types import StartDateConstraint
 
-    from streamer.folding.score.prices import snapshot_price
+    from streamer.folding.prices import snapshot_price
 
     dated = {
         model.id: limit.start_date

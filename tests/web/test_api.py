@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import canonical_json

@@ -18,7 +18,7 @@ from streamer.client.folded import PastRuns
 from streamer.client.queries import UnknownMetric, UnknownRun
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.fold import CannotBeFolded
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.schemas.wire import Failure
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing, partition_of

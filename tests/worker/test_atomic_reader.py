@@ -18,8 +18,8 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from streamer.client.readers import StateReader
+from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
-from streamer.folding.score.prices import PriceTable
 from streamer.operate.health import read_health
 from streamer.operate.local.processes import free_port
 from streamer.schemas.base import SEMANTICS_VERSION

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.folding.fold import Pipeline
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.verify import Verification
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import Names, partition_of

@@ -14,7 +14,7 @@ from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SummaryKind
 from streamer.settings import Settings
 from streamer.storage import log as storage_log

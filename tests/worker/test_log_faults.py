@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.health import read_health, read_lags
 from streamer.operate.verify import Verification
 from tests.support.worker_process import WorkerProcess

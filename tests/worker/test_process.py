@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from streamer.client.queries import UnknownRun
 from streamer.client.readers import StateReader
-from streamer.folding.score.prices import PriceTable
+from streamer.folding.prices import PriceTable
 from streamer.operate.health import read_health
 from streamer.operate.verify import Verification
 from streamer.schemas.base import encode_id

@@ -19,9 +19,10 @@ import numpy as np
 from streamer.folding.groups import GroupState
 from streamer.folding.pairs import Pairing, Task, by_place, pairings_of
 from streamer.folding.plan import Denominators
-from streamer.folding.slots import NO_TIME, GroupId, microseconds
+from streamer.folding.slots import GroupId
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import NUMERIC, Evidence, conclusion
+from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome
 from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask

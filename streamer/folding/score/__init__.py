@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from streamer.folding.prices import PriceTable
 from streamer.folding.score.formulacode import (
     Entries,
     FormulaCodeScore,
@@ -19,7 +20,6 @@ from streamer.folding.score.formulacode import (
     is_formulacode,
     with_own,
 )
-from streamer.folding.score.prices import PriceTable
 from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
 from streamer.schemas.events import (
     INFRASTRUCTURE_FAILURES,

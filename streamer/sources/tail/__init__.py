@@ -18,7 +18,8 @@ import orjson
 from filelock import FileLock, Timeout
 
 from streamer.client.capture import spill_dir, write_all
-from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, microseconds, slot_key
+from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, slot_key
+from streamer.schemas.base import microseconds
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.settings import Settings

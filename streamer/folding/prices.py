@@ -163,7 +163,7 @@ def _check_unique(entries: tuple[Entry, ...]) -> None:
 
 def built_in_prices() -> str:
     """The text of `prices.toml` beside this module."""
-    return files("streamer.folding.score").joinpath("prices.toml").read_text(encoding="utf-8")
+    return files("streamer.folding").joinpath("prices.toml").read_text(encoding="utf-8")
 
 
 def genai_prices_version() -> str:
