@@ -8,7 +8,7 @@ import pytest
 
 from streamer.folding.pairs import Pairing, by_place
 from streamer.statistics.final import FinalMissing
-from streamer.statistics.pairs import Ends
+from streamer.statistics.pairs import Attempts, Ends
 from tests.folding.compared import END, PLAN, tasks_of, the_comparison
 from tests.folding.compared import trial as trial_of_tasks
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
@@ -59,13 +59,29 @@ def test_planned_tiers_multiply_the_tasks_and_subtests_without_names_hide_them()
     assert (len(hidden.outcomes), hidden.all_named) == (1, False)
 
 
-def test_repeats_are_named_by_number_or_by_their_shards() -> None:
+def test_repeats_are_numbered_by_the_harness_or_in_the_order_of_their_shards() -> None:
     plan = a_plan(run_id="r", tasks=["x"], attempts=3)
     numbered = side([plan, trial("r", "a", "x", True, attempt=3)], "r", "a")
-    assert set(numbered.outcomes) == {Pairing("x", number, None, None) for number in (1, 2, 3)}
-    shards = [trial("r", "a", "x", True, shard=shard) for shard in ("first", "second")]
+    three = [Pairing("x", number, None, None) for number in (1, 2, 3)]
+    assert set(numbered.outcomes) == set(three)
+    shards = [trial("r", "a", "x", shard == "b", shard=shard) for shard in "cba"]
     by_shard = side([plan, *shards], "r", "a")
-    assert set(by_shard.outcomes) == {Pairing("x", 1, None, None, repeat) for repeat in (0, 1, 2)}
+    assert [by_shard.outcome(one) for one in three] == [False, True, False]
+
+
+def test_a_repeat_has_no_number_until_the_names_of_all_are_known() -> None:
+    """inference 3: a rank among the trials so far would depend on which trials are fast."""
+    plan = the_plan("r", tasks=["x"], attempts=3, order=None)
+    two = [trial("r", "a", "x", True, shard=shard, position=at) for at, shard in enumerate("bc")]
+    early = side([plan, *two], "r", "a")
+    assert (early.known, early.attempts((None, None, "x"))) == (2, Attempts(2, 2, 1))
+    assert {early.outcome(one) for one in early.outcomes} == {None}
+    assert early.ordered(frozenset(early.outcomes), 3) is None
+    last = a_start(run_id="r", agent="a", model="m", task_id="x", shard="a", position=2)
+    complete = side([plan, *two, last], "r", "a")
+    first, *others = (Pairing("x", number, None, None) for number in (1, 2, 3))
+    assert complete.outcome(first) is None
+    assert [complete.outcome(one) for one in others] == [True, True]
 
 
 def test_attempts_of_a_run_with_shards_that_numbers_them_are_named_by_number() -> None:
@@ -153,6 +169,18 @@ def test_repeats_that_only_shards_tell_apart_are_paired() -> None:
     [pair] = the_comparison([plan, *done])["pairs"]
     assert (pair["pairs"], pair["wins"], pair["losses"], pair["unknown"]) == (4, 4, 0, 0)
     assert tasks_of([plan, *done]) == {task: {"a:m": [2, 2, 0], "b:m": [2, 0, 0]} for task in ("x", "y")}
+
+
+def test_pairs_of_repeats_are_unknown_until_their_names_are_known() -> None:
+    plan = a_plan(tasks=["x"], attempts=2)
+    one = trial_of_tasks("a", "x", passed=True, shard="x__b1")
+    two = [trial_of_tasks("b", "x", passed=False, shard=f"x__{name}") for name in ("c1", "c2")]
+    [pair] = the_comparison([plan, one, *two])["pairs"]
+    assert (pair["wins"], pair["losses"], pair["unknown"]) == (0, 0, 2)
+    assert tasks_of([plan, one, *two]) == {"x": {"a:m": [1, 1, 1], "b:m": [2, 0, 0]}}
+    begun = a_start(task_id="x", agent="a", model="m", shard="x__a9")
+    [pair] = the_comparison([plan, one, *two, begun])["pairs"]
+    assert (pair["wins"], pair["losses"], pair["unknown"]) == (1, 0, 1)
 
 
 def test_tasks_say_what_is_known_of_each_agent() -> None:

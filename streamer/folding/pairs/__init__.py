@@ -46,7 +46,7 @@ from streamer.statistics.pairs import (
 # The trials of a run's agents, task by task: what comparisons are worked out from (inference 7).
 #
 # Two agents' trials are a pair if they are the same attempt at the same task, of the same tier and subtest.
-# Where a harness gives repeats a shard each instead of numbers, they are paired in the order of these names.
+# Where a harness gives repeats a shard each instead of numbers, `pairings_of` numbers them.
 
 
 Task = tuple[str | None, str | None, str]
@@ -54,7 +54,7 @@ Task = tuple[str | None, str | None, str]
 
 
 class Pairing(NamedTuple):
-    """What the trials of a pair have in common; `repeat` counts trials that only their shards tell apart."""
+    """What the trials of a pair have in common; `repeat` counts equal numbers that only shards tell apart."""
 
     task_id: str
     attempt: int
@@ -106,6 +106,7 @@ class TaskTable:
         self._open_states = run.open_states()
         self._labels = [group.agent_model or "" for group in agents]
         self._columns: dict[Pairing, int] = {}
+        self._unnumbered: list[list[int]] = []
         self._sharded: set[Pairing] = set()
         self.positions: list[list[tuple[Pairing, int]] | None] = []
         self.others: list[set[int]] = []
@@ -126,9 +127,12 @@ class TaskTable:
             self._passed[number, columns] = passed
 
     def by_pair(self) -> Trials:
-        """One trial of each agent in each column."""
+        """One trial of each agent in each column; a trial without a number may be in any."""
         planned = self._present if self._attempts is None else np.ones_like(self._present)
-        return _trials(planned.astype(np.int32), self._passed, self._final)
+        numbered = np.ones_like(self._present)
+        for number, columns in enumerate(self._unnumbered):
+            numbered[number, columns] = False
+        return _trials(planned.astype(np.int32), self._passed & numbered, self._final & numbered)
 
     def by_task(self) -> Trials:
         """All attempts at a task in one column."""
@@ -151,7 +155,7 @@ class TaskTable:
     def as_started(self, agent: int, planned: int) -> list[int] | None:
         """The same in the order in which an agent's trials started."""
         positions = self.positions[agent]
-        if positions is None or self._run.queue.has_grown:
+        if positions is None or self._run.queue.has_grown or self._unnumbered[agent]:
             return None
         return self._ordered(positions, planned, self.others[agent])
 
@@ -177,8 +181,9 @@ class TaskTable:
         rows = seen.tolist()
         keys = lineup.keys()
         positions = lineup.positions() if self._run.queue.places is None else {}
-        pairings = pairings_of([keys[row] for row in rows])
+        pairings, unnumbered = pairings_of([keys[row] for row in rows], self._run.plan.attempts)
         columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
+        self._unnumbered.append([self._columns[pairing] for pairing in unnumbered])
         self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
         placed = [(one, positions[row]) for one, row in zip(pairings, rows, strict=True) if row in positions]
         self.positions.append(placed if len(placed) == len(rows) else None)
@@ -199,18 +204,29 @@ class TaskTable:
         return [-1 if one is None else self._columns[one] for one in ordered]
 
 
-def pairings_of(keys: Sequence[SlotKey]) -> list[Pairing]:
-    """The pairing of each trial of one agent."""
+def pairings_of(keys: Sequence[SlotKey], attempts: int | None) -> tuple[list[Pairing], set[Pairing]]:
+    """The pairing of each trial of one agent, and those whose number is not known yet (inference 3).
+
+    Repeats that only the names of shards tell apart are numbered in the order of these names. While some
+    planned trial of their task has no name, its name may come before theirs. So their numbers are open: a
+    number by rank among the trials so far would depend on which trials are fast.
+
+    Args:
+        keys: slots of the trials.
+        attempts: planned trials of each task; None: those that are there.
+    """
+    are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
     pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
-    times = Counter(pairings)
-    if len(times) == len(pairings):
-        return pairings
+    times = Counter(pairing.task for pairing in pairings)
     repeats: Counter[Pairing] = Counter()
-    for row in sorted(range(len(keys)), key=lambda row: keys[row].shard):
+    are_unique = len(set(pairings)) == len(pairings)
+    for row in () if are_unique else sorted(range(len(keys)), key=lambda row: keys[row].shard):
         pairing = pairings[row]
-        pairings[row] = pairing._replace(repeat=repeats[pairing])
+        number = repeats[pairing]
+        pairings[row] = pairing._replace(attempt=1 + number) if are_named else pairing._replace(repeat=number)
         repeats[pairing] += 1
-    return pairings
+    is_open = {task for task, count in times.items() if are_named and count < (attempts or 1)}
+    return pairings, {pairing for pairing in pairings if pairing.task in is_open}
 
 
 def by_place(

@@ -57,7 +57,8 @@ class Contestant:
         plan = Denominators(run.plan, run.groups, run.scores.is_baseline)
         self._undeclared = plan.undeclared(group)
         self._planned = plan.declared(group)
-        seen = dict(zip(pairings_of(self._keys), self._rows, strict=True))
+        pairings, self._unnumbered = pairings_of(self._keys, run.plan.attempts)
+        seen = dict(zip(pairings, self._rows, strict=True))
         outcomes = self.evidence.outcomes()
         numeric = self._lineup.states & NUMERIC != 0
         if self._planned is not None and not numbers:
@@ -121,6 +122,10 @@ class Contestant:
         """Whether nothing more is awaited: of a file, of a run that has finished, of a plan that is in."""
         finished = self._fixed or self.run.plan.finished is not None
         return finished or (self.declared is not None and self.declared == self.known)
+
+    def outcome(self, pairing: Pairing) -> Outcome:
+        """Outcome of a trial in its pair; None: it has no final value or no number yet, or is not there."""
+        return None if pairing in self._unnumbered else self.outcomes.get(pairing)
 
     @cached_property
     def tasks(self) -> dict[Task, list[Pairing]]:
@@ -192,7 +197,7 @@ class Contestant:
     def _as_started(self, trials: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
         """In the order in which its trials started, as far as they have."""
         positions = self._lineup.positions()
-        if not self._rows or any(row not in positions for row in self._rows):
+        if not self._rows or trials & self._unnumbered or any(row not in positions for row in self._rows):
             return None
         placed = [(one, positions[row]) for one, row in self._row_of.items() if one in trials]
         others = {positions[row] for one, row in self._row_of.items() if one not in trials}
@@ -204,10 +209,12 @@ class Contestant:
             return
         attempts = self.run.plan.attempts or 1
         seen = Counter(one.task for one in self._row_of)
-        by_shard = any(one.repeat for one in self._row_of) and all(one.attempt == 1 for one in self._row_of)
-        for task in dict.fromkeys((*self._named_tasks(), *seen)):
-            free = (one for one in _names(task, attempts, by_shard) if one not in self._row_of)
-            yield from (one for _, one in zip(range(attempts - seen[task]), free, strict=False))
+        for tier, subtest, name in dict.fromkeys((*self._named_tasks(), *seen)):
+            names = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
+            free = (one for one in names if one not in self._row_of)
+            yield from (
+                one for _, one in zip(range(attempts - seen[tier, subtest, name]), free, strict=False)
+            )
 
     def _named_tasks(self) -> list[Task]:
         """The tasks that the plan names; [] where it counts them, or has subtests."""
@@ -217,14 +224,6 @@ class Contestant:
         if has_subtests or not isinstance(names, list):
             return []
         return [(tier, None, name) for tier in tiers for name in names]
-
-
-def _names(task: Task, attempts: int, by_shard: bool) -> list[Pairing]:
-    """How the attempts at a task are named: by number, or by the shards that tell them apart."""
-    tier, subtest, name = task
-    if by_shard:
-        return [Pairing(name, 1, tier, subtest, repeat) for repeat in range(attempts)]
-    return [Pairing(name, number, tier, subtest) for number in range(1, attempts + 1)]
 
 
 # -----------------------------------------------------------------------------
@@ -395,7 +394,7 @@ def _pair(pairing: Pairing | None, ours: Contestant, theirs: Contestant) -> Pair
     """The outcomes of a pair; of None, which may be any pair, nothing is known."""
     if pairing is None:
         return Pair(None, None)
-    return Pair(ours.outcomes.get(pairing), theirs.outcomes.get(pairing))
+    return Pair(ours.outcome(pairing), theirs.outcome(pairing))
 
 
 def _first_of_each(places: Iterable[Pairing | None], tasks: dict[Task, PairedTask]) -> list[PairedTask]:
