@@ -28,7 +28,7 @@ from streamer.storage.entries import Keys
 from streamer.storage.redis import UNREACHABLE, async_client
 from streamer.text import counted, dollars, visible
 from streamer.views import columns
-from streamer.views.cells import finite
+from streamer.views.cells import finite, resolved_of
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
 from streamer.views.outlook import budget_of, eta_of, usd_words
 
@@ -89,7 +89,7 @@ def run_line(run: Json) -> str:
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
     trials += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
-    resolved = f"{run['resolved']:,} of {run['trials']:,} resolved"
+    resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
     return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 
 

@@ -730,11 +730,12 @@ def with_state(run: RunSummary, now: datetime) -> dict[str, Any]:
 
 
 def state_and_status(state: str, status: str | None) -> str:
-    """The state, and in parentheses what the harness called the end.
+    """The state, and in parentheses what the harness called the end, unless that says the same.
 
     >>> state_and_status("finished", "aborted"), state_and_status("complete", None)
     ('finished (aborted)', 'complete')
-    >>> state_and_status("finished", "finished")
-    'finished'
+    >>> state_and_status("finished", "finished"), state_and_status("complete", "Completed")
+    ('finished', 'complete')
     """
-    return state if status in (None, UNNAMED) else f"{state} ({status})"
+    same = status is None or status.lower() in (UNNAMED, state, f"{state}d")
+    return state if same else f"{state} ({status})"

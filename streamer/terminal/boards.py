@@ -612,9 +612,9 @@ def print_run(
     if run:
         _print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
-    print_board(agents_table(agents, primary_of(run), places))
+    print_board(agents_table(agents, run, places))
     print_formulacode(run, agents, fallbacks)
-    print_board(*tiers_tables(by_type.get("tier_summary", ())), subtests_table(subtests))
+    print_board(*tiers_tables(by_type.get("tier_summary", ()), run), subtests_table(subtests, run))
 
 
 def _print_header(run: Summary, now: datetime | None) -> None:

@@ -690,7 +690,8 @@ def _print_board(reader: StateReader) -> None:
     """The agents of the simulated benchmark, best first, in as many columns as fit."""
     snapshot, compared = reader.snapshot(RUN), reader.comparison(RUN)
     places = places_of(compared.comparison)
-    table = agents_table([agent.model_dump(mode="json") for agent in snapshot.agents], places=places)
+    agents = [agent.model_dump(mode="json") for agent in snapshot.agents]
+    table = agents_table(agents, snapshot.run.model_dump(), places)
     for line in board_lines(table, COLUMNS):
         print_line(line)
 

@@ -290,7 +290,7 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
         _print_json(_published(snapshot.agents))
     else:
         places = places_of(compared.comparison)
-        print_board(agents_table(_dumped(snapshot.agents), snapshot.run.primary_metric, places))
+        print_board(agents_table(_dumped(snapshot.agents), snapshot.run.model_dump(), places))
 
 
 @query_command.command()
@@ -302,16 +302,14 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 @with_settings
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
-    if as_of is not None:
-        groups = _snapshot(settings, run_id, as_of)[0].tiers
-    else:
-        with StateReader(settings) as reader:
-            groups = reader.tiers(run_id, within=True)
+    snapshot, _ = _snapshot(settings, run_id, as_of)
     broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
-        _print_json(_published(groups) + broken_down)
+        _print_json(_published(snapshot.tiers) + broken_down)
         return
-    print_board(*tiers_tables(_dumped(groups)), subtests_table(broken_down), empty="This run has no tiers.")
+    run = snapshot.run.model_dump()
+    tables = (*tiers_tables(_dumped(snapshot.tiers), run), subtests_table(broken_down, run))
+    print_board(*tables, empty="This run has no tiers.")
 
 
 @query_command.command()

@@ -188,9 +188,11 @@ def finite(value: Number | None) -> float | None:
 
 
 SO_FAR = "so far"
+INCOMPLETE = "incomplete"
+"""Beside a pass rate that lacks planned trials: while the run goes on, and after its end."""
 
 REASONS = {
-    "no_plan": "the run has not said how many trials it plans",
+    "no_plan": "the run has declared no complete plan of its trials",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
     "plan_exceeded": "there are more trials than planned",
     "order_chosen": "the order was chosen",
@@ -205,10 +207,13 @@ REASONS = {
 
 EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
+    INCOMPLETE: "incomplete: the run ended without all planned trials. Those that are missing "
+    "might have passed less often.",
     "interval": "[low, high]: the final pass rate lies there, in percent. "
     "At most 5 of 100 runs ever miss it, however often you look.",
     "if": "[low, high]?: the same, if the order has nothing to do with difficulty.",
-    "bounds": "(low to high): the final pass rate cannot leave this range, unless results are corrected.",
+    "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
+    "results are corrected.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
 }
 """What the marks beside a pass rate and a grade mean."""
@@ -224,7 +229,9 @@ _NEARLY = 1e-9
 
 
 def pass_rate(group: Summary) -> str:
-    """The pass rate with the interval of the final one; while results are missing it is one "so far".
+    """The pass rate with the interval of the final one; where results are missing, "so far" or "incomplete".
+
+    A row whose `over` is true is of a run that has ended.
 
     >>> final = {"low": 0.553, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> running = {"statistics": {"pass_rate": {"mean": 0.617}}, "provisional": True, "in_flight": 8}
@@ -232,14 +239,21 @@ def pass_rate(group: Summary) -> str:
     '61.7 % so far [55, 68]'
     >>> pass_rate({**running, "provisional": False, "in_flight": 0, "uncertainty": {"final": final}})
     '61.7 % [55, 68]'
-    >>> pass_rate({**running, "uncertainty": None})
-    '61.7 % so far'
+    >>> pass_rate({**running, "uncertainty": None}), pass_rate({**running, "uncertainty": None, "over": True})
+    ('61.7 % so far', '61.7 % incomplete')
     """
     rate = value_at(group, ("statistics", "pass_rate", "mean"))
     if rate is None:
         return UNSEEN
-    words = (percent(rate), SO_FAR if is_open(group) else "", interval(group))
+    words = (percent(rate), missing_word(group), interval(group))
     return " ".join(word for word in words if word)
+
+
+def missing_word(group: Summary) -> str:
+    """The word beside a pass rate that lacks results; "" where all are in."""
+    if not is_open(group):
+        return ""
+    return INCOMPLETE if value_at(group, ("over",)) else SO_FAR
 
 
 def short_pass_rate(group: Summary) -> str:
@@ -309,7 +323,7 @@ def decided(group: Summary) -> str:
 def footnotes(groups: Sequence[Summary]) -> list[str]:
     """What the marks in these rows mean, a line each, and why intervals are missing."""
     marks = {
-        SO_FAR: any(SO_FAR in pass_rate(group) for group in groups),
+        **{word: any(word in pass_rate(group) for group in groups) for word in (SO_FAR, INCOMPLETE)},
         "interval": any("[" in pass_rate(group) for group in groups),
         "if": any("]?" in pass_rate(group) for group in groups),
         "bounds": any("(" in pass_rate(group) for group in groups),

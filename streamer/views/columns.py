@@ -128,7 +128,7 @@ GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
 OUTCOMES = {"passed": "passed", "failed": "failed", "fell_back": "fell back", "no_verdict": "no verdict"}
 """`outcome` of a trial -> what people call it."""
 
-MIXED = "No pass@k: the trials mix agents or tiers, and each of those has its own (R11)"
+MIXED = "No pass@k of mixed trials: each agent has its own, in tiered runs within each tier (R11)"
 """Why pass@k is null where a group has trials."""
 
 
@@ -216,8 +216,17 @@ def accuracy(summary: Summary) -> str:
 
 
 def accuracy_name(run: Summary) -> str:
-    """Name of a run's accuracy: "all trials" where the run has several agents, since it mixes them."""
-    return "all trials" if of(run, "agent_models") > 1 else "accuracy"
+    """Name of a run's accuracy: "all agents" where the run has several agents, since it mixes them."""
+    return "all agents" if of(run, "agent_models") > 1 else "accuracy"
+
+
+def pass_owner(run: Summary) -> str:
+    """Where pass@k is in a run that has none itself, because its trials mix agents or tiers (R11).
+
+    >>> [pass_owner({"agent_models": agents, "tiers": tiers}) for agents, tiers in ((2, 0), (1, 3), (2, 3))]
+    ['by agent only', 'within tiers', 'within tiers']
+    """
+    return "by agent only" if of(run, "tiers") == 0 else "within tiers"
 
 
 def pass_at_ends(summary: Summary) -> str:
@@ -457,7 +466,7 @@ RUNS = Board(
         STATE,
         Column("filled", "progress", "filled", *_PROGRESS, sort="greatest", rank=2, on=("terminal",)),
         Column("trials", "trials", "progress", *_PROGRESS, sort="greatest", rank=3),
-        metric("accuracy", title="all trials", rank=4, hint="Accuracy over all trials, whatever the agent"),
+        metric("accuracy", title="all agents", rank=4, hint="Accuracy of all agents together"),
         INFRASTRUCTURE,
         metric("total_cost", sort="greatest", rank=5),
         Column("agents", "agents", "count", ("agent_models",), sort="greatest", rank=8),

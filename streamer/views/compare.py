@@ -130,7 +130,7 @@ AGENT_PAIRS = Board(
     ),
 )
 MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run has not said how many trials it plans, and it has not finished",
+    "no_plan": "the run has declared no complete plan, and it has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",
@@ -695,7 +695,7 @@ NOT_COMMON = Board(
     ),
 )
 
-UNTESTED = "Without p: no task that differs has equal attempts."
+UNTESTED = "A row has no p if no task that differs has equal attempts."
 STILL_OPEN = (
     f"Results or verdicts are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
 )

@@ -57,13 +57,14 @@ class RunNow(RunSummary):
 
 
 class AgentNow(AgentModelSummary):
-    """One agent:model as published, and its place among the others."""
+    """One agent:model as published, its place among the others, and whether its run has ended."""
 
     place: str | None = Field(description="The places that it may truly have: `1`, `1-3`; null: not ranked.")
+    over: bool = Field(description="The harness said that the run is over.")
 
     @classmethod
-    def of(cls, agent: AgentModelSummary, place: str | None) -> AgentNow:
-        return cls.model_construct(**dict(agent), place=place)
+    def of(cls, agent: AgentModelSummary, place: str | None, *, over: bool) -> AgentNow:
+        return cls.model_construct(**dict(agent), place=place, over=over)
 
 
 class HistoryPoint(Message):

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
-from streamer.schemas.events import (
-    ADVANTAGES,
-    BOARD_METRICS,
-    NAMED,
-    PRIMARY_METRIC,
-    FormulaCodePayload,
-    Measurements,
-)
+from streamer.schemas.events import ADVANTAGES, BOARD_METRICS, NAMED, FormulaCodePayload, Measurements
 from streamer.schemas.summaries import ScoredTrial, State, plan_words, state_and_status, state_of
 from streamer.text import counted, dollars, shown, visible
 from streamer.views.cells import (
@@ -45,6 +38,8 @@ from streamer.views.columns import (
     foremost,
     leaders_of,
     pass_at_k,
+    pass_owner,
+    primary_of,
     with_named,
     with_values,
 )
@@ -117,39 +112,40 @@ def runs_table(runs: Iterable[SummaryFields], now: datetime) -> Table:
 
 
 def agents_table(
-    agents: Iterable[SummaryFields], primary: str = PRIMARY_METRIC, places: Mapping[str, str] | None = None
+    agents: Iterable[SummaryFields], run: SummaryFields | None = None, places: Mapping[str, str] | None = None
 ) -> Table:
     """The agents of a run, the best by its primary METRIC first, baselines last.
 
     Args:
+        run: its summary; None: not known.
         places: agent:model to the places that it may truly have; None: not known.
     """
     rows = [{**agent, "place": (places or {}).get(agent["agent_model"])} for agent in agents]
-    table = _groups_table(AGENTS, sorted(rows, key=best_first(primary)), "Agents")
+    table = _groups_table(AGENTS, sorted(rows, key=best_first(primary_of(run))), "Agents", run)
     return table._replace(note="\n".join(filter(None, (table.note, PLACES)))) if places else table
 
 
-def formulacode_table(agents: Iterable[SummaryFields], primary: str = PRIMARY_METRIC) -> Table:
+def formulacode_table(agents: Iterable[SummaryFields], primary: str) -> Table:
     """FormulaCode's means, one agent a row, in the same order; no rows where no agent has them."""
     measured = [agent for agent in agents if agent["formulacode"]]
     return table_of(FORMULACODE, sorted(measured, key=best_first(primary)))
 
 
-def tiers_tables(tiers: Iterable[SummaryFields]) -> list[Table]:
-    """The tiers of a run, pooled; and per agent:model where there are several."""
+def tiers_tables(tiers: Iterable[SummaryFields], run: SummaryFields | None = None) -> list[Table]:
+    """The tiers of a run, pooled; and per agent:model where there are several. `run`: None: not known."""
     groups = list(tiers)
     pooled = [tier for tier in groups if tier["agent_model"] is None]
     single = [tier for tier in groups if tier["agent_model"] is not None]
-    tables = [_groups_table(TIERS, pooled, "Tiers")]
+    tables = [_groups_table(TIERS, pooled, "Tiers", run)]
     if len({tier["agent_model"] for tier in single}) > 1:
-        tables.append(_groups_table(WITHIN_TIERS, single, "Agents within tiers"))
+        tables.append(_groups_table(WITHIN_TIERS, single, "Agents within tiers", run))
     return tables
 
 
-def subtests_table(subtests: Iterable[SummaryFields]) -> Table:
-    """Tiers broken down by subtest."""
+def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None = None) -> Table:
+    """Tiers broken down by subtest. `run`: None: not known."""
     rows = [{**subtest, "agent_model": subtest["agent_model"] or "all"} for subtest in subtests]
-    return _groups_table(WITHIN_TIERS, rows, "Subtests")
+    return _groups_table(WITHIN_TIERS, rows, "Subtests", run)
 
 
 def labels_table(groups: Sequence[SummaryFields]) -> Table:
@@ -158,7 +154,11 @@ def labels_table(groups: Sequence[SummaryFields]) -> Table:
     return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label")
 
 
-def _groups_table(board: Board, groups: Sequence[SummaryFields], title: str) -> Table:
+def _groups_table(
+    board: Board, rows: Sequence[SummaryFields], title: str, run: SummaryFields | None = None
+) -> Table:
+    over = run is not None and run["status"] is not None
+    groups = [{**row, "over": over} for row in rows]
     mixed = any(group["pass_at_k"] is None and group.get("verdict_trials") != 0 for group in groups)
     notes = [MIXED] * mixed + footnotes(groups)
     return table_of(with_named(board, groups), groups, title)._replace(note="\n".join(notes))
@@ -200,7 +200,7 @@ def about(run: SummaryFields, state: State) -> list[str]:
 
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
-    pass_at = "pass@k by agent only, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
+    pass_at = f"pass@k {pass_owner(run)}, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
     if run.get("verdict_trials") == 0:
         pass_at = ""
     lines = [

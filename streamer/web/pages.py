@@ -24,7 +24,7 @@ from streamer.schemas.summaries import NO_PLAN, PLAN_INCOMPLETE
 from streamer.text import visible
 from streamer.views import columns as named_columns
 from streamer.views import outlook
-from streamer.views.cells import EVENT_TIME, EXPLAINED, PLACES, REASONS, SO_FAR
+from streamer.views.cells import EVENT_TIME, EXPLAINED, INCOMPLETE, PLACES, REASONS, SO_FAR
 from streamer.views.columns import (
     AGENTS,
     BASES,
@@ -201,6 +201,7 @@ def _for_page() -> dict[str, Any]:
         "places": PLACES,
         "plan_incomplete": PLAN_INCOMPLETE,
         "reasons": REASONS,
+        "incomplete": INCOMPLETE,
         "so_far": SO_FAR,
     }
     drawn = {name: _page_columns(board) for name, board in boards.items()}

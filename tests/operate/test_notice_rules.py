@@ -92,7 +92,7 @@ def test_a_notice_says_that_the_plan_is_incomplete() -> None:
     decider = Decider(RULES)
     decider.begin("r", {}, new=True)
     [started] = decider.take(a_run_change("r", progress=reading).summary or {}, NOW)
-    assert "1 trial (plan not complete yet), 1 of 1 resolved" in started.body
+    assert "1 trial (plan not complete yet), 1 of 1 trial resolved" in started.body
 
 
 def test_a_change_of_grade_is_told_and_the_first_grade_is_none() -> None:
@@ -116,8 +116,8 @@ def test_a_grade_is_told_with_what_it_rests_on_and_the_board_begins_with_the_bes
     ]
     ended = run(3, status="completed", progress={"done": 4, "planned": 4}, agent_models=2)
     [_, complete] = decider.take(ended, NOW, agents)
-    assert complete.title == "r complete (completed)"
-    assert "all trials 100.0 %" in complete.body
+    assert complete.title == "r complete"
+    assert "all agents 100.0 %" in complete.body
     assert complete.body.index("high:m") < complete.body.index("low:m")
 
 

@@ -26,7 +26,6 @@ from streamer.views.columns import (
     Board,
     Column,
     leaders_of,
-    primary_of,
     with_named,
     with_values,
 )
@@ -282,7 +281,7 @@ def test_agents_stand_in_the_order_of_the_primary_metric() -> None:
     plan = a_plan(metrics={"latency": {"direction": "lower"}}, primary_metric="metrics/latency")
     result = summarised([plan, *events])
     run, of_agents = result["run run-1"], [s for key, s in result.items() if key.startswith("agent_model ")]
-    by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, primary_of(run)).rows]
+    by_latency = [row[0].split(":")[0] for row in agents_table(of_agents, run).rows]
     by_pass_rate = [row[0].split(":")[0] for row in agents_table(of_agents).rows]
     assert by_latency == ["fast", "slow", "mute", "nop"]
     assert by_pass_rate == ["mute", "slow", "fast", "nop"]

@@ -112,13 +112,13 @@ def test_pass_at_k_that_is_null_is_left_out_with_a_reason_below() -> None:
         subtests_table([(a_tier_change("r", pass_at_k=None).summary or {}) | {"subtest": "01"}]),
     ):
         assert "pass@k" not in table.heads
-        assert table.note.startswith("No pass@k: the trials mix agents or tiers")
+        assert table.note.startswith("No pass@k of mixed trials: each agent has its own")
     assert agents_table([an_agent("a", 0.5)]).note == ""
 
 
 def test_the_accuracy_of_several_agents_is_called_all_trials_and_their_pass_at_k_is_their_own() -> None:
     [line, _] = head_lines(a_run(agent_models=2, pass_at_k=None), NOW)
-    assert "all trials 100.0 %" in line
+    assert "all agents 100.0 %" in line
     assert "pass@k by agent only" in line
     [line, _] = head_lines(a_run(agent_models=1), NOW)
     assert "accuracy 100.0 %" in line
@@ -330,7 +330,10 @@ def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
 def test_without_a_plan_there_are_no_bounds_either() -> None:
     table = agents_table(agents(None, 36))
     assert cells(table, "pass rate") == ["75.0 % so far", "50.0 % so far"]
-    assert "No interval of the final pass rate: the run has not said how many trials it plans." in table.note
+    assert (
+        "No interval of the final pass rate: the run has declared no complete plan of its trials."
+        in table.note
+    )
 
 
 def test_a_grade_that_can_no_longer_change_is_marked_while_results_are_missing() -> None:

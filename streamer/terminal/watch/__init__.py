@@ -71,7 +71,7 @@ State  complete: all planned trials are in; finished: the harness ended it;
 
 pass rate  share of successes (tests, else verdict)
 accuracy   share of trials that the harness calls resolved
-all trials accuracy of a run of several agents; pass@k is by agent only then
+all agents accuracy of all of them together; pass@k is by agent or tier
 w/o infra  accuracy without infrastructure failures, and how many those are
 composite  median of the mean of pass rate and judge's score
 rests on   what gives the grade: composite, or without a judge pass rate
@@ -333,7 +333,8 @@ class RunScreen(LiveScreen):
         places = self.model.outlook.places if self.model.outlook else {}
         shown = [a for a in self.model.agents.values() if self.fits_filter(a.agent_model)]
         shown.sort(key=lambda agent: agent.agent_model)
-        agents = [AgentNow.of(agent, places.get(agent.agent_model)) for agent in shown]
+        over = run is not None and run.status is not None
+        agents = [AgentNow.of(agent, places.get(agent.agent_model), over=over) for agent in shown]
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
             board_columns(with_named(AGENTS, agents), self.now, heading(AGENTS, len(agents))),
@@ -342,6 +343,7 @@ class RunScreen(LiveScreen):
             lambda agent: agent.baseline,
         )
         tiers = sorted(self.model.tiers.values(), key=lambda tier: tier.tier)
+        tiers = [tier.model_copy(update={"over": over}) for tier in tiers]
         self.query_one("#tiers").display = bool(tiers)
         columns = board_columns(with_named(TIERS, tiers), self.now, heading(TIERS, len(tiers)))
         self.query_one("#tiers", BoardTable).show_rows(columns, tiers, lambda tier: tier.tier)

@@ -23,7 +23,7 @@ from streamer.terminal.boards import (
 )
 from streamer.text import counted, dollars, padded, percent, text_width, visible
 from streamer.views.cells import bar, finite, largest_k, of_planned, resolved_of, share_of_pass
-from streamer.views.columns import accuracy, accuracy_name
+from streamer.views.columns import accuracy, accuracy_name, pass_owner
 from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
 
 SCROLLBAR = 1
@@ -236,7 +236,7 @@ def outcome_line(run: RunSummary, width: int) -> str:
     """Accuracy and pass@k, of the latter the first and the last; and as much more as fits."""
     parts = [f"{accuracy_name(run)} {accuracy(run)}"]
     if run.pass_at_k is None:
-        parts += ["pass@k by agent only"] if run.verdict_trials != 0 else []
+        parts += [f"pass@k {pass_owner(run)}"] if run.verdict_trials != 0 else []
     elif "1" in run.pass_at_k:
         parts.append(f"pass@1 {share_of_pass(run.pass_at_k, '1')}")
     if most := largest_k(run.pass_at_k):

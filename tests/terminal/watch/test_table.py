@@ -87,7 +87,7 @@ def test_the_outcome_loses_its_last_parts_first_and_never_the_accuracy() -> None
 
 
 def test_a_run_of_several_agents_sends_the_reader_to_them_for_pass_at_k() -> None:
-    assert "pass@k by agent only" in outcome_line(a_run(pass_at_k=None), 500)
+    assert "pass@k by agent only" in outcome_line(a_run(pass_at_k=None, agent_models=2), 500)
 
 
 @pytest.mark.parametrize(

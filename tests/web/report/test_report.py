@@ -226,7 +226,7 @@ def test_html_says_the_numbers_of_the_summaries_with_and_without_scripts(data: R
     page = Elements(as_html(data))
     drawn = json.loads(page.data)
     assert (drawn["run"], drawn["agents"], drawn["tiers"]) == (data.run, data.agents, data.tiers)
-    for table in (agents_table(data.agents, places=data.places), *tiers_tables(data.tiers)):
+    for table in (agents_table(data.agents, data.run, data.places), *tiers_tables(data.tiers, data.run)):
         for cells in table.rows:
             assert any(page.cells[at : at + len(cells)] == cells for at in range(len(page.cells))), cells
 

@@ -129,8 +129,7 @@ export class Run {
   }
 
   draw() {
-    const agents = [...this.agents.values()];
-    const tiers = [...this.tiers.values()];
+    const { agents, tiers } = this.groups();
     this.charts?.update(agents, tiers, this.summary?.primary_metric, this.summary?.state_version);
     if (this.summary) this.outlook.want(this.summary.digest);
     this.drawHead();
@@ -140,8 +139,15 @@ export class Run {
     this.taskView?.update();
   }
 
+  // The groups, and whether their run has ended.
+  groups() {
+    const over = (this.summary?.status ?? null) !== null;
+    const [agents, tiers] = [this.agents, this.tiers].map((groups) => [...groups.values()].map((group) => ({ ...group, over })));
+    return { agents, tiers };
+  }
+
   drawBoard() {
-    this.board?.update([...this.agents.values()], (label) => this.charts.indexOf(label), this.summary?.primary_metric, this.outlook.found);
+    this.board?.update(this.groups().agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric, this.outlook.found);
   }
 
   // The outlook is there: it is drawn where it belongs.
@@ -210,9 +216,9 @@ function tiles(run, { found: outlook, refused }) {
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
   return [
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
-    tile(run.agent_models > 1 ? "All trials" : "Accuracy", percent(run.accuracy), [run.verdict_trials === 0 ? "no verdicts" : `${count(run.resolved)} resolved of ${count(run.verdict_trials ?? run.trials)}`, withoutInfrastructure(run)]),
+    tile(run.agent_models > 1 ? "All agents" : "Accuracy", percent(run.accuracy), [run.verdict_trials === 0 ? "no verdicts" : `${count(run.resolved)} resolved of ${count(run.verdict_trials ?? run.trials)}`, withoutInfrastructure(run)]),
     tile("Cost", usd(run.total_cost), [rate, costWords(outlook), refused ?? budgetWords(outlook)]),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : "each agent has its own: these trials are of several"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : run.tiers ? "within tiers" : "by agent only"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }

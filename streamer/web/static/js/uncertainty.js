@@ -39,6 +39,9 @@ export function reason(group) {
   return WORDS.reasons[code] ?? code;
 }
 
+// What stands beside a pass rate that lacks results; "" where none are missing.
+const missingWord = (group) => (!isOpen(group) ? "" : group.over ? WORDS.incomplete : WORDS.so_far);
+
 export const decided = (group) => Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
 
 // The grade of a group or of a row of a leaderboard, with its marks; pointed at, it says what they mean.
@@ -56,7 +59,8 @@ export function passRate(group) {
   const rate = rateOf(group);
   if (rate === null) return UNKNOWN;
   const lies = interval(group);
-  const soFar = isOpen(group) && !lies ? ` ${WORDS.so_far}` : "";
+  const word = missingWord(group);
+  const soFar = word && !lies ? ` ${word}` : "";
   const why = reason(group);
   const title = [lies ? WORDS.explained[lies.mark] : null, why ? `No interval: ${why}.` : null].filter(Boolean).join(" ") || null;
   const text = h("span", { class: lies?.mark === "if" ? "rate faint" : "rate" }, percent(rate), soFar, lies ? h("span", { class: "ends" }, ` ${lies.text}`) : null);
@@ -73,7 +77,7 @@ export function footnotes(groups) {
   const rated = groups.filter((group) => rateOf(group) !== null); // the others show no mark
   const marks = new Set(rated.map((group) => interval(group)?.mark).filter(Boolean));
   if (marks.has("if")) marks.add("interval");
-  if (rated.some((group) => isOpen(group) && !interval(group))) marks.add(WORDS.so_far);
+  for (const group of rated) if (isOpen(group) && !interval(group)) marks.add(missingWord(group));
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
   return [...lines, ...missing(groups)];
