@@ -77,6 +77,15 @@ def dollars(value: Any) -> str:
     return f"${value:,.4f}" if isinstance(value, int | float) else shown(value)
 
 
+def estimated(part: Any, cost: Any) -> str:
+    """How much of a cost is tokens x price, as the harness reported none (R2); "" for nothing.
+
+    >>> estimated(1.25, 10.5), estimated(2.5, 2.5), estimated(0.0, 2.5), estimated(None, None)
+    ('$1.2500 of it estimated', 'estimated', '', '')
+    """
+    return "" if not part else "estimated" if part == cost else f"{dollars(part)} of it estimated"
+
+
 def percent(value: float | None) -> str:
     """A share in percent, halves rounded up as on the page; only the whole is 100 %, and only nothing is 0 %.
 

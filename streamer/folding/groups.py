@@ -190,7 +190,10 @@ DISTRIBUTED = (
 )
 """Numbers of a score that get statistics."""
 
-SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length")
+ESTIMATED = "estimated_cost_usd"
+"""Costs that are tokens x price, because the harness reported none (R2)."""
+
+SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length", ESTIMATED)
 """Numbers of which only sum and count are kept."""
 
 _GROUP_COUNTS = (
@@ -284,8 +287,10 @@ class GroupState:
         group.owners.update((key.agent, key.model, key.tier) for key in keys)
         for metric, distribution in group.distributions.items():
             distribution.extend(_values(scores, metric))
-        for metric, total in group.sums.items():
-            total.extend(_values(scores, metric))
+        for metric in SUMMED[:-1]:
+            group.sums[metric].extend(_values(scores, metric))
+        priced = [scored for scored in scores if scored.cost_source == "estimated"]
+        group.sums[ESTIMATED].extend(_values(priced, "cost_usd"))
         named: dict[str, list[float]] = {}
         for measured in _values(scores, "metrics"):
             for name, value in measured.items():
@@ -394,6 +399,12 @@ class GroupState:
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
 
 
+def cost_sums(known: ExactSum, estimated: ExactSum) -> dict[str, Any]:
+    """The sum of the known costs, and how much of it our prices estimated (R2); None: no cost is known."""
+    sums = {"total_cost": known, "estimated_cost": estimated}
+    return {name: json_number(total.total()) if known.count else None for name, total in sums.items()}
+
+
 def _values(items: Sequence[Any], name: str) -> list[Any]:
     """The values that the items have under a name, without those that are None."""
     column = list(map(attrgetter(name), items))
@@ -486,6 +497,7 @@ SEVERAL = ("", "")
 
 _SUMMED = {
     "cost_usd": "cost_usd",
+    ESTIMATED: ESTIMATED,
     "input_tokens": "input",
     "output_tokens": "output",
     "cache_read_tokens": "cache_read",
@@ -616,7 +628,7 @@ class RunTotals:
             if len(self.owners) <= 1 and has_verdicts
             else None,
             "score_out_of_range": self.scores_out_of_range,
-            "total_cost": json_number(cost.total()) if cost.count else None,
+            **cost_sums(cost, self.sums[ESTIMATED]),
             "tokens": {
                 name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
                 for metric, name in _SUMMED.items()

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from streamer.folding.groups import FormulaCodeSums, GroupState, Outcome, accuracies
+from streamer.folding.groups import ESTIMATED, FormulaCodeSums, GroupState, Outcome, accuracies, cost_sums
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP
 from streamer.folding.slots import RUN, GroupId, SummaryChange, SummaryKind, TrialGroupKey
@@ -612,7 +612,7 @@ def headline(group: GroupState) -> dict[str, Any]:
     """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
     cost = group.distributions["cost_usd"]
     return accuracies(group.resolved, group.verdict_trials, group.infrastructure_failures) | {
-        "total_cost": json_number(cost.total()) if cost.count else None,
+        **cost_sums(cost.finite, group.sums[ESTIMATED]),
         "mean_cost": json_number(cost.mean()),
         "cost_of_pass": json_number(group.cost_of_pass()),
     }

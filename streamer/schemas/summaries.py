@@ -462,6 +462,9 @@ class Counted(Published):
         "of several agent:models or tiers are mixed (R11), or no trial has a verdict (R31)."
     )
     total_cost: Number | None = Field(description="Sum of the known costs in USD, >= 0; null: none known.")
+    estimated_cost: Number | None = optional(
+        "The part of it, in USD, that is tokens x price, as the harness reported none (R2). Null: unknown."
+    )
     tokens: Tokens = Field(description="Token totals.")
     failure_modes: dict[str, int] = Field(
         description="Failure mode to how many trials ended with it (R19): the 100 most frequent, ties by "

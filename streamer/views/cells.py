@@ -455,6 +455,7 @@ FORMATS: dict[str, Callable[[Any, Any, Any], str]] = {
     "ratio": _value(ratio),
     "run": lambda name, run_id, _: visible(name or run_id),
     "score": _value(shown),
+    "some_dollars": _value(lambda cost: dollars(cost or None)),
     "some": _value(lambda count: shown(count or None)),
     "span": _value(span),
     "state": _value(visible),

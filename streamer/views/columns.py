@@ -450,6 +450,15 @@ PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final p
 PLACE = Column(
     "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
 )
+ESTIMATED_COST = Column(
+    "estimated_cost",
+    "estimated",
+    "some_dollars",
+    ("estimated_cost",),
+    sort="greatest",
+    rank=15,
+    hint="The part of the cost that is tokens x price, as the harness reported none",
+)
 IN_FLIGHT = Column("in_flight", "in flight", "some", ("in_flight",), rank=9)
 DECIDED = Column("decided", "decided", "decided", ("uncertainty", "decided", "grade"), rank=7, on=("text",))
 
@@ -498,6 +507,7 @@ AGENTS = Board(
             "pass@most", "pass@k", "pass_at_most", ("pass_at_k",), rank=8, hint="Of the greatest k", on=LIVE
         ),
         metric("total_cost", on=LIVE),
+        ESTIMATED_COST,
         metric("mean_cost"),
         metric("cost_of_pass"),
         metric("mean_duration", on=LIVE),

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 from streamer.schemas.events import ADVANTAGES, BOARD_METRICS, NAMED, FormulaCodePayload, Measurements
 from streamer.schemas.summaries import ScoredTrial, State, plan_words, state_and_status, state_of
-from streamer.text import counted, dollars, shown, visible
+from streamer.text import counted, dollars, estimated, shown, visible
 from streamer.views.cells import (
     EVENT_TIME,
     PLACES,
@@ -203,11 +203,12 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     pass_at = f"pass@k {pass_owner(run)}, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
     if run.get("verdict_trials") == 0:
         pass_at = ""
+    part = estimated(run.get("estimated_cost"), run["total_cost"])
     lines = [
         f"{resolved_of(run['resolved'], run['trials'], run.get('verdict_trials'))}: "
         f"{accuracy_name(run)} {accuracy(run)}, "
         f"{run['no_verdict']} without a verdict, {counted(run['tasks'], 'task')}, "
-        f"{pass_at}cost {dollars(run['total_cost'])}",
+        f"{pass_at}cost {dollars(run['total_cost'])}" + f" ({part})" * bool(part),
         f"{progress(run)}; {run['superseded']} superseded, {counted(run['conflicts'], 'conflict')}; "
         f"grades by profile {run['grading_profile']}",
     ]

@@ -39,7 +39,7 @@ from streamer.schemas.wire import LogRecord, Position, Rejected, canonical_json,
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import TASKS, Keys, entry_of
-from streamer.text import UNSEEN, dollars, percent, shown, visible
+from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
 from streamer.views.compare import side_of
@@ -521,7 +521,8 @@ def _tiles(run: Json) -> Iterable[str]:
     yield _tile("Progress", counted, share)
     excluded = "" if not run["infrastructure_failures"] else f"; {accuracy(run)}"
     yield _tile(accuracy_name(run).capitalize(), percent(run["accuracy"]), resolved + excluded)
-    yield _tile("Cost", dollars(run["total_cost"]), rate)
+    part = estimated(run.get("estimated_cost"), run["total_cost"])
+    yield _tile("Cost", dollars(run["total_cost"]), "; ".join(filter(None, (part, rate))))
     yield _tile("Tasks", shown(run["tasks"]), f"{shown(run['no_verdict'])} trials without a verdict")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from streamer.folding.score import ScoringRules, score_trial
 from tests.folding.build import RULES, a_trial, scored
+from tests.support.events import summarised
 
 
 def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:
@@ -54,3 +55,22 @@ def test_r14_a_pass_at_an_unknown_cost_has_an_unknown_cost_of_pass() -> None:
 def test_a_failed_trial_with_a_known_cost_has_an_infinite_cost_of_pass() -> None:
     assert scored(resolved=False, cost_usd=0.0).cost_of_pass == math.inf
     assert scored(resolved=True, cost_usd=0.25).cost_of_pass == 0.25
+
+
+def test_r2_a_summary_says_how_much_of_its_cost_our_prices_estimated() -> None:
+    tokens = {"model": "gpt-5", "input_tokens": 1000, "output_tokens": 100}
+    result = {"type": "trial_result", "run_id": "r", "agent": "a"}
+    events = [
+        {**result, **tokens, "task_id": task, **cost} for task, cost in (("x", {"cost_usd": 0.5}), ("y", {}))
+    ]
+    unknown = {**result, "task_id": "z", "agent": "b", "model": "nobody-prices-this"}
+    costs = {
+        summary.get("agent_model"): (summary["total_cost"], summary["estimated_cost"])
+        for summary in summarised([*events, unknown]).values()
+        if "total_cost" in summary
+    }
+    assert costs == {
+        None: (0.50225, 0.00225),
+        "a:gpt-5": (0.50225, 0.00225),
+        "b:nobody-prices-this": (None, None),
+    }

@@ -21,7 +21,7 @@ from streamer.terminal.boards import (
     next_sort,
     ordered,
 )
-from streamer.text import counted, dollars, padded, percent, text_width, visible
+from streamer.text import counted, dollars, estimated, padded, percent, text_width, visible
 from streamer.views.cells import bar, finite, largest_k, of_planned, resolved_of, share_of_pass
 from streamer.views.columns import accuracy, accuracy_name, pass_owner
 from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
@@ -268,4 +268,5 @@ def cost_line(run: RunSummary, pace: Eta) -> str:
         parts.append(f"{dollars(pace.usd_per_hour)} per hour")
     if pace.projected_usd is not None and pace.projected_usd.high > pace.projected_usd.low:
         parts.append(usd_words(pace.projected_usd))
-    return " · ".join(parts)
+    parts.append(estimated(run.estimated_cost, run.total_cost))
+    return " · ".join(filter(None, parts))

@@ -30,6 +30,7 @@ const CELLS = {
   pass_at_most: (found) => mostPasses(found),
   progress: (_, __, run) => progress(run.progress, ` (${WORDS.plan_incomplete})`),
   run: (display, id) => named(display ?? id),
+  some_dollars: (value) => (value ? usd(value) : UNKNOWN),
   some: (value) => (value ? count(value) : UNKNOWN),
   state: (word, _, row) => stateBadge(word, row.status ?? null),
   task: (task, shard) => named(shard ? `${shard}: ${task}` : task),

@@ -217,10 +217,13 @@ function tiles(run, { found: outlook, refused }) {
   return [
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All agents" : "Accuracy", percent(run.accuracy), [run.verdict_trials === 0 ? "no verdicts" : `${count(run.resolved)} resolved of ${count(run.verdict_trials ?? run.trials)}`, withoutInfrastructure(run)]),
-    tile("Cost", usd(run.total_cost), [rate, costWords(outlook), refused ?? budgetWords(outlook)]),
+    tile("Cost", usd(run.total_cost), [estimatedWords(run), rate, costWords(outlook), refused ?? budgetWords(outlook)]),
     run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : run.tiers ? "within tiers" : "by agent only"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }
+
+// How much of the cost is tokens x price, as the harness reported none; null: nothing.
+const estimatedWords = ({ total_cost: cost, estimated_cost: part }) => (part ? (part === cost ? "estimated" : `${usd(part)} of it estimated`) : null);
 
 const tile = (title, value, more) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value), ...more.filter(Boolean).map((line) => h("dd", { class: "more" }, line)));
