@@ -36,7 +36,15 @@ from streamer.storage.kafka import (
     what_differs,
     what_is_finite,
 )
-from streamer.storage.log import LogRecord, PartitionReader, read_batches, read_topic, repair_key
+from streamer.storage.log import (
+    CONFIGURATION_KEY,
+    LogRecord,
+    PartitionReader,
+    current_configuration,
+    read_batches,
+    read_topic,
+    repair_key,
+)
 from streamer.storage.outbox import Publisher
 from streamer.text import counted
 
@@ -600,3 +608,44 @@ async def _ask(settings: Settings, run_id: str, request: str) -> None:
         await producer.send_and_wait(
             topic, request.encode(), key=repair_key(run_id).encode(), partition=partition_of(run_id, count)
         )
+
+
+# -----------------------------------------------------------------------------
+# Which configuration is current in a group of workers, and which each of them has.
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    """Fingerprints of prices, profiles and formulas.
+
+    Attributes:
+        current: the group's; None: no worker has ever begun.
+        workers: live workers, by id.
+    """
+
+    current: str | None
+    workers: dict[str, str]
+
+
+def read_configurations(settings: Settings) -> Configurations:
+    """Ask the broker which is current, and Redis which the live workers have.
+
+    Raises:
+        TopicMissing, KafkaError: the broker cannot say.
+        RedisUnavailable: Redis cannot.
+    """
+    from streamer.client.readers import StateReader
+
+    with StateReader(settings) as reader:
+        live = live_workers(reader)
+    workers = {w.worker_id: str(w.status["made_with"]) for w in live if "made_with" in w.status}
+    return Configurations(
+        current_configuration(read_topic(settings, Names(settings.namespace).streamer_meta)), workers
+    )
+
+
+async def adopt(settings: Settings, made_with: str) -> None:
+    """Make a configuration current: workers that have another end, those that wait for it begin."""
+    topic = Names(settings.namespace).streamer_meta
+    async with producing(settings) as producer:
+        await producer.send_and_wait(topic, made_with.encode(), key=CONFIGURATION_KEY, partition=0)

@@ -38,16 +38,7 @@ from streamer.storage.kafka import (
     producing,
     read_partition_counts,
 )
-from streamer.storage.log import (
-    CONFIGURATION_KEY,
-    EPOCH_KEY,
-    LOG_KEY,
-    PartitionReader,
-    current_configuration,
-    epoch_value,
-    greatest_epoch,
-    read_topic,
-)
+from streamer.storage.log import EPOCH_KEY, LOG_KEY, PartitionReader, epoch_value, greatest_epoch, read_topic
 from streamer.storage.redis import RedisSink, SyncClient, sync_client
 
 # -----------------------------------------------------------------------------
@@ -728,42 +719,3 @@ def _epoch_of(summary: bytes) -> int:
         return int(orjson.loads(summary)["epoch"])
     except (ValueError, KeyError, TypeError):
         return 0
-
-
-# -----------------------------------------------------------------------------
-# Which configuration is current in a group of workers, and which each of them has.
-
-
-@dataclass(frozen=True, slots=True)
-class Configurations:
-    """Fingerprints of prices, profiles and formulas.
-
-    Attributes:
-        current: the group's; None: no worker has ever begun.
-        workers: live workers, by id.
-    """
-
-    current: str | None
-    workers: dict[str, str]
-
-
-def read_configurations(settings: Settings) -> Configurations:
-    """Ask the broker which is current, and Redis which the live workers have.
-
-    Raises:
-        TopicMissing, KafkaError: the broker cannot say.
-        RedisUnavailable: Redis cannot.
-    """
-    with StateReader(settings) as reader:
-        live = live_workers(reader)
-    workers = {w.worker_id: str(w.status["made_with"]) for w in live if "made_with" in w.status}
-    return Configurations(
-        current_configuration(read_topic(settings, Names(settings.namespace).streamer_meta)), workers
-    )
-
-
-async def adopt(settings: Settings, made_with: str) -> None:
-    """Make a configuration current: workers that have another end, those that wait for it begin."""
-    topic = Names(settings.namespace).streamer_meta
-    async with producing(settings) as producer:
-        await producer.send_and_wait(topic, made_with.encode(), key=CONFIGURATION_KEY, partition=0)

@@ -401,7 +401,7 @@ COMMANDS = {
     "rebuild": ("replay", "Make the state anew from the log: compare, then replace it."),
     "status": ("operate", "Broker, Redis, workers and lag."),
     "runs": ("operate", "Name and label runs; fold one again."),
-    "config": ("replay", "Which prices and formulas the workers publish with; make others current."),
+    "config": ("operate", "Which prices and formulas the workers publish with; make others current."),
     "delete": ("operate", "Delete a run from every topic and from Redis."),
     "schema": ("files", "Write JSON Schema and AsyncAPI documents."),
     "worker": ("local", "Run a worker."),

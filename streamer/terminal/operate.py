@@ -6,6 +6,7 @@
 - `streamer rejections`: list what the workers rejected, and requeue it.
 - `streamer subscribe`: follow a public topic.
 - `streamer events`: print the events of a run from the log.
+- `streamer config`: which prices, profiles and formulas the workers publish with.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ import orjson
 from streamer.client.feeds import FEEDS, Feed, Update, subscribe
 from streamer.operate.health import (
     Again,
+    Configurations,
     DeploymentHealth,
     LogPosition,
     StoredRejection,
+    adopt,
     quarantined,
+    read_configurations,
     read_health,
     read_rejection,
     read_rejections,
@@ -42,7 +46,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing
 from streamer.terminal import FAILED, fail_if, print_json, print_line, print_table, say
-from streamer.terminal.options import bundled, json_option, label_of, wait_option, with_settings
+from streamer.terminal.options import bundled, json_option, label_of, price_table, wait_option, with_settings
 from streamer.text import counted, dollars, shown, visible
 
 if TYPE_CHECKING:
@@ -675,3 +679,70 @@ def _unknown(run: str, others: list[str]) -> str:
     if others:
         return f"{problem}. The latest of {len(others)} runs in it: {', '.join(others[-_SUGGESTED:])}"
     return f"{problem}, nor of any other run; publish some first"
+
+
+# -----------------------------------------------------------------------------
+# `streamer config`: which prices, profiles and formulas the workers publish with.
+
+
+@click.group()
+def config_command() -> None:
+    """One configuration for all workers: their prices, grading profiles and formulas.
+
+    Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers
+    with another one than the group's wait.
+    """
+
+
+@config_command.command("show")
+@json_option
+@with_settings
+def show_configuration(as_json: bool, settings: Settings) -> None:
+    """Show which configuration is current, which the workers have, and which this command has."""
+    configurations, own = read_configurations(settings), _own_configuration(settings)
+    if as_json:
+        print_json(
+            canonical_json(
+                {"current": configurations.current, "this_command": own, "workers": configurations.workers}
+            )
+        )
+        return
+    rows = [("current", configurations.current), ("this command", own)]
+    rows += [(f"worker {worker}", has) for worker, has in sorted(configurations.workers.items())]
+    print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
+
+
+@config_command.command("adopt")
+@click.argument("fingerprint", required=False)
+@with_settings
+def adopt_(fingerprint: str | None, settings: Settings) -> None:
+    """Make a configuration current: this command's own (its version and prices file), or FINGERPRINT.
+
+    Workers that have it begin, and publish every run again by it. Workers that have another one end;
+    started again, they wait.
+    """
+    configurations, own = read_configurations(settings), _own_configuration(settings)
+    chosen = fingerprint or own
+    available = {own, *configurations.workers.values()}
+    if chosen not in available:
+        raise click.UsageError(
+            f"neither this command nor a live worker has the configuration {chosen!r}; "
+            f"they have {', '.join(sorted(available))}"
+        )
+    if chosen == configurations.current:
+        say(f"{chosen} is current already")
+        return
+    asyncio.run(adopt(settings, chosen))
+    say(f"{chosen} is current now; {_who(configurations, chosen)}")
+
+
+def _own_configuration(settings: Settings) -> str:
+    from streamer.folding.score import made_with
+
+    return made_with(price_table(settings.prices_file))
+
+
+def _who(configurations: Configurations, chosen: str) -> str:
+    ready = sum(has == chosen for has in configurations.workers.values())
+    ending = len(configurations.workers) - ready
+    return f"{ready} live workers have it, {ending} have another one and end"

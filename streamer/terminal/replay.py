@@ -1,37 +1,26 @@
-"""The commands that fold the event log again, and `config`.
+"""The commands that fold the event log again.
 
 - `streamer verify`: compare the log, folded again, with Redis.
 - `streamer rebuild`: replace the state by the log, folded again.
 - `streamer report`: a run as a file: Markdown, HTML, CSV, Parquet or JSON.
 - `streamer why`: which trials moved a number of a run, and by how much.
-- `streamer config`: which prices, profiles and formulas the workers publish with.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from streamer.client.feeds import NotInLog
 from streamer.client.queries import ReaderError, UnknownMetric
 from streamer.folding.breakdowns import UnknownLabel
-from streamer.folding.score import made_with
-from streamer.operate.verify import (
-    CannotSwitch,
-    Configurations,
-    Mismatch,
-    Switch,
-    Verdict,
-    Verification,
-    adopt,
-    read_configurations,
-)
+from streamer.operate.verify import CannotSwitch, Mismatch, Switch, Verdict, Verification
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC
 from streamer.schemas.wire import Position, canonical_json
@@ -39,7 +28,6 @@ from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.storage.redis import RedisError
 from streamer.terminal import FAILED, UNVERIFIABLE, explain, print_json, print_line, print_table, say, write
-from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     answered,
     as_of_option,
@@ -57,17 +45,11 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import UNSEEN, counted
-from streamer.views.why import (
-    MetricMoves,
-    Question,
-    UnknownAgent,
-    metric_of,
-    moves_table,
-    totals_lines,
-    why,
-    why_in,
-)
-from streamer.web.report import FORMATS, WITHOUT_TRIALS, RunData, format_of, from_events, from_log, from_stack
+from streamer.web import REPORT_FORMATS
+
+if TYPE_CHECKING:
+    from streamer.views.why import MetricMoves, Question
+    from streamer.web.report import RunData
 
 DIGEST_CHARACTERS = 12
 """Enough to see that two differ; --json has all 64."""
@@ -240,7 +222,7 @@ def _is_confirmed(verdicts: list[Verdict]) -> bool:
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
 @click.option(
-    "--format", "chosen", type=click.Choice(list(FORMATS)), help="As --out ends, or md, if not given."
+    "--format", "chosen", type=click.Choice(REPORT_FORMATS), help="As --out ends, or md, if not given."
 )
 @out_option
 @from_option
@@ -266,6 +248,8 @@ def report_command(
     from the topic `scored-trials`. With --from, RUN may be left out if the file holds one run. With --as-of
     the command folds the events of FILE, or the events of RUN in the log.
     """
+    from streamer.web.report import FORMATS, WITHOUT_TRIALS, format_of
+
     form = chosen or (format_of(out) if out else None) or "md"
     if chosen is None and out is not None and out.suffix and format_of(out) is None:
         raise click.UsageError(
@@ -296,6 +280,8 @@ def _data(
     trials: bool,
 ) -> tuple[RunData, int]:
     """What is reported, and how many lines of the file could not be folded."""
+    from streamer.web.report import from_events, from_log, from_stack
+
     now = datetime.now(UTC)
     try:
         if events is not None:
@@ -322,67 +308,6 @@ def _say_if_moving(data: RunData) -> None:
             f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
             "coming in while this was read. Ask again once the run has finished"
         )
-
-
-# -----------------------------------------------------------------------------
-# `streamer config`: which prices, profiles and formulas the workers publish with.
-
-
-@click.group()
-def config_command() -> None:
-    """One configuration for all workers: their prices, grading profiles and formulas.
-
-    Each summary names, as `made_with`, the fingerprint of the configuration behind its numbers. Workers
-    with another one than the group's wait.
-    """
-
-
-@config_command.command("show")
-@json_option
-@with_settings
-def show_configuration(as_json: bool, settings: Settings) -> None:
-    """Show which configuration is current, which the workers have, and which this command has."""
-    configurations, own = read_configurations(settings), made_with(price_table(settings.prices_file))
-    if as_json:
-        print_json(
-            canonical_json(
-                {"current": configurations.current, "this_command": own, "workers": configurations.workers}
-            )
-        )
-        return
-    rows = [("current", configurations.current), ("this command", own)]
-    rows += [(f"worker {worker}", has) for worker, has in sorted(configurations.workers.items())]
-    print_table("Configurations", ("of", "fingerprint"), rows, left=range(2))
-
-
-@config_command.command("adopt")
-@click.argument("fingerprint", required=False)
-@with_settings
-def adopt_(fingerprint: str | None, settings: Settings) -> None:
-    """Make a configuration current: this command's own (its version and prices file), or FINGERPRINT.
-
-    Workers that have it begin, and publish every run again by it. Workers that have another one end;
-    started again, they wait.
-    """
-    configurations, own = read_configurations(settings), made_with(price_table(settings.prices_file))
-    chosen = fingerprint or own
-    available = {own, *configurations.workers.values()}
-    if chosen not in available:
-        raise click.UsageError(
-            f"neither this command nor a live worker has the configuration {chosen!r}; "
-            f"they have {', '.join(sorted(available))}"
-        )
-    if chosen == configurations.current:
-        say(f"{chosen} is current already")
-        return
-    asyncio.run(adopt(settings, chosen))
-    say(f"{chosen} is current now; {_who(configurations, chosen)}")
-
-
-def _who(configurations: Configurations, chosen: str) -> str:
-    ready = sum(has == chosen for has in configurations.workers.values())
-    ending = len(configurations.workers) - ready
-    return f"{ready} live workers have it, {ending} have another one and end"
 
 
 # -----------------------------------------------------------------------------
@@ -425,6 +350,8 @@ def why_command(
     below stands what all of them add up to. The last number is the published one, or with --as-of the one
     then. With --from, RUN may be left out if the file holds one run.
     """
+    from streamer.views.why import MetricMoves, Question, UnknownAgent, metric_of, why_in
+
     rejected = 0
     try:
         question = Question(metric_of(metric), agent, since, limit)
@@ -448,6 +375,8 @@ def why_command(
 
 
 def _of_log(run_id: str, question: Question, as_of: Position | None, settings: Settings) -> MetricMoves:
+    from streamer.views.why import MetricMoves, why
+
     try:
         return MetricMoves.of(why(settings, run_id, price_table(settings.prices_file), question, as_of))
     except NotInLog:
@@ -457,6 +386,9 @@ def _of_log(run_id: str, question: Question, as_of: Position | None, settings: S
 
 
 def _print(moves: MetricMoves) -> None:
+    from streamer.terminal.boards import print_board
+    from streamer.views.why import moves_table, totals_lines
+
     print_board(moves_table(moves))
     left = sum(total.moves for total in moves.totals) - len(moves.moves)
     if left:

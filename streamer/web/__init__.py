@@ -18,6 +18,9 @@ from urllib.parse import quote
 STATIC = Path(__file__).with_name("static")
 """The page's files; reports are made of them too."""
 
+REPORT_FORMATS = ("md", "html", "csv", "parquet", "json")
+"""The formats of `streamer report`, which are the endings of its files; `web/report.py` writes them."""
+
 
 # -----------------------------------------------------------------------------
 # The port that the page is served on. Loads no web server, so that `up` can choose the port at once.

@@ -63,7 +63,7 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
-from streamer.web import STATIC
+from streamer.web import REPORT_FORMATS, STATIC
 from streamer.web.pages import boards_module, card, filled, static_file
 from streamer.web.pages import text as escaped
 
@@ -678,14 +678,16 @@ def _value(column: TrialColumn, trial: Mapping[str, Any]) -> Value | datetime:
 # The formats of a report, and what each needs.
 
 
-FORMATS: dict[str, Callable[[RunData], bytes]] = {
-    "md": as_markdown,
-    "html": as_html,
-    "csv": lambda data: as_csv(data.trials or (), data.run["metrics"]),
-    "parquet": lambda data: as_parquet(data.trials or (), data.run["metrics"]),
-    "json": as_json,
-}
-"""Format to its writer; also the usual ending of a file name."""
+_WRITERS: tuple[Callable[[RunData], bytes], ...] = (
+    as_markdown,
+    as_html,
+    lambda data: as_csv(data.trials or (), data.run["metrics"]),
+    lambda data: as_parquet(data.trials or (), data.run["metrics"]),
+    as_json,
+)
+
+FORMATS = dict(zip(REPORT_FORMATS, _WRITERS, strict=True))
+"""Format to its writer."""
 
 WITHOUT_TRIALS = frozenset({"md"})
 """These never list single trials, so that no broker is needed."""
