@@ -16,9 +16,11 @@ from typing import Any
 from streamer.client.feeds import NotInLog
 from streamer.client.queries import (
     MOST_BOARD_RUNS,
+    RUNS_PER_PAGE,
     BoardRun,
     ComparedRun,
     LeaderboardRow,
+    PageOfRuns,
     RunSnapshot,
     UnknownMetric,
     UnknownRun,
@@ -26,6 +28,7 @@ from streamer.client.queries import (
     compared_run,
     is_chosen,
     kinds_of,
+    page_of_runs,
     parsed,
     ranked,
     require_benchmark,
@@ -258,6 +261,11 @@ class PastRuns:
     def runs(self) -> list[RunSummary]:
         """The runs, the one with the latest event first."""
         return [one.run for one in self.folded_runs]
+
+    def page_of_runs(
+        self, *, offset: int = 0, limit: int | None = RUNS_PER_PAGE, search: str = ""
+    ) -> PageOfRuns:
+        return page_of_runs(self.runs(), offset, None if limit is None else offset + limit, search)
 
     def run(self, run_id: str) -> RunSummary:
         """One run; UnknownRun if it is not among them."""

@@ -97,6 +97,19 @@ class BoardRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PageOfRuns:
+    """A part of the list of runs, the one with the latest event first; runs of one time come by their ids.
+
+    Attributes:
+        runs: the page; empty: the list ends before it.
+        total: how many runs there are, of those that fit the search.
+    """
+
+    runs: list[RunSummary]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderboardRow:
     """One place on a board.
 
@@ -439,6 +452,9 @@ def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
 
 KEYS_PER_ROUND_TRIP = 500
 RUNS_PER_ROUND_TRIP = 20
+RUNS_PER_PAGE = 100
+"""The runs of a page of runs; each summary has more than 1 KB."""
+
 MOST_BOARD_RUNS = 400
 """So many runs, the latest ones, stand on leaderboards that pool runs."""
 
@@ -458,10 +474,25 @@ class Queries:
         self._keys = keys
 
     def runs(self) -> Exchange[list[RunSummary]]:
-        """All runs, the one with the latest event first."""
+        """All runs, the one with the latest event first; of very many runs see `page_of_runs`."""
+        return (yield from self.page_of_runs(limit=None)).runs
+
+    def page_of_runs(
+        self, *, offset: int = 0, limit: int | None = RUNS_PER_PAGE, search: str = ""
+    ) -> Exchange[PageOfRuns]:
+        """A part of the list of runs. Without a search only its runs are read.
+
+        Args:
+            offset: so many runs come before the page.
+            limit: at most so many runs; None: all.
+            search: only runs that have this in id, name or benchmark; case is ignored.
+        """
         run_ids = yield from self.run_ids()
-        summaries = yield from self._summaries(RunSummary, map(self._keys.run, run_ids))
-        return [run for run in summaries if run]
+        end = None if limit is None else offset + limit
+        chosen = run_ids if search else run_ids[offset:end]
+        summaries = yield from self._summaries(RunSummary, map(self._keys.run, chosen))
+        runs = [run for run in summaries if run]
+        return page_of_runs(runs, offset, end, search) if search else PageOfRuns(runs, len(run_ids))
 
     def run(self, run_id: str) -> Exchange[RunSummary]:
         """One run; UnknownRun if Redis has none of this id."""
@@ -629,6 +660,17 @@ class Queries:
         every = list(keys)
         values = yield from in_round_trips([("GET", key) for key in every])
         return [parsed(kind, key, value) if value else None for key, value in zip(every, values, strict=True)]
+
+
+def page_of_runs(runs: Iterable[RunSummary], first: int, end: int | None, search: str) -> PageOfRuns:
+    """The page between two places of the runs that have a text in id, name or benchmark; "": of all runs."""
+    text = search.casefold()
+    fit = [
+        run
+        for run in runs
+        if text in f"{run.run_id}\n{run.display_name or ''}\n{run.benchmark or ''}".casefold()
+    ]
+    return PageOfRuns(fit[first:end], len(fit))
 
 
 def is_chosen(run: RunSummary, benchmark: str | None, labels: Mapping[str, str]) -> bool:

@@ -96,6 +96,7 @@ class StateReader:
         self._client.close()
 
     runs = _asks(Queries.runs)
+    page_of_runs = _asks(Queries.page_of_runs)
     run = _asks(Queries.run)
     snapshot = _asks(Queries.snapshot)
     in_flight = _asks(Queries.in_flight)
@@ -360,6 +361,7 @@ class AsyncStateReader:
         await self._client.aclose()
 
     runs = _asks_async(Queries.runs)
+    page_of_runs = _asks_async(Queries.page_of_runs)
     run = _asks_async(Queries.run)
     snapshot = _asks_async(Queries.snapshot)
     in_flight = _asks_async(Queries.in_flight)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from streamer.client.queries import MOST_BOARD_RUNS, ComparedRun, RunSnapshot, UnknownMetric
+from streamer.client.queries import MOST_BOARD_RUNS, RUNS_PER_PAGE, ComparedRun, RunSnapshot, UnknownMetric
 from streamer.client.readers import StateReader
 from streamer.schemas.base import Message
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC, can_have_board
@@ -215,18 +215,34 @@ def query_command() -> None:
 
 
 @query_command.command()
+@click.option("--search", default="", metavar="TEXT", help="Only runs with this in id, name or benchmark.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip so many of the latest runs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=RUNS_PER_PAGE,
+    show_default=True,
+    help="At most so many runs.",
+)
 @as_of_time_option
 @json_option
 @wide_option
 @with_settings
-def runs(as_of: Position | None, as_json: bool, settings: Settings) -> None:
-    """All runs, the latest first."""
+def runs(
+    search: str, offset: int, limit: int, as_of: Position | None, as_json: bool, settings: Settings
+) -> None:
+    """A page of the runs, the latest first."""
     with _runs_of(settings, as_of, tasks=False) as (reader, now):
-        summaries = reader.runs()
+        page = reader.page_of_runs(offset=offset, limit=limit, search=search)
     if as_json:
-        _print_json(with_state(run, now) for run in summaries)
+        _print_json(with_state(run, now) for run in page.runs)
     else:
-        print_board(runs_table(_dumped(summaries), now), empty="No runs yet.")
+        empty = "No such runs." if search or offset else "No runs yet."
+        print_board(runs_table(_dumped(page.runs), now), empty=empty)
+    last = min(offset + limit, page.total)
+    if offset or last < page.total:
+        more = f". --offset {last} shows the next ones" if last < page.total else ""
+        say(f"runs {min(offset + 1, last):,} to {last:,} of {page.total:,}{more}")
 
 
 @query_command.command()

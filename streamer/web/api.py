@@ -94,6 +94,7 @@ from streamer.web.models import (
     NoSuchTrial,
     Operation,
     OutlookQuery,
+    Page,
     RunSnapshot,
     RunsQuery,
     TiersQuery,
@@ -243,7 +244,7 @@ def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> 
     def declare(answer: A) -> A:
         annotated = get_type_hints(answer)
         result = answers or annotated["return"]
-        many = get_origin(result) is list
+        many = get_origin(result) in (list, Page)
         model = get_args(result)[0] if many else result
         OPERATIONS.append(Operation(path, summary, annotated["query"], model, many, answer, media))
         return answer
@@ -251,14 +252,15 @@ def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> 
     return declare
 
 
-@_get("/api/runs", "All runs, the latest first.")
-async def _runs(web: Web, query: RunsQuery) -> list[RunNow]:
-    if query.as_of is not None:
+@_get("/api/runs", "A page of the runs, the latest first.")
+async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
+    asked = query.model_dump(exclude={"as_of"})
+    if query.as_of is None:
+        page, now = await web.reader.page_of_runs(**asked), datetime.now(UTC)
+    else:
         past = await web.runs_as_of.at(query.as_of)
-        return [RunNow.of(run, past.moment) for run in past.runs()]
-    summaries = await web.reader.runs()
-    now = datetime.now(UTC)
-    return [RunNow.of(run, now) for run in summaries]
+        page, now = past.page_of_runs(**asked), past.moment
+    return Page((RunNow.of(run, now) for run in page.runs), page.total)
 
 
 @_get("/api/runs/{run}", "One run.")

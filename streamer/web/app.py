@@ -53,6 +53,7 @@ from streamer.web.models import (
     AsOfQuery,
     BadQuery,
     Operation,
+    Page,
     Problem,
     PublishedEvents,
     Query,
@@ -67,6 +68,7 @@ from streamer.web.pages import boards_module, hash_of
 
 
 REFERENCE = "#/components/schemas/{model}"
+TOTAL_HEADER = "X-Total-Count"
 STREAMS = {
     "/api/updates": "The list of runs as it changes.",
     "/api/runs/{run}/updates": "A run, its agents and its tiers as they change.",
@@ -143,7 +145,11 @@ def _get(operation: Operation, reference: dict[str, Any]) -> dict[str, Any]:
     if operation.file_name is not None:
         schema = {"type": "string", "description": "A file to keep."}
     says = {operation.media: {"schema": schema}}
-    return _operation(operation.path, operation.summary, says, _query_parameters(operation.query))
+    described = _operation(operation.path, operation.summary, says, _query_parameters(operation.query))
+    if operation.many and "offset" in operation.query.model_fields:
+        total = {"description": "Items on all pages.", "schema": {"type": "integer"}}
+        described["responses"]["200"]["headers"] = {TOTAL_HEADER: total}
+    return described
 
 
 def _post(answer: dict[str, Any]) -> dict[str, Any]:
@@ -382,7 +388,10 @@ async def _answer(web: Web, operation: Operation, request: Request, **parameters
     result = await operation.answer(web, _query(operation.query, request), **parameters)
     body = result if isinstance(result, bytes) else canonical_json(values_of(result))
     if operation.file_name is None:
-        return _json(body)
+        answer = _json(body)
+        if isinstance(result, Page):
+            answer.headers[TOTAL_HEADER] = str(result.total)
+        return answer
     as_file = {
         "cache-control": "no-store",
         "content-disposition": f'attachment; filename="{operation.file_name}"',

@@ -5,10 +5,10 @@ Numbers that are not finite are the texts "Infinity", "-Infinity" and "NaN", as 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.requests import ClientDisconnect
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from streamer.client.feeds import NotInLog
 from streamer.client.folded import NothingYet
 from streamer.client.queries import (
+    RUNS_PER_PAGE,
     RedisUnavailable,
     UnknownBenchmark,
     UnknownMetric,
@@ -217,11 +218,14 @@ class AsOfQuery(Query):
 
 
 class RunsQuery(Query):
-    """The query of all runs."""
+    """The query of a page of runs."""
 
     as_of: str | None = optional(
         "Count only events up to this time (with zone); folds the whole log again.", max_length=64
     )
+    search: str = optional("In run id, name or benchmark; case is ignored.", "", max_length=512)
+    offset: int = optional("Skip so many.", 0, ge=0)
+    limit: int = optional("At most so many.", RUNS_PER_PAGE, ge=1, le=MAX_PAGE)
 
 
 class WhyQuery(AsOfQuery):
@@ -372,6 +376,17 @@ def status_of(error: Exception) -> int | None:
 
 
 JSON = "application/json"
+
+Item = TypeVar("Item", bound=BaseModel)
+
+
+class Page(list[Item]):
+    """A part of a list of `total` items; the answer says so in its header X-Total-Count."""
+
+    def __init__(self, items: Iterable[Item], total: int) -> None:
+        super().__init__(items)
+        self.total = total
+
 
 Answer = BaseModel | Sequence[BaseModel] | bytes
 

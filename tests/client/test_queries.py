@@ -105,6 +105,8 @@ async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateRe
     await sink.write([pipeline.run(run_id).take_changes() for run_id in pipeline.runs()])
     past = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW)
     assert past.runs() == plain.runs()
+    assert past.page_of_runs(offset=1, limit=1) == plain.page_of_runs(offset=1, limit=1)
+    assert past.page_of_runs(search="r") == plain.page_of_runs(search="r")
     assert past.run("n1") == plain.run("n1")
     for narrowed in NARROWED:
         assert past.board_runs(**narrowed) == plain.board_runs(**narrowed), narrowed

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from streamer.client import finished
+from streamer.client.queries import PageOfRuns
 from streamer.client.readers import StateReader
 from streamer.operate.health import live_workers
 from streamer.schemas.summaries import (
@@ -226,6 +227,24 @@ async def test_runs_come_newest_first(sink: RedisSink, plain: StateReader) -> No
     }
     await write(sink, *[a_run_change(run, last_event_at=at) for run, at in times.items()])
     assert [run.run_id for run in plain.runs()] == ["b:|{}", "d", "a", "c"]
+
+
+async def test_pages_of_runs_are_the_list_of_runs_in_parts_and_find_them_by_a_search(
+    sink: RedisSink, plain: StateReader
+) -> None:
+    at = "2026-01-01T00:00:00Z"
+    named = {"r3": {"display_name": "Nightly"}, "night": {}, "r5": {"benchmark": "NIGHT-bench"}}
+    runs = {f"r{number}": {} for number in range(7)} | named
+    await write(sink, *[a_run_change(run, last_event_at=at, **fields) for run, fields in runs.items()])
+    every = plain.runs()
+    assert [run.run_id for run in every] == sorted(runs, reverse=True)
+    for limit in (1, 3, 8, 100):
+        pages = [plain.page_of_runs(offset=first, limit=limit) for first in range(0, 10, limit)]
+        assert [run for page in pages for run in page.runs] == every
+        assert {page.total for page in pages} == {8}
+    some = plain.page_of_runs(search="NIGHT", offset=1, limit=1)
+    assert ([run.run_id for run in some.runs], some.total) == (["r3"], 3)
+    assert plain.page_of_runs(search="day") == PageOfRuns([], 0)
 
 
 async def test_a_run_reads_back_as_it_was_published(sink: RedisSink, plain: StateReader) -> None:

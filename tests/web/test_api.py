@@ -45,6 +45,7 @@ from streamer.web.app import STREAMS, openapi
 from streamer.web.connections import EVENTS_PATH
 from streamer.web.log import LogTruncated
 from streamer.web.models import AsOfQuery, OutlookQuery, WhyQuery
+from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
@@ -135,6 +136,32 @@ async def test_summaries_are_the_readers(
         assert serving_of_answers.get(path).json() == [
             summary.model_dump(mode="json") for summary in summaries
         ]
+
+
+async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
+    logged: Settings, serving_of_answers: Serving
+) -> None:
+    async with Feed(logged) as feed:
+        await feed.take([a_plan(run_id=f"run {number:04}", tasks=4) for number in range(3000)])
+    first = serving_of_answers.get("/api/runs")
+    assert (len(first.json()), first.headers["x-total-count"]) == (100, "3000")
+    assert len(first.body) < 100 * 2500
+    listed = [
+        run["run_id"]
+        for offset in range(0, 3001, 500)
+        for run in serving_of_answers.get(f"/api/runs?offset={offset}&limit=500").json()
+    ]
+    assert sorted(listed) == [f"run {number:04}" for number in range(3000)]
+    assert serving_of_answers.get("/api/runs?limit=501").status == 400
+    found = serving_of_answers.get("/api/runs?search=N+29&limit=50")
+    assert (len(found.json()), found.headers["x-total-count"]) == (50, "100")
+    environment = {"STREAMER_REDIS": logged.redis, "STREAMER_NAMESPACE": logged.namespace}
+    printed = streamer("query", "runs", "--json", "--offset", "2950", environment=environment)
+    assert [json.loads(line)["run_id"] for line in printed.stdout.splitlines()] == listed[2950:]
+    assert "runs 2,951 to 3,000 of 3,000" in printed.stderr.decode()
+    printed = streamer("query", "runs", "--json", "--search", "run 1", environment=environment)
+    assert len(printed.stdout.splitlines()) == 100
+    assert "runs 1 to 100 of 1,000. --offset 100 shows the next ones" in printed.stderr.decode()
 
 
 async def test_boards_are_those_of_the_command_line(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN
 from tests.support.worker_process import wait_for
 from tests.web.browsing import WebProcess, live, publish, trials, watched
-from tests.web.feeding import Feed
+from tests.web.feeding import Event, Feed
 from tests.web.serving import Serving
 
 # -----------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
         options = select.locator("option").all_text_contents()
         assert "Pass rate" in options
         assert "Composite" not in options
-    for words in ("All trials", "each agent has its own"):
+    for words in ("All agents", "each agent has its own"):
         expect(page.locator(".tiles")).to_contain_text(words)
     page.get_by_role("link", name="Tiers", exact=True).click()
     tiers = page.get_by_role("region", name="Tiers of this run")
@@ -428,6 +428,10 @@ BENCHMARKS = {f"suite.Class.time_{n}": {"agent/nop": 1.0 + n / 10, "oracle/nop":
 MEASURED = {"benchmarks": BENCHMARKS, "finished_at": "2026-01-02T03:04:05Z"}
 FAILING = {"status": "failed", "passed": 90, "failed": 7, "error": 2, "skipped": 1, "total": 100}
 PASSING = {"status": "ok", "passed": 100, "failed": 0, "error": 0, "skipped": 0, "total": 100}
+FORMULACODE = [
+    a_trial(task_id="good", tests=PASSING, cost_usd=1.0, **MEASURED),
+    a_trial(task_id="broken", tests=FAILING, cost_usd=2.0, **MEASURED),
+]
 
 
 @pytest.fixture
@@ -441,17 +445,12 @@ def unlocked_page(browser: Browser) -> Iterator[Page]:
     assert [line for line in said if "401" not in line] == []
 
 
-def fed(settings: Settings) -> None:
-    """A run of two FormulaCode trials, one of which broke the tests, in Redis and in the log."""
+def fed(settings: Settings, events: Iterable[Event] = FORMULACODE) -> None:
+    """Runs in Redis and in the log; by default two FormulaCode trials, one of which broke the tests."""
 
     async def feed() -> None:
         async with Feed(settings, log=True) as feed:
-            await feed.take(
-                [
-                    a_trial(task_id="good", tests=PASSING, cost_usd=1.0, **MEASURED),
-                    a_trial(task_id="broken", tests=FAILING, cost_usd=2.0, **MEASURED),
-                ]
-            )
+            await feed.take(events)
 
     thread = threading.Thread(target=lambda: asyncio.run(feed()))  # this one runs the browser's loop
     thread.start()
@@ -477,6 +476,34 @@ def test_a_trial_that_fell_back_says_why_and_lists_its_benchmarks(
         unlocked_page.get_by_role("link", name="Board", exact=True).click()
         expect(unlocked_page.get_by_role("columnheader", name="Speedup")).to_be_visible()
         unlocked_page.goto("about:blank")
+
+
+def test_many_runs_stand_on_pages_and_are_found_by_a_search(unlocked_page: Page, logged: Settings) -> None:
+    page = unlocked_page
+    fed(logged, [a_plan(run_id=f"run {number:03}", tasks=4) for number in range(230)])
+    with Serving(logged) as serving:
+        page.goto(f"http://127.0.0.1:{serving.port}/")
+        live(page)
+        rows, pager = page.locator("tbody tr"), page.locator(".pager")
+        expect(rows).to_have_count(100)
+        expect(pager).to_contain_text("1–100 of 230")
+        seen = set(rows.get_by_role("link").all_text_contents())
+        for words in ("101–200 of 230", "201–230 of 230"):
+            page.get_by_role("button", name="Next").click()
+            expect(pager).to_contain_text(words)
+            seen |= set(rows.get_by_role("link").all_text_contents())
+        assert len(seen) == 230
+        page.get_by_role("searchbox").fill("RUN 22")
+        expect(rows).to_have_count(10)
+        expect(pager).to_contain_text("1–10 of 10 that fit, of 230")
+        assert page.url.endswith("#/runs?search=RUN+22")
+        page.reload()
+        expect(rows).to_have_count(10)
+        page.get_by_role("searchbox").fill("nothing")
+        expect(page.get_by_text("No run fits.")).to_be_visible()
+        page.goto(f"http://127.0.0.1:{serving.port}/#/compare?a=run+001&b=unlisted")
+        expect(page.get_by_role("combobox", name="Run A")).to_have_value("run 001")
+        page.goto("about:blank")
 
 
 def test_speedup_and_advantage_are_drawn_over_event_time(unlocked_page: Page, logged: Settings) -> None:

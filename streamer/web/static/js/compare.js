@@ -3,10 +3,10 @@
 import { get, runPath } from "./api.js";
 import { comparison, pairs } from "./compared.js";
 import { card, h, visible } from "./dom.js";
-import { offer, select } from "./controls.js";
-import { count } from "./format.js";
+import { Pager, offer, select } from "./controls.js";
 
 const PAGE = 50;
+const MOST_RUNS = 500;
 const WHOLE = ["", "all but baselines"];
 
 export class Compare {
@@ -23,17 +23,24 @@ export class Compare {
       this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value }));
     }
     this.result = h("div", { "aria-live": "polite" });
+    this.earlier = h("p", { class: "note body", hidden: true }, `The latest ${MOST_RUNS} runs are offered. For an earlier one, write its id into the address: #/compare?a=RUN&b=RUN.`);
+    this.pager = new Pager(PAGE, (offset) => {
+      this.offset = offset;
+      this.ask().catch((error) => this.fail(error));
+    });
     const controls = (side) => h("div", { class: "controls" }, this.choices[side].element, this.choices[`${side}_agent`].element);
-    this.element = card("Compare on the tasks that both have done", [], h("div", { class: "body controls" }, controls("a"), controls("b")), this.result);
+    this.element = card("Compare on the tasks that both have done", [], h("div", { class: "body controls" }, controls("a"), controls("b")), this.earlier, this.result);
     this.start();
   }
 
   async start() {
     try {
-      const runs = await get("/api/runs");
+      const runs = await get("/api/runs", { limit: MOST_RUNS });
       const options = runs.map((run) => [run.run_id, run.display_name ?? run.run_id]);
+      this.earlier.hidden = runs.length < MOST_RUNS;
       for (const side of ["a", "b"]) {
-        this.chosen[side] ||= runs[0]?.run_id ?? "";
+        const run = (this.chosen[side] ||= runs[0]?.run_id ?? "");
+        if (run && !options.some(([known]) => known === run)) options.push([run, run]);
         offer(this.choices[side].select, options, this.chosen[side]);
         await this.offerAgents(side);
       }
@@ -96,21 +103,7 @@ export class Compare {
 
   shown(found) {
     if (!found.tasks) return [h("p", { class: "empty" }, "They have no task in common.")];
-    return [...comparison(found), h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager(found)];
-  }
-
-  pager(found) {
-    const go = (offset) => () => {
-      this.offset = offset;
-      this.ask().catch((error) => this.fail(error));
-    };
-    const last = this.offset + found.pairs.length;
-    return h(
-      "div",
-      { class: "pager" },
-      h("p", { class: "note" }, `${count(this.offset + 1)}–${count(last)} of ${count(found.tasks)}, greatest difference first`),
-      h("button", { type: "button", class: "plain", disabled: this.offset === 0, onclick: go(Math.max(0, this.offset - PAGE)) }, "Previous"),
-      h("button", { type: "button", class: "plain", disabled: last >= found.tasks, onclick: go(this.offset + PAGE) }, "Next"),
-    );
+    this.pager.show(this.offset, found.pairs.length, found.tasks, found.tasks, ", greatest difference first");
+    return [...comparison(found), h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager.element];
   }
 }

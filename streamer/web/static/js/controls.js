@@ -1,6 +1,7 @@
-// Choices: a list to select from, and a row of buttons of which one is pressed.
+// Choices: a list to select from, a row of buttons of which one is pressed, and the pages of a long list.
 
 import { field, h, visible } from "./dom.js";
+import { count } from "./format.js";
 
 // options: [value, title]; what is chosen stays chosen while it is among them.
 export function select(title, options, chosen, onchange) {
@@ -13,6 +14,27 @@ export function offer(element, options, chosen) {
   const same = element.options.length === options.length && options.every(([value, title], at) => element.options[at].value === value && element.options[at].text === visible(title));
   if (!same) element.replaceChildren(...options.map(([value, title]) => h("option", { value }, visible(title))));
   if (options.some(([value]) => value === chosen)) element.value = chosen;
+}
+
+// go(offset): show the page that begins there
+export class Pager {
+  constructor(size, go) {
+    this.size = size;
+    const button = (title, step) => h("button", { type: "button", class: "plain", onclick: () => go(Math.max(0, this.offset + step)) }, title);
+    this.said = h("p", { class: "note", role: "status" });
+    this.back = button("Previous", -size);
+    this.next = button("Next", size);
+    this.element = h("div", { class: "pager" }, this.said, this.back, this.next);
+  }
+
+  // matching: on all pages; total: also what the filters leave out
+  show(offset, rows, matching, total, order = "") {
+    this.offset = offset;
+    const of = matching === total ? count(total) : `${count(matching)} that fit, of ${count(total)}`;
+    this.said.textContent = matching ? `${count(offset + 1)}–${count(offset + rows)} of ${of}${order}` : total ? `None of ${count(total)} fits` : "";
+    this.back.disabled = offset === 0;
+    this.next.disabled = offset + rows >= matching;
+  }
 }
 
 export function segments(title, options, chosen, onchange) {

@@ -13,6 +13,8 @@ import { Table } from "./table.js";
 
 const REFRESH_MS = 5000;
 const MIXED = "mixed";
+// Leaderboards pool so many runs, the latest ones.
+const POOLED_RUNS = 400;
 
 export class Leaders {
   // chosen: {metric, benchmark, label, all_benchmarks}; change(chosen): so that the address can follow
@@ -57,7 +59,7 @@ export class Leaders {
     this.metric.offer(this.choices());
   }
 
-  // The benchmarks of all runs; which one is chosen follows the address.
+  // The benchmarks of these runs; which one is chosen follows the address.
   offer(runs) {
     const benchmarks = [...new Set(runs.map((run) => run.benchmark).filter(Boolean))].sort();
     const asked = this.chosen.benchmark && !benchmarks.includes(this.chosen.benchmark) ? [this.chosen.benchmark] : [];
@@ -69,7 +71,7 @@ export class Leaders {
     const asked = { ...this.chosen };
     this.file.href = `/api/leaderboards.html?${new URLSearchParams(Object.entries(asked).filter(([, value]) => value))}`;
     try {
-      const [boards, runs] = await Promise.all([get("/api/leaderboards", asked), get("/api/runs")]);
+      const [boards, runs] = await Promise.all([get("/api/leaderboards", asked), get("/api/runs", { limit: POOLED_RUNS })]);
       if (JSON.stringify(asked) !== JSON.stringify(this.chosen)) return;
       this.offer(runs);
       this.plan(runs);

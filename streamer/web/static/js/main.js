@@ -45,7 +45,7 @@ function made({ parts, options }) {
   if (kind === "run" && id) return new Run(id, tab, options, followRun(id), state);
   if (kind === "leaders") return new Leaders(options, follow("leaders"), state);
   if (kind === "compare") return new Compare(options, follow("compare"));
-  return new Runs(state);
+  return new Runs(options, follow("runs"), state);
 }
 
 function show() {

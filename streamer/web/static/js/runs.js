@@ -1,22 +1,32 @@
 // All runs, the latest first, as they change.
 
 import { columnsOf } from "./cells.js";
-import { card, h, name } from "./dom.js";
+import { card, field, h, name } from "./dom.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
 import { Table } from "./table.js";
 
+const PAGE = 100;
+
 export class Runs {
-  constructor(state) {
+  // options: {search} of the address; change(options): so that it can follow
+  constructor(options, change, state) {
     this.runs = new Map();
+    const searched = () => {
+      change({ search: this.search.value });
+      this.draw(0);
+    };
+    this.search = h("input", { type: "search", placeholder: "run, benchmark", value: options.search ?? "", oninput: searched });
+    this.searching = field("Search", this.search);
     this.table = new Table(columnsOf("runs", []), {
       caption: "Runs",
       key: (run) => run.run_id,
       sort: { id: "last", descending: true },
       primary: "state",
-      empty: howToBegin,
+      empty: () => (this.runs.size ? "No run fits." : howToBegin()),
+      page: PAGE,
     });
-    this.element = card("Runs", [], this.table.element);
+    this.element = card("Runs", [this.searching], this.table.element);
     this.live = new Live("/api/updates", {
       reset: () => this.runs.clear(),
       put: (run) => this.runs.set(run.run_id, run),
@@ -26,10 +36,13 @@ export class Runs {
     });
   }
 
-  draw() {
-    const runs = [...this.runs.values()];
+  draw(offset) {
+    const text = this.search.value.toLowerCase();
+    const has = (run) => `${run.run_id}\n${run.display_name ?? ""}\n${run.benchmark ?? ""}`.toLowerCase().includes(text);
+    const runs = [...this.runs.values()].filter(has);
+    this.searching.hidden = this.runs.size <= PAGE && !text;
     this.table.setColumns(columnsOf("runs", runs, { run: linked }));
-    this.table.update(runs);
+    this.table.update(runs, this.runs.size, offset);
   }
 
   close() {

@@ -4,7 +4,7 @@ import { get, runPath } from "./api.js";
 import { BOARDS, WORDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, field, h, name } from "./dom.js";
-import { offer, select } from "./controls.js";
+import { Pager, offer, select } from "./controls.js";
 import { Failures } from "./failures.js";
 import { count, moment } from "./format.js";
 import { withValues } from "./named.js";
@@ -33,9 +33,8 @@ export class Trials {
       onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),
       empty: () => (this.page?.total === 0 ? "No trial has been counted yet." : "No trial fits."),
     });
-    this.status = h("p", { class: "note", role: "status" }, "Loading…");
-    this.back = h("button", { type: "button", class: "plain", onclick: () => this.choose({ offset: Math.max(0, this.query.offset - PAGE) }) }, "Previous");
-    this.next = h("button", { type: "button", class: "plain", onclick: () => this.choose({ offset: this.query.offset + PAGE }) }, "Next");
+    this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
+    this.pager.said.textContent = "Loading…";
     this.agent = h("select", { onchange: () => this.choose({ agent: this.agent.value, offset: 0 }) });
     this.tier = h("select", { onchange: () => this.choose({ tier: this.tier.value, offset: 0 }) });
     this.tierField = field("Tier", this.tier);
@@ -46,7 +45,7 @@ export class Trials {
     const controls = h("div", { class: "controls" }, field("Search", search), result.element, field("Agent", this.agent), this.tierField, this.said);
     const files = ["csv", "parquet"].map((ending) => h("a", { class: "plain", href: runPath(run, `/trials.${ending}`), download: true }, ending === "csv" ? "CSV" : "Parquet"));
     const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
-    const list = card("Trials", [controls, downloads], this.table.element, h("div", { class: "pager" }, this.status, this.back, this.next));
+    const list = card("Trials", [controls, downloads], this.table.element, this.pager.element);
     this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
     this.trouble = new Trouble(list, () => this.ask());
     this.element = h("div", { class: "stack" }, this.failures.element, list);
@@ -122,7 +121,7 @@ export class Trials {
     } catch (error) {
       if (error.name === "AbortError") return;
       this.trouble.tell(error);
-      if (!this.page) this.status.textContent = "";
+      if (!this.page) this.pager.said.textContent = "";
     }
   }
 
@@ -133,11 +132,7 @@ export class Trials {
     this.page = page;
     this.table.setColumns(this.columns(page.trials));
     this.table.update(page.trials);
-    const last = page.offset + page.trials.length;
-    const of = page.matching === page.total ? count(page.total) : `${count(page.matching)} that fit, of ${count(page.total)}`;
-    this.status.textContent = page.matching ? `${count(page.offset + 1)}–${count(last)} of ${of}` : page.total ? `None of ${count(page.total)} fits` : "";
-    this.back.disabled = page.offset === 0;
-    this.next.disabled = last >= page.matching;
+    this.pager.show(page.offset, page.trials.length, page.matching, page.total);
   }
 
   close() {
