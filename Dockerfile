@@ -2,9 +2,11 @@
 FROM python:3.11.13-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv /opt/streamer
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY requirements requirements
+RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/all.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY streamer streamer
-RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[all]'
+RUN /opt/streamer/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 FROM python:3.11.13-slim-bookworm
 RUN useradd --uid 10001 --create-home --home-dir /home/streamer --shell /usr/sbin/nologin streamer

@@ -40,12 +40,12 @@ help:
 	@echo 'make schema            write schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
 	@echo 'make dist              build wheel and source archive into dist/, and check them as PyPI does'
-	@echo 'make constraints       pin the newest versions of all dependencies'
+	@echo 'make constraints       pin the newest versions of all dependencies, with the hashes of their files'
 	@echo 'make clean             remove $(VENV) and caches'
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements/dev.txt
 	@command -v $(PYTHON) >/dev/null || \
 	  { echo 'make: $(PYTHON) is not on PATH. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3'; exit 2; } >&2
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -53,7 +53,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo 'make: $(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv'; exit 2; } >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(STAMP)
@@ -120,13 +121,20 @@ screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots
 	$(BIN)/python -m tests.terminal.watch.captures docs/screenshots
 
-# Into an environment of its own, so that nothing installed by hand gets pinned.
+# One resolution for every platform and Python, with the hashes of all files of each version. What builds the
+# package (setuptools) is pinned with the rest. constraints.txt has the same versions, for pip's option -c.
+PIN = build/constraints/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+      --no-header --no-annotate pyproject.toml build/constraints/builds.txt
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev,all,bench]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml > build/constraints/builds.txt
+	$(PIN) --upgrade --extra dev --extra all --extra bench -o requirements/dev.txt
+	$(PIN) -c requirements/dev.txt --extra all -o requirements/all.txt
+	$(PIN) -c requirements/dev.txt --extra local -o requirements/local.txt
 	{ sed -n '/^#/p' constraints.txt; \
-	  build/constraints/bin/python -m pip freeze | grep -v '^trialstream '; } > build/constraints.txt
-	mv build/constraints.txt constraints.txt
+	  sed -n '/^setuptools==/d; s/^\([a-z0-9.-]*==[^ ]*\).*/\1/p' requirements/dev.txt; } > build/constraints/pins.txt
+	mv build/constraints/pins.txt constraints.txt
 	rm -rf build/constraints
 
 # The two programs bring twenty packages that nothing else here needs: they get an environment of their own.

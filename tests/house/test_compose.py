@@ -122,8 +122,7 @@ def test_the_image_runs_as_somebody_else_than_root() -> None:
     assert DOCKERFILE.rindex("USER ") > DOCKERFILE.rindex("FROM ")
 
 
-def test_the_image_installs_the_pinned_versions_and_runs_the_worker() -> None:
-    assert re.search(r"pip install .*-c constraints\.txt '\.\[all\]'", DOCKERFILE)
+def test_the_image_runs_the_worker() -> None:
     assert DOCKERFILE.rstrip().endswith('CMD ["streamer", "worker"]')
 
 

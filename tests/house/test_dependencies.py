@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.repository import ROOT, direct_dependencies
+from tests.house.repository import ROOT, direct_dependencies, pyproject
 
 DIRECT = [Requirement(text) for text in direct_dependencies()]
 REASONS = dict(
@@ -84,3 +84,36 @@ def test_constraints_name_no_host_and_nothing_that_is_not_a_pin() -> None:
     assert all(
         line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line) for line in lines
     )
+
+
+@pytest.mark.parametrize("name", ["dev", "all", "local"])
+def test_what_image_and_ci_install_has_hashes_and_the_pinned_versions(name: str) -> None:
+    """Every requirement of the extra is there for each Python; no line names a host."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").replace("\\\n", "")
+    pins = {}
+    for line in text.splitlines():
+        requirement, *hashes = re.split(r"\s+--hash=", line)
+        parsed = Requirement(requirement)
+        assert parsed.url is None
+        assert hashes, f"{requirement} has no hash"
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", digest) for digest in hashes)
+        [pin] = parsed.specifier
+        assert pin.operator == "=="
+        pins[canonicalize_name(parsed.name)] = pin.version
+    [build] = map(Requirement, pyproject()["build-system"]["requires"])
+    assert build.specifier.contains(pins.pop(canonicalize_name(build.name)))
+    assert pins.items() <= PINS.items(), "run `make constraints`"
+    assert name != "dev" or pins == PINS
+    extras = {"local": ["local"], "all": ["local", "notify", "report", "rocksdb"]}
+    direct = [*pyproject()["project"]["dependencies"]]
+    for extra in extras.get(name, []):
+        direct += pyproject()["project"]["optional-dependencies"][extra]
+    assert {canonicalize_name(Requirement(one).name) for one in direct} <= pins.keys()
+
+
+def test_make_image_and_action_install_nothing_without_a_hash() -> None:
+    for file, expected in (("Makefile", "dev"), ("Dockerfile", "all"), ("action.yml", "local")):
+        text = (ROOT / file).read_text("utf-8").partition("\nconstraints:")[0]
+        assert re.search(rf"--require-hashes -r \S*requirements/{expected}\.txt", text), file
+        installs = re.findall("pip install .*", text)
+        assert [one for one in installs if not re.search("--require-hashes|--no-deps", one)] == [], file
