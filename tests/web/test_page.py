@@ -130,7 +130,7 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
         options = select.locator("option").all_text_contents()
         assert "Pass rate" in options
         assert "Composite" not in options
-    for words in ("All agents", "each agent has its own"):
+    for words in ("All agents", "within tiers"):
         expect(page.locator(".tiles")).to_contain_text(words)
     page.get_by_role("link", name="Tiers", exact=True).click()
     tiers = page.get_by_role("region", name="Tiers of this run")
