@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from difflib import get_close_matches
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -34,6 +35,8 @@ from pydantic import (
 )
 
 from streamer.schemas.base import optional
+
+log = logging.getLogger("streamer.settings")
 
 # -----------------------------------------------------------------------------
 # Where the running `streamer up` of this machine is: a small JSON file that it writes and removes.
@@ -311,10 +314,20 @@ def _from_file() -> tuple[bool, dict[str, Any]]:
 
 
 def _from_environment() -> dict[str, str]:
-    """The settings among the variables of this process, in capitals or not; other STREAMER_* are not ours."""
+    """The settings among the variables of this process, in capitals or not; what is nearly one is named."""
     variables = {name.lower(): value for name, value in os.environ.items()}
+    ours = {name.removeprefix("streamer_") for name in variables if name.startswith("streamer_")}
+    for name in ours.difference(Settings.model_fields):
+        _say_misspelt(name)
     named = ((name, variables.get(f"streamer_{name}")) for name in Settings.model_fields)
     return {name: value for name, value in named if value is not None}
+
+
+@cache
+def _say_misspelt(name: str) -> None:
+    for close in get_close_matches(name, Settings.model_fields, n=1, cutoff=0.8):
+        said = "STREAMER_%s names no setting and has no effect. Did you mean STREAMER_%s?"
+        log.warning(said, name.upper(), close.upper())
 
 
 # -----------------------------------------------------------------------------

@@ -124,6 +124,17 @@ def test_an_empty_name_means_no_configuration_file(tmp_path: Path, monkeypatch: 
     assert Settings(bootstrap="a:1").partitions == 8
 
 
+def test_a_misspelt_variable_is_named_with_a_suggestion_and_others_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("BOOTSTRP", "TEAM", "CONFIG", "DISCOVERY", "DEBUG", "HARBOR", "INSPECT"):
+        monkeypatch.setenv(f"STREAMER_{name}", "")
+    for _ in range(2):
+        Settings(redis="redis://a:1")
+    [said] = caplog.messages
+    assert said == ("STREAMER_BOOTSTRP names no setting and has no effect. Did you mean STREAMER_BOOTSTRAP?")
+
+
 @pytest.mark.parametrize(("name", "hint"), [("namspace", "Did you mean namespace"), ("xyzzy", "operator.md")])
 def test_a_setting_that_does_not_exist_is_called_so(name: str, hint: str) -> None:
     with pytest.raises(ValidationError) as caught:

@@ -7,12 +7,17 @@ millisecond. Such a dictionary is held, and so is a model; the caller must not c
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
@@ -20,13 +25,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 import orjson
 from filelock import lock_descriptor
 
-from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, encode_id
+from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL, MAX_RECORD_BYTES, encode_id, is_without_zone
 from streamer.schemas.events import AnyEvent, Event, TrialResult
 from streamer.schemas.wire import Reason, canonical_json, decode, score_refused, shown
 from streamer.settings import Settings
 
 if TYPE_CHECKING:
     from streamer.storage.outbox import Outgoing
+
+log = logging.getLogger("streamer.client")
 
 # -----------------------------------------------------------------------------
 # What code may hand over to publish, and the exceptions for what is no event.
@@ -121,6 +128,9 @@ class CapturedEvent(NamedTuple):
     size: int
 
 
+_TIMES = ("started_at", "finished_at", "planned_at")
+
+
 def capture(event: AnEvent) -> CapturedEvent:
     """Take an event as it is now.
 
@@ -140,6 +150,10 @@ def capture(event: AnEvent) -> CapturedEvent:
             raise TypeError(
                 f"publish() takes an event, a mapping or a model of streamer.schemas.events, not {kind}"
             )
+    for name in _TIMES:
+        time = event.get(name)
+        if time.__class__ is str and is_without_zone(time):
+            event = {**event, name: datetime.fromisoformat(time.upper())}
     table = _large_table(event.get("benchmarks"))
     if table is not None:
         event = dict(event)
@@ -157,13 +171,51 @@ def written(content: Mapping[str, Any], where: str = "") -> bytes | Reason:
     "Field 'a.0' is not a finite number; leave it out."
     """
     try:
-        value = canonical_json(content if isinstance(content, dict) else dict(content))
+        value = canonical_json(content if isinstance(content, dict) else dict(content), plain)
     except TypeError as error:  # orjson's JSONEncodeError
         message = f"The event cannot be written as JSON: {error}. Use dicts, lists, texts, numbers, times."
         return Reason("not_json", message)
     if b"null" in value and (place := _not_finite(content, where)):
         return Reason("not_finite", f"Field {place} is not a finite number; leave it out.")
     return value
+
+
+def plain(value: Any) -> Any:
+    """A number or a time of a Python library as JSON has it; a time without a zone is this machine's.
+
+    >>> plain(Decimal("0.41")), plain(Decimal(5)), plain(timedelta(minutes=1))
+    (0.41, 5, 60.0)
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(value, datetime):
+        return _with_zone(value).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Decimal):
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "i", "u", "f") and not value.shape:
+        return value.item()  # a scalar of numpy
+    raise TypeError(f"Type is not JSON serializable: {type(value).__name__}")
+
+
+def _with_zone(time: datetime) -> datetime:
+    if time.tzinfo is None:
+        _say_local(time.astimezone().strftime("%z"))
+        return time.astimezone()
+    return time
+
+
+@cache
+def _say_local(offset: str) -> None:
+    """Once for each offset of this machine."""
+    log.warning(
+        "A time has no zone. It is taken as this machine's local time (UTC%s) and sent so. Use times with a "
+        "zone, as datetime.now(UTC)",
+        offset,
+    )
 
 
 def named(head: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -198,6 +250,8 @@ def _written(event: Mapping[str, Any]) -> bytes:
 
 def _not_finite(value: Any, where: str) -> str | None:
     """Path of the first float that JSON would turn into null, None if there is none."""
+    if isinstance(value, Decimal) or hasattr(value, "dtype"):
+        value = plain(value)
     if isinstance(value, float):
         return None if math.isfinite(value) else ascii(where)
     items: Any = ()
@@ -301,7 +355,19 @@ def reread(value: bytes) -> Outgoing | Reason:
 def _accepted(value: bytes) -> AnyEvent | Reason:
     """The event in `value`; or why the worker would reject it, or the publisher does not take it."""
     decoded = decode(value)
-    return decoded if isinstance(decoded, Reason) else score_refused(decoded) or decoded
+    if isinstance(decoded, Reason):
+        return decoded
+    for name in decoded.model_extra or ():
+        _say_unknown(name, type(decoded))
+    return score_refused(decoded) or decoded
+
+
+@cache
+def _say_unknown(name: str, kind: type[Event]) -> None:
+    """Once for each field of each kind of event."""
+    close = get_close_matches(name, kind.model_fields, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    log.warning("Field %s is in no %s: it is sent along and ignored.%s", shown(name), kind.__name__, hint)
 
 
 def _joined(table: BenchmarkTable, pause: Callable[[], object]) -> bytes:

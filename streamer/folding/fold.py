@@ -247,7 +247,7 @@ class Folded:
         ignored: results that were withdrawn, or whose run was deleted.
         quarantined_events: records of runs that are set apart; they stay in the log and are not folded.
         unknown_fields: fields of events that this version does not know.
-        missing_times: times of events and of records that lie outside 2000 to 2200 and count as missing.
+        missing_times: times that count as missing: without a zone, or outside 2000 to 2200.
     """
 
     touched: set[str] = field(default_factory=set)

@@ -357,6 +357,19 @@ class Event(Message):
     schema_version: Literal[1, 2] = optional("Version of the event schema; an unknown one is rejected.", 1)
     run_id: Id = Field(description="The benchmark run or experiment; also the record key.")
 
+    @model_validator(mode="after")
+    def _leave_out_times_without_zone(self) -> Self:
+        """Such a time is missing; two of them are of one clock, so their difference is the duration."""
+        fields = self.__dict__
+        times = {name: at for name in _TIMES if (at := fields.get(name)) and at.tzinfo is None}
+        if not times:
+            return self
+        fields.update(dict.fromkeys(times))
+        if {"started_at", "finished_at"} <= times.keys() and fields.get("duration_seconds", 0) is None:
+            seconds = (times["finished_at"] - times["started_at"]).total_seconds()
+            fields["duration_seconds"] = seconds if seconds >= 0 else None
+        return self
+
 
 def _measured(unit: str, description: str) -> Any:
     return Field(default=None, description=description, json_schema_extra={"unit": unit})
@@ -401,8 +414,8 @@ class TrialResult(Measurements, SlotEvent):
     cache_write_tokens: Count | None = optional("Input tokens written to a cache.")
     cost_usd: Amount | None = optional("Reported cost in US dollars (R2).")
     duration_seconds: Amount | None = optional("Wall time in seconds.")
-    started_at: EventTime = optional("Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
-    finished_at: EventTime = optional("End, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2200: missing.")
+    finished_at: EventTime = optional("End, RFC 3339; without zone, or outside 2000 to 2200: missing.")
     tests: TestCounts | None = optional("Test suite; null: does not apply (R20).")
     snapshot: SnapshotCounts | None = optional("Snapshots; null: does not apply (R20).")
     claimed: Claims | None = optional("Advantages and counts that a log states without speedups (R3).")
@@ -450,7 +463,7 @@ class TrialStarted(SlotEvent):
 
     type: Literal["trial_started"] = Field(description="Which event this is: a trial has started.")
     revision: Revision = optional("As in a result; a retraction up to it withdraws the start.", 0)
-    started_at: EventTime = optional("Start, RFC 3339 with zone; outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start, RFC 3339; without zone, or outside 2000 to 2200: missing.")
     position: Position | None = optional(
         "How many trials the run had started before, counted by the one process that "
         "starts them; null: not counted."
@@ -466,7 +479,7 @@ class RunStarted(Event):
     type: Literal["run_started"] = Field(description="Which event this is: the plan of a run.")
     revision: Revision = optional("Grows with every correction of the plan.", 0)
     harness: ShortText | None = optional("Which harness runs it.")
-    started_at: EventTime = optional("Start of the run; outside 2000 to 2200: missing.")
+    started_at: EventTime = optional("Start of the run; without zone, or outside 2000 to 2200: missing.")
     tasks: TaskIds | TaskCount | None = optional("Task ids, or how many there are.")
     attempts: int | None = optional("Attempts per task (and subtest).", ge=1, le=MAX_PLANNED_ATTEMPTS)
     order: Order | None = optional(
@@ -554,7 +567,7 @@ class RunFinished(Event):
 
     type: Literal["run_finished"] = Field(description="Which event this is: a run is over.")
     revision: Revision = optional("Grows with every correction.", 0)
-    finished_at: EventTime = optional("End of the run; outside 2000 to 2200: missing.")
+    finished_at: EventTime = optional("End of the run; without zone, or outside 2000 to 2200: missing.")
     status: Text | None = optional("What the harness calls the outcome.")
     scores_pending: bool | None = optional(
         "Whether scores are still to come, as of a judge that runs later. null: only if the plan says "
@@ -647,7 +660,7 @@ def judges_score(score: float | None) -> float | None:
 
 
 def missing_times(event: Event, raw: bytes) -> int:
-    """How many times the record states that the event does not have: they lie outside 2000 to 2200.
+    """How many times the record states that the event leaves out: without a zone, or not in 2000 to 2199.
 
     >>> from streamer.schemas.events import EVENT
     >>> raw = b'{"type": "run_finished", "run_id": "r", "finished_at": "1970-01-01T00:00:00Z"}'

@@ -69,13 +69,17 @@ NOT_DIGESTED = frozenset(
 """Fields that tell how a summary came about rather than what it says, and what readers add (`state`)."""
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
     """Canonical bytes of a JSON value; times in UTC become text.
+
+    Args:
+        default: makes JSON values of times and of other types; None: times in UTC become text.
 
     >>> canonical_json({"b": 1.0, "a": None})
     b'{"a":null,"b":1.0}'
     """
-    return orjson.dumps(value, option=_CANONICAL)
+    option = _CANONICAL if default is None else _CANONICAL | orjson.OPT_PASSTHROUGH_DATETIME
+    return orjson.dumps(value, default, option)
 
 
 def sha256_hex(data: bytes) -> str:
@@ -262,6 +266,17 @@ def score_refused(event: object) -> Reason | None:
         f"Field 'score': {score:g} lies outside 0 to 1, the scale of a judge's score. Divide it by the top "
         "of its scale, as 85 of 100 by 100, or send it under metrics.",
     )
+
+
+def missing_times_remark(run_id: str, count: int) -> str:
+    """What to say of a run whose events state times that count as missing.
+
+    >>> missing_times_remark("nightly", 2)[:60]
+    "Run 'nightly': 2 times without a zone, or outside 2000 to 22"
+    """
+    times = "1 time" if count == 1 else f"{count:,} times"
+    said = "without a zone, or outside 2000 to 2200, count as missing. Send RFC 3339 with a zone."
+    return f"Run {shown(run_id)}: {times} {said}"
 
 
 def shown(value: object) -> str:

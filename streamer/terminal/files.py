@@ -150,12 +150,12 @@ def _line_of(failure: Failure) -> str:
 
 def _counts(folding: Folding) -> str:
     counts = folding.counts
+    times = f", {counted(counts.missing_times, 'time')} without a zone, or outside 2000 to 2200"
     return (
         f"{counted(counts.records, 'event')}: {counts.counted} counted, "
         f"{counted(counts.duplicates, 'duplicate')}, "
         f"{counts.superseded} superseded on arrival, {counts.ignored} ignored, {folding.rejected} rejected, "
-        f"{counted(counts.unknown_fields, 'unknown field')}"
-        + (f", {counted(counts.missing_times, 'time')} outside 2000 to 2200" if counts.missing_times else "")
+        f"{counted(counts.unknown_fields, 'unknown field')}" + (times if counts.missing_times else "")
     )
 
 
@@ -448,11 +448,12 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     each line is sent as it comes.
     """
 
-    from streamer.schemas.wire import Reason, decode
+    from streamer.schemas.events import missing_times
+    from streamer.schemas.wire import Reason, decode, missing_times_remark
     from streamer.storage.outbox import Outgoing, ThreadedPublisher
 
     sent = bad = 0
-    unknown: Counter[str] = Counter()
+    unknown, missing = Counter[str](), Counter[str]()
     with (
         open_records(file) as records,
         ThreadedPublisher(settings) as publisher,
@@ -466,6 +467,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
                 line.say(f"line {record.offset + 1}: {event.code}: {event.message}")
             else:
                 unknown.update(list(event.model_extra or ()))  # a mapping would be added up
+                missing[event.run_id] += missing_times(event, value)
             if raw or not isinstance(event, Reason):
                 key = None if isinstance(event, Reason) else event.run_id.encode()
                 publisher.send(Outgoing(key, value))
@@ -476,6 +478,9 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
     if unknown:
         say(f"fields that no event has, sent along and ignored: {_named(unknown)}")
+    for run_id, count in missing.items():
+        if count:
+            say(missing_times_remark(run_id, count))
     fail_if(bad)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,15 @@ import msgspec
 from starlette.requests import Request
 
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
-from streamer.schemas.wire import MAX_KEPT_BYTES, Reason, records_of_lines, score_refused, shown
+from streamer.schemas.events import Event
+from streamer.schemas.wire import (
+    MAX_KEPT_BYTES,
+    Reason,
+    missing_times_remark,
+    records_of_lines,
+    score_refused,
+    shown,
+)
 from streamer.settings import Settings
 from streamer.storage.kafka import REFUSED_FOR_GOOD, said_of
 from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
@@ -98,13 +107,14 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
     records: list[Outgoing] = []
     rejections: list[RejectedEvent] = []
     events = rejected = 0
+    ignored, missing = Counter[str](), Counter[str]()
     for number, value in _numbered(kind, body):
         if events == MAX_EVENTS:
             raise BodyTooLarge(f"The body has more than {MAX_EVENTS:,} events", f"{MAX_EVENTS:,}")
         if len(value) > MAX_EVENT_BYTES:
             raise BodyTooLarge(f"Event {number:,} has {len(value):,} bytes", f"{MAX_EVENT_BYTES:,} bytes")
         events += 1
-        event, _ = event_in(value)
+        event, times = event_in(value)
         reason = event if isinstance(event, Reason) else score_refused(event)
         if reason is not None:
             rejected += 1
@@ -112,7 +122,17 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
                 rejections.append(RejectedEvent(number=number, code=reason.code, message=reason.message))
         if reason is None or reason is event:
             records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
-    answer = PublishedEvents(accepted=events - rejected, rejected=rejected, rejections=rejections)
+        if reason is None and isinstance(event, Event):
+            ignored.update(list(event.model_extra or ()))
+            missing[event.run_id] += times
+    remarks = [missing_times_remark(run, count) for run, count in missing.items() if count]
+    answer = PublishedEvents(
+        accepted=events - rejected,
+        rejected=rejected,
+        rejections=rejections,
+        ignored=dict(ignored.most_common(SHOWN_REJECTIONS)),
+        remarks=remarks[:SHOWN_REJECTIONS],
+    )
     return EventsRead(records, answer)
 
 

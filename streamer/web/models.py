@@ -187,6 +187,12 @@ class PublishedEvents(Message):
     accepted: int = Field(ge=0, description="Valid events.")
     rejected: int = Field(ge=0, description="Invalid events; the worker puts them into the rejection topic.")
     rejections: list[RejectedEvent] = Field(description="Why; the first 100.")
+    ignored: dict[str, int] = Field(
+        description="Fields that no event has, and how often each came; at most 100. They have no effect."
+    )
+    remarks: list[str] = Field(
+        description="What counts as missing in accepted events, a sentence a run; the first 100."
+    )
 
 
 class Problem(Message):

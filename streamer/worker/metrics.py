@@ -69,7 +69,7 @@ class Metrics(Collector):
         self._events = counter("streamer_events", "Records folded, by what they did.", ["effect"])
         self._rejections = counter("streamer_rejections", "Records rejected.")
         self._missing_times = counter(
-            "streamer_missing_times", "Times outside 2000 to 2200, which count as missing."
+            "streamer_missing_times", "Times without a zone, or outside 2000 to 2200: they count as missing."
         )
         self._forwarded = counter("streamer_forwarded", "Records that lay in a wrong partition.")
         self._fold = histogram("streamer_fold_seconds", "Folding one batch.", buckets=FOLD_SECONDS)

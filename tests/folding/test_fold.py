@@ -23,6 +23,7 @@ from streamer.folding.uncertainty import Evidence
 from streamer.schemas.wire import Record, records_of_lines
 from streamer.statistics.ability import Clusters, mean_interval
 from tests.golden.data import streams
+from tests.support.cli import streamer
 from tests.support.events import (
     Event,
     a_deletion,
@@ -229,6 +230,24 @@ OUTSIDE = [
     "9999-12-31T23:59:59Z",
 ]
 WITHIN = ["2000-01-01T00:00:00Z", "2199-12-31T23:59:59.999999Z", "2000-01-01T01:00:00+01:00"]
+
+
+NAIVE = {"started_at": "2026-01-31T09:30:00", "finished_at": "2026-01-31T09:31:30.5"}
+
+
+def test_times_without_a_zone_are_missing_and_their_difference_is_the_duration() -> None:
+    pipeline, result = folded([a_trial(**NAIVE)])
+    assert (result.counted, result.missing_times) == (1, 2)
+    stored = {change.key: change.summary or {} for change in pipeline.run("run-1").summaries()}
+    assert stored["run-1"]["last_event_at"] == "2023-11-14T22:13:20Z"  # of the record
+    assert stored["run-1|terminus:gpt-5"]["statistics"]["duration_seconds"]["mean"] == 90.5
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_times_without_a_zone_fold_to_the_same_bytes_wherever(zone: str) -> None:
+    line = json.dumps(a_trial(**NAIVE)).encode()
+    outputs = [streamer("fold", "--json", "-", stdin=line, environment={"TZ": tz}) for tz in ("UTC", zone)]
+    assert outputs[0].stdout == outputs[1].stdout != b""
 
 
 @pytest.mark.parametrize("timestamp", [253_402_300_800_000, 1_767_225_600_000_000, 2**63 - 1])

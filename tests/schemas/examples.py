@@ -143,6 +143,8 @@ GOOD_EVENTS: dict[str, dict[str, Any]] = {
     "an empty plan": {"type": "run_started", "run_id": "r"},
     "an end": {"type": "run_finished", "run_id": "r", "finished_at": "2026-01-31T09:30:00Z", "status": "ok"},
     "an end with every field": FULL_END,
+    "times without a zone": SLOT
+    | {"started_at": "2026-01-31T09:30:00", "finished_at": "2026-01-31 09:31:00.5"},
     "a late score": FULL_SCORE,
     "a late score that says nothing": {"type": "trial_scored", "run_id": "r", "task_id": "t"},
     "schema version 2": SLOT | {"schema_version": 2},
@@ -193,7 +195,7 @@ BAD_EVENTS: dict[str, dict[str, Any]] = {
     "an end at try nought": FULL_END | {"try": 0},
     "a late score as text": FULL_SCORE | {"score": "0.5"},
     "schema version as text": SLOT | {"schema_version": "1"},
-    "a time without a zone": SLOT | {"finished_at": "2026-01-31T09:30:00"},
+    "a time of another form": SLOT | {"finished_at": "31.01.2026 09:30"},
     "a date for a time": SLOT | {"finished_at": "2026-01-31"},
     "a number for a time": SLOT | {"finished_at": 1_700_000_000},
     "a number as text for a time": SLOT | {"finished_at": "1700000000"},

@@ -117,6 +117,15 @@ def test_an_event_has_its_run_as_key_and_an_invalid_one_has_none() -> None:
     assert [record.key for record in read.records] == ["ré".encode(), None]
 
 
+def test_unknown_fields_and_times_without_a_zone_are_in_the_answer() -> None:
+    trial = {"type": "trial_result", "run_id": "r", "resolvd": True, "finished_at": "2026-01-31T09:30:00"}
+    lines = [json.dumps(trial | {"task_id": f"t{at}"}).encode() for at in range(3)]
+    answer = read_events(BodyKind.LINES, b"\n".join(lines)).answer
+    assert (answer.accepted, answer.ignored) == (3, {"resolvd": 3})
+    [remark] = answer.remarks
+    assert remark.startswith("Run 'r': 3 times without a zone")
+
+
 def test_blank_lines_count_as_lines_but_not_as_events() -> None:
     read = read_events(BodyKind.LINES, b"\xef\xbb\xbf\n \r\n7\r\n\n")
     assert [(one.number, one.code) for one in read.answer.rejections] == [(3, "not_an_object")]

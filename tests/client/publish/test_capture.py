@@ -7,15 +7,20 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from streamer.client import TrialPublisher
+from streamer.client import capture as capture_module
 from streamer.client import publisher as module
 from streamer.client.capture import (
     CHANGED,
@@ -23,6 +28,7 @@ from streamer.client.capture import (
     SLICE_ENTRIES,
     AnEvent,
     CapturedEvent,
+    InvalidEvent,
     NotAccepted,
     Spill,
     capture,
@@ -335,3 +341,67 @@ def test_a_model_and_its_mapping_are_the_same_record(benchmarks: dict[str, Any] 
     model = EVENT.validate_python(mapping)
     assert record_of(model) == record_of(mapping)
     assert decode(record_of(model).value) == model
+
+
+# -----------------------------------------------------------------------------
+# Numbers and times of Python libraries are taken; unknown fields are named.
+
+
+def values_of(**fields: Any) -> dict[str, Any]:
+    value: dict[str, Any] = orjson.loads(record_of(a_trial(**fields)).value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "sent"),
+    [
+        ("cost_usd", Decimal("0.41"), 0.41),
+        ("cost_usd", np.float32(0.5), 0.5),
+        ("cost_usd", np.float64(0.25), 0.25),
+        ("input_tokens", np.int64(7), 7),
+        ("input_tokens", Decimal(7), 7),
+        ("resolved", np.bool_(True), True),
+        ("duration_seconds", timedelta(minutes=1, seconds=3), 63.0),
+        ("metrics", {"reward": np.float32(0.5)}, {"reward": 0.5}),
+    ],
+    ids=repr,
+)
+def test_numbers_of_libraries_are_numbers(field: str, given: object, sent: object) -> None:
+    assert values_of(**{field: given})[field] == sent
+
+
+@pytest.mark.parametrize("value", [np.float32("nan"), Decimal("NaN"), np.float64("inf")], ids=repr)
+def test_a_library_number_that_is_not_finite_is_refused_as_any_other(value: object) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        capture(a_trial(cost_usd=value))
+    assert caught.value.code == "not_finite"
+
+
+def test_an_array_is_no_number() -> None:
+    with pytest.raises(InvalidEvent, match="ndarray"):
+        capture(a_trial(cost_usd=np.array([1.0])))
+
+
+@pytest.mark.parametrize("given", [datetime(2026, 1, 31, 9, 30), "2026-01-31T09:30:00"], ids=repr)  # noqa: DTZ001
+def test_a_time_without_a_zone_is_local_time_sent_with_its_offset_and_said_once(
+    given: object, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture_module._say_local.cache_clear()
+    monkeypatch.setenv("TZ", "Etc/GMT-3")
+    time.tzset()
+    try:
+        sent = [values_of(finished_at=given)["finished_at"] for _ in range(2)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert sent == ["2026-01-31T09:30:00+03:00"] * 2
+    [said] = caplog.messages
+    assert "taken as this machine's local time (UTC+0300)" in said
+
+
+def test_an_unknown_field_is_named_once_with_a_suggestion(caplog: pytest.LogCaptureFixture) -> None:
+    capture_module._say_unknown.cache_clear()
+    for _ in range(2):
+        assert values_of(resolvd=True)["resolvd"] is True
+    [said] = caplog.messages
+    assert "'resolvd' is in no TrialResult: it is sent along and ignored. Did you mean resolved?" in said
