@@ -260,6 +260,12 @@ def _column(at: int, column: Column) -> DrawnColumn[Sequence[str]]:
     )
 
 
+def is_wide() -> bool:
+    """Whether the command was given --wide."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(WIDE_OPTION, False))
+
+
 def print_board(*tables: Table, empty: str = "") -> None:
     """Tables of summaries on stdout, as wide as the terminal at most; with --wide as wide as they are.
 
@@ -267,9 +273,7 @@ def print_board(*tables: Table, empty: str = "") -> None:
         tables: those without rows are left out.
         empty: a line if no table has rows; "": none.
     """
-    context = click.get_current_context(silent=True)
-    wide = context is not None and context.meta.get(WIDE_OPTION, False)
-    width = WIDTH_OF_FILES if wide else width_of_output()
+    width = WIDTH_OF_FILES if is_wide() else width_of_output()
     for table in map(lists_below, tables):
         if table.rows:
             for line in (table.title, *board_lines(table, width)):
@@ -612,7 +616,7 @@ def print_run(
     if run:
         _print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
-    print_board(agents_table(agents, run, places))
+    print_board(agents_table(agents, run, places, grades=is_wide()))
     print_formulacode(run, agents, fallbacks)
     print_board(*tiers_tables(by_type.get("tier_summary", ()), run), subtests_table(subtests, run))
 

@@ -23,7 +23,7 @@ from streamer.schemas.summaries import RunSummary, with_state
 from streamer.schemas.wire import Position, canonical_json, json_number
 from streamer.settings import Settings
 from streamer.terminal import print_json, print_line, say, write
-from streamer.terminal.boards import print_board, print_payload, print_run
+from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
     as_of_option,
     as_of_time_option,
@@ -306,7 +306,8 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
         _print_json(_published(snapshot.agents))
     else:
         places = places_of(compared.comparison)
-        print_board(agents_table(_dumped(snapshot.agents), snapshot.run.model_dump(), places))
+        run = snapshot.run.model_dump()
+        print_board(agents_table(_dumped(snapshot.agents), run, places, grades=is_wide()))
 
 
 @query_command.command()

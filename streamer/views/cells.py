@@ -317,7 +317,8 @@ def decided(group: Summary) -> str:
     'yes'
     """
     settled = value_at(group, ("uncertainty", "decided", "grade"))
-    return "yes" if settled and is_open(group) else UNSEEN
+    graded = value_at(group, ("graded",)) is not False
+    return "yes" if settled and graded and is_open(group) else UNSEEN
 
 
 def footnotes(groups: Sequence[Summary]) -> list[str]:

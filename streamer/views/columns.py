@@ -148,7 +148,7 @@ def grade(group: Summary) -> str:
         if of(group, field)
     ]
     letter = of(group, "grade")
-    if letter is None:
+    if letter is None or value_at(group, ("graded",)) is False:
         return UNSEEN
     return f"{letter} ({', '.join(pending)})" if pending else str(letter)
 
@@ -174,12 +174,25 @@ def marked_grade(group: Summary) -> str:
     letter = of(group, "grade")
     marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
     marks += "!" * bool(is_open(group) and value_at(group, ("uncertainty", "decided", "grade")))
-    return UNSEEN if letter is None else f"{letter}{marks}"
+    return UNSEEN if letter is None or value_at(group, ("graded",)) is False else f"{letter}{marks}"
 
 
 def basis(group: Summary) -> str:
     """The number behind the grade: `pass rate`, `composite`, or a dash without one."""
-    return BASES.get(of(group, "grade_basis"), UNSEEN)
+    return UNSEEN if value_at(group, ("graded",)) is False else BASES.get(of(group, "grade_basis"), UNSEEN)
+
+
+def shows_grades(run: Summary | None, groups: Iterable[Summary]) -> bool:
+    """Whether the boards of a run show grades unasked: it has tiers or a judge, or is not known.
+
+    Without either, a grade is a letter for the pass rate that stands beside it. A row that should not show
+    its grade has `graded` false.
+
+    >>> shows_grades({"tiers": 0}, [{"grade_basis": "mean_pass_rate"}]), shows_grades({"tiers": 2}, [])
+    (False, True)
+    """
+    judged = any(value_at(group, ("grade_basis",)) == "composite_median" for group in groups)
+    return run is None or judged or value_at(run, ("tiers",)) > 0
 
 
 def grade_with_basis(group: Summary) -> str:

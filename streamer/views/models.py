@@ -57,14 +57,15 @@ class RunNow(RunSummary):
 
 
 class AgentNow(AgentModelSummary):
-    """One agent:model as published, its place among the others, and whether its run has ended."""
+    """One agent:model as published, its place among the others, and how its board shows it."""
 
     place: str | None = Field(description="The places that it may truly have: `1`, `1-3`; null: not ranked.")
     over: bool = Field(description="The harness said that the run is over.")
+    graded: bool = Field(description="Whether the board shows its grade.")
 
     @classmethod
-    def of(cls, agent: AgentModelSummary, place: str | None, *, over: bool) -> AgentNow:
-        return cls.model_construct(**dict(agent), place=place, over=over)
+    def of(cls, agent: AgentModelSummary, place: str | None, *, over: bool, graded: bool) -> AgentNow:
+        return cls.model_construct(**dict(agent), place=place, over=over, graded=graded)
 
 
 class HistoryPoint(Message):

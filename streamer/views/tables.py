@@ -40,6 +40,7 @@ from streamer.views.columns import (
     pass_at_k,
     pass_owner,
     primary_of,
+    shows_grades,
     with_named,
     with_values,
 )
@@ -112,15 +113,23 @@ def runs_table(runs: Iterable[SummaryFields], now: datetime) -> Table:
 
 
 def agents_table(
-    agents: Iterable[SummaryFields], run: SummaryFields | None = None, places: Mapping[str, str] | None = None
+    agents: Iterable[SummaryFields],
+    run: SummaryFields | None = None,
+    places: Mapping[str, str] | None = None,
+    *,
+    grades: bool = False,
 ) -> Table:
     """The agents of a run, the best by its primary METRIC first, baselines last.
 
     Args:
         run: its summary; None: not known.
         places: agent:model to the places that it may truly have; None: not known.
+        grades: show them also in a run without tiers and judge.
     """
-    rows = [{**agent, "place": (places or {}).get(agent["agent_model"])} for agent in agents]
+    agents = list(agents)
+    graded = grades or shows_grades(run, agents)
+    places = places or {}
+    rows = [{**one, "place": places.get(one["agent_model"]), "graded": graded} for one in agents]
     table = _groups_table(AGENTS, sorted(rows, key=best_first(primary_of(run))), "Agents", run)
     return table._replace(note="\n".join(filter(None, (table.note, PLACES)))) if places else table
 

@@ -343,7 +343,10 @@ def as_markdown(data: RunData) -> bytes:
         "",
     ]
     primary = primary_of(run)
-    of_agents = [agents_table(data.agents, run, data.places), formulacode_table(data.agents, primary)]
+    of_agents = [
+        agents_table(data.agents, run, data.places, grades=True),
+        formulacode_table(data.agents, primary),
+    ]
     tables = [*of_agents, *tiers_tables(data.tiers, run)]
     tables.append(labels_table(data.by_label))
     for table in (*tables, failures_table(run)):
@@ -491,7 +494,7 @@ def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
     run = data.run
     body = Template((OURS / "report.html").read_text(encoding="utf-8")).substitute(
-        agents=card(agents_table(data.agents, run, data.places)),
+        agents=card(agents_table(data.agents, run, data.places, grades=True)),
         tiers="".join(map(card, tiers_tables(data.tiers, run) if data.tiers else ())),
         more="".join(_more(data)),
     )

@@ -80,6 +80,7 @@ CASES = {
         "results are still missing",
         "incomplete: the run ended without all planned trials",
     ),
+    "a pass rate without tiers and judge": Case(trials(10, 3), FOLD, "F", "30.0 %"),
     "bounds of a run that was broken off": Case(
         [plan(tasks=9, attempts=1, order_kind="chosen"), *trials(5, 2), {**ENDED, "status": "cancelled"}],
         FOLD,

@@ -106,6 +106,24 @@ def test_the_accuracy_without_infrastructure_failures_stands_beside_where_there_
     assert "accuracy 41.2 % (43.0 % without 3 infrastructure failures)" in line
 
 
+@pytest.mark.parametrize(
+    ("run", "basis", "grades", "shown"),
+    [
+        ({"tiers": 0}, UNJUDGED, False, False),
+        ({"tiers": 0}, UNJUDGED, True, True),
+        ({"tiers": 2}, UNJUDGED, False, True),
+        ({"tiers": 0}, JUDGED, False, True),
+    ],
+)
+def test_a_run_without_tiers_and_judge_shows_grades_only_if_asked(
+    run: dict[str, Any], basis: dict[str, Any], grades: bool, shown: bool
+) -> None:
+    settled = basis | {"provisional": True, "uncertainty": {"decided": {"grade": True}}}
+    table = agents_table([an_agent("a", 0.4) | settled], a_run(**run), grades=grades)
+    assert {"grade", "rests on", "decided"}.isdisjoint(table.heads) is not shown
+    assert (EXPLAINED["decided"] in table.note) is shown
+
+
 def test_pass_at_k_that_is_null_is_left_out_with_a_reason_below() -> None:
     for table in (
         tiers_tables([a_tier_change("r", pass_at_k=None).summary or {}])[0],

@@ -116,6 +116,19 @@ def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProces
     expect(page.locator("svg.spread")).to_have_count(21)
 
 
+def test_a_run_without_tiers_and_judge_shows_grades_when_they_are_ticked(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    publish(stack, trials("ungraded", 0, 3))
+    page.goto(f"{web.url}/#/run/ungraded")
+    board = page.get_by_role("region", name="Agents of this run")
+    expect(board).to_contain_text("100.0 %")
+    expect(board).not_to_contain_text("Grade")
+    page.get_by_label("Grades").check()
+    expect(board).to_contain_text("Grade")
+    assert page.url.endswith("?grades=1")
+
+
 def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_rate(
     page: Page, web: WebProcess, stack: Settings
 ) -> None:

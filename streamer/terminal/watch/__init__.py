@@ -49,7 +49,7 @@ from streamer.terminal.watch.table import (
 )
 from streamer.text import counted, visible
 from streamer.views.cells import event_time_note
-from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, with_named
+from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, shows_grades, with_named
 from streamer.views.models import AgentNow, RunNow, TrialRow
 from streamer.views.outlook import Outlook, eta_of
 
@@ -61,6 +61,7 @@ TEXT = """\
 Enter  open the run under the cursor   Esc  back, or show everything again
 s      sort by the next column         r    turn the order around
 /      filter                          Tab  next table; arrow keys scroll it
+g      grades of a run without tiers and judge
 ?      this page                       q    quit
 
 State  complete: all planned trials are in; finished: the harness ended it;
@@ -288,7 +289,12 @@ class RunScreen(LiveScreen):
         run_id: which; it need not exist yet.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", key_display="Esc")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", key_display="Esc"),
+        Binding("g", "grades", "Grades", show=False),
+    ]
+    grades = False
+    """Whether grades are shown in a run without tiers and judge."""
     SORTED = "#agents"
 
     def __init__(self, watching: WatchApp, run_id: str) -> None:
@@ -334,7 +340,10 @@ class RunScreen(LiveScreen):
         shown = [a for a in self.model.agents.values() if self.fits_filter(a.agent_model)]
         shown.sort(key=lambda agent: agent.agent_model)
         over = run is not None and run.status is not None
-        agents = [AgentNow.of(agent, places.get(agent.agent_model), over=over) for agent in shown]
+        graded = self.grades or shows_grades(run, shown)
+        agents = [
+            AgentNow.of(agent, places.get(agent.agent_model), over=over, graded=graded) for agent in shown
+        ]
         self._sort_first(agents)
         self.query_one("#agents", BoardTable).show_rows(
             board_columns(with_named(AGENTS, agents), self.now, heading(AGENTS, len(agents))),
@@ -351,6 +360,11 @@ class RunScreen(LiveScreen):
         self._draw_trials()
         self._draw_rejections()
         self.put_problems()
+
+    def action_grades(self) -> None:
+        """Show grades in a run without tiers and judge, or leave them out."""
+        self.grades = not self.grades
+        self.draw()
 
     def action_back(self) -> None:
         """Show everything again, or go back to the list of runs."""

@@ -74,6 +74,15 @@ async def test_a_budget_has_a_line_and_without_one_there_is_none(settings: Setti
         assert "budget" not in driver.text
 
 
+async def test_a_run_without_tiers_and_judge_shows_its_grades_on_g(settings: Settings, feed: Feed) -> None:
+    await feed.take([a_trial(finished_at=AT)])
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("agents (1)", "pass rate")
+        assert "grade" not in driver.text
+        await driver.press("g")
+        await driver.shows("grade")
+
+
 async def test_tiers_show_grade_and_uplift(settings: Settings, feed: Feed) -> None:
     tiers = [a_trial(tier="T0", score=0.5), a_trial(tier="T1", score=1.0)]
     await feed.take(tiers)

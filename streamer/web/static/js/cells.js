@@ -15,7 +15,7 @@ const MOODS = { passed: "good", failed: "bad", fell_back: "warn" };
 const CELLS = {
   age: ago,
   agent: (label, _, row) => (label === null ? UNKNOWN : [name(label), row.baseline ? h("span", { class: "badge" }, "baseline") : null]),
-  basis: (basis) => WORDS.bases[basis] ?? UNKNOWN,
+  basis: (basis, _, row) => (row.graded === false ? UNKNOWN : (WORDS.bases[basis] ?? UNKNOWN)),
   failure: (mode) => (WORDS.no_failure.includes(mode) ? UNKNOWN : named(mode)),
   gain: (value) => moved(value, share),
   gain_percent: (value) => moved(value, percent),

@@ -65,6 +65,11 @@ export class Run {
     this.outlook.setBudget(this.budget);
   }
 
+  setGrades(shown) {
+    this.address({ ...this.options, grades: shown ? "1" : undefined });
+    this.drawBoard();
+  }
+
   body() {
     if (this.tab === "tiers") return [(this.tierView = new Tiers()).element];
     if (this.tab === "tasks") return [(this.taskView = new Tasks(this.id, { ...this.options }, (chosen) => this.address(chosen))).element];
@@ -106,7 +111,9 @@ export class Run {
     this.charts = new Charts(this.id);
     this.charts.told = () => this.drawBoard();
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
-    return [card("Board", [h("span", { class: "note" }, WORDS.grade_marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
+    const grades = h("input", { type: "checkbox", checked: Boolean(this.options.grades), onchange: () => this.setGrades(grades.checked) });
+    this.gradesChoice = field("Grades", grades);
+    return [card("Board", [this.gradesChoice, h("span", { class: "note" }, WORDS.grade_marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -139,10 +146,13 @@ export class Run {
     this.taskView?.update();
   }
 
-  // The groups, and whether their run has ended.
+  // The groups, whether their run has ended, and whether they show a grade: without tiers and judge only if asked.
   groups() {
     const over = (this.summary?.status ?? null) !== null;
-    const [agents, tiers] = [this.agents, this.tiers].map((groups) => [...groups.values()].map((group) => ({ ...group, over })));
+    const own = this.tiers.size > 0 || [...this.agents.values()].some((agent) => agent.grade_basis === "composite_median");
+    const graded = own || Boolean(this.options.grades);
+    if (this.gradesChoice) this.gradesChoice.hidden = own;
+    const [agents, tiers] = [this.agents, this.tiers].map((groups) => [...groups.values()].map((group) => ({ ...group, over, graded })));
     return { agents, tiers };
   }
 

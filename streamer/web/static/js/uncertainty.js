@@ -42,10 +42,11 @@ export function reason(group) {
 // What stands beside a pass rate that lacks results; "" where none are missing.
 const missingWord = (group) => (!isOpen(group) ? "" : group.over ? WORDS.incomplete : WORDS.so_far);
 
-export const decided = (group) => Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
+export const decided = (group) => group.graded !== false && Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
 
 // The grade of a group or of a row of a leaderboard, with its marks; pointed at, it says what they mean.
 export function groupGrade(group) {
+  if (group.graded === false) return UNKNOWN;
   const stands = { "*": group.provisional, "?": group.grade_provisional, "!": decided(group) };
   const marks = Object.keys(stands).filter((mark) => stands[mark]);
   const basis = WORDS.bases[group.grade_basis];
