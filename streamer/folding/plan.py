@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -21,7 +21,10 @@ DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
 """Runs that the specification plans for a tier that no plan describes (R26)."""
 
-_NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels"})
+_NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels", "part"})
+
+_OF_ORDER = frozenset({"order", "order_kind", "concurrency", "tasks", "attempts", "plan_complete", "parts"})
+"""Fields that parts of a run do not have in common: each has its own, or they are added up."""
 
 _GROWING = frozenset({"tasks", "attempts"})
 """Fields of which the first value counts too: trials that join later are no part of the first plan."""
@@ -42,12 +45,22 @@ class Plan:
         self._first: dict[str, tuple[PlanRank, Any]] = {}
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
+        self._parts: dict[str, Plan] = {}
+        self._joined: dict[str, Any] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._fields or self._labels or self._ends)
+        return bool(self._fields or self._labels or self._ends or self._parts)
 
     def join(self, event: RunStarted, fingerprint: str) -> bool:
-        """Take in a plan event; True if it now decides a field, even with the same value."""
+        """Take in a plan event, of the run or a part of it; True if it now decides a field."""
+        self._joined = None
+        if event.part is None:
+            return self._join_fields(event, fingerprint)
+        rank, part = (event.revision, fingerprint), self._parts.setdefault(event.part, Plan())
+        count = event.parts is not None and _join(self._fields, "parts", rank, event.parts)
+        return part._join_fields(event, fingerprint) or count
+
+    def _join_fields(self, event: RunStarted, fingerprint: str) -> bool:
         rank = (event.revision, fingerprint)
         changed = False
         for name in event.model_fields_set - _NOT_PLAN:
@@ -61,7 +74,13 @@ class Plan:
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
-        """Take in the end of the run; the last try counts (R34). True if it is kept, and was not before."""
+        """Take in the end of the run, or of a part; the last try counts (R34). True if it is kept now."""
+        self._joined = None
+        if event.part is None:
+            return self._finish(event, fingerprint)
+        return self._parts.setdefault(event.part, Plan())._finish(event, fingerprint)
+
+    def _finish(self, event: RunFinished, fingerprint: str) -> bool:
         rank = (event.try_number or 0, event.revision, fingerprint)
         if any(kept >= rank and kept[1] >= event.revision for kept, _ in self._ends):
             return False
@@ -70,9 +89,14 @@ class Plan:
         return True
 
     def get(self, name: str) -> Any:
-        """Value of a plan field, None where no event set it."""
+        """Value of a plan field, or what all parts say together (R34); None where no event set it."""
         entry = self._fields.get(name)
-        return entry[1] if entry else None
+        if entry or not self._parts:
+            return entry[1] if entry else None
+        if self._joined is None:
+            parts = [{field: of for field, (_, of) in plan._fields.items()} for plan in self._in_order]
+            self._joined = _joined(parts, self._part_count)
+        return self._joined.get(name)
 
     def first(self, name: str) -> Any:
         """Value of `tasks` or `attempts` in the first complete plan that set it, else what it is now."""
@@ -83,20 +107,47 @@ class Plan:
         """Standings of the events that still decide something."""
         set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
         ranks = {rank for rank, _ in set_by}
-        return ranks | {end[1:] for end, _ in self._ends}
+        return ranks.union({end[1:] for end, _ in self._ends}, *(part.ranks() for part in self._in_order))
 
     @property
     def labels(self) -> dict[str, str]:
-        return {label: text for label, (_, text) in self._labels.items()}
+        of_parts: dict[str, tuple[PlanRank, str]] = {}
+        for part in self._in_order:
+            for label, (rank, text) in part._labels.items():
+                _join(of_parts, label, rank, text)
+        return {label: text for label, (_, text) in (of_parts | self._labels).items()}
 
     @property
     def finished(self) -> RunFinished | None:
-        return self._ends[-1][1] if self._ends else None
+        """The end of the run, said as a whole or by all of its parts (R34)."""
+        end = self._ends[-1][1] if self._ends else None
+        if not self._parts or (end and (end.status or "").lower() not in BROKEN_OFF):
+            return end
+        ends = [part.finished for part in self._in_order]
+        if None in ends or len(ends) < self._part_count:
+            return end
+        return _joined_end([of for of in ends if of is not None])
+
+    @property
+    def parts(self) -> dict[str, int] | None:
+        """How many parts of the run were seen, and how many there are; None: it has no parts (R34)."""
+        seen = len(self._parts)
+        return {"seen": seen, "planned": max(seen, self._part_count)} if seen else None
+
+    @property
+    def _part_count(self) -> int:
+        """How many parts the plan says that there are; 0: it does not say."""
+        return self._fields["parts"][1] if "parts" in self._fields else 0
+
+    @property
+    def _in_order(self) -> list[Plan]:
+        """The plans of the parts, by the names of the parts."""
+        return [self._parts[name] for name in sorted(self._parts, key=lambda name: (len(name), name))]
 
     @property
     def is_incomplete(self) -> bool:
         """Whether more of the plan is to come: it says so itself, and the run has not finished."""
-        return self.get("plan_complete") is False and not self._ends
+        return self.get("plan_complete") is False and self.finished is None
 
     @property
     def task_count(self) -> int | None:
@@ -317,6 +368,72 @@ def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any, first: 
         return False
     fields[name] = (rank, value)
     return True
+
+
+def _joined(parts: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+    """The fields of a run in parts: tasks and agents of all parts, and what the parts agree on (R34).
+
+    Each part has an order of its own. How these make one is not known, so several parts have none.
+
+    Args:
+        parts: the fields of each part that was seen.
+        count: how many parts the run has; 0: those that were seen.
+    """
+    names = set[str]().union(*parts)
+    agreed = {
+        name: parts[0].get(name) for name in names if all(p.get(name) == parts[0].get(name) for p in parts)
+    }
+    if len(parts) > 1:
+        agreed = {name: value for name, value in agreed.items() if name not in _OF_ORDER}
+        agreed |= {name: _union(parts, name) for name in ("tasks", "agent_models", "tiers")}
+        agreed["attempts"] = _attempts(parts, agreed["tasks"])
+        agreed["started_at"] = min((p["started_at"] for p in parts if p.get("started_at")), default=None)
+        agreed["order_kind"] = next(
+            (kind for p in parts if (kind := p.get("order_kind")) == OrderKind.CHOSEN), None
+        )
+        agreed["plan_complete"] = not any(p.get("plan_complete") is False for p in parts)
+    if len(parts) < count:
+        agreed["plan_complete"] = False
+    return agreed
+
+
+def _union(parts: Sequence[Mapping[str, Any]], name: str) -> list[str] | None:
+    """All items of a list that every part has; None where one has none."""
+    lists = [part.get(name) for part in parts]
+    if not all(isinstance(items, list) for items in lists):
+        return None
+    return list(dict.fromkeys(item for items in lists for item in items or ()))
+
+
+def _attempts(parts: Sequence[Mapping[str, Any]], tasks: list[str] | None) -> int | None:
+    """Attempts at each task by each agent, over all parts; None unless they are the same for each.
+
+    Where the agents of a part are not known, the attempts of two parts at one task cannot be added.
+    """
+    if tasks is None or any(part.get("attempts") is None for part in parts):
+        return None
+    totals: Counter[tuple[str | None, str]] = Counter()
+    for part in parts:
+        for agent in part.get("agent_models") or (None,):
+            totals.update(dict.fromkeys(((agent, task) for task in part["tasks"]), part["attempts"]))
+    agents = {agent for agent, _ in totals}
+    each = set(totals.values())
+    if len(each) != 1 or len(totals) != len(agents) * len(tasks):
+        return None
+    return None if None in agents and each != {parts[0]["attempts"]} else min(each)
+
+
+def _joined_end(ends: Sequence[RunFinished]) -> RunFinished:
+    """The end of a run whose parts have ended: broken off if one of them is."""
+    times = [end.finished_at for end in ends if end.finished_at is not None]
+    pending = [end.scores_pending for end in ends]
+    shown = next((end for end in ends if (end.status or "").lower() in BROKEN_OFF), ends[0])
+    return shown.model_copy(
+        update={
+            "finished_at": max(times) if len(times) == len(ends) else None,
+            "scores_pending": True if True in pending else False if None not in pending else None,
+        }
+    )
 
 
 def _product(*factors: int) -> int:

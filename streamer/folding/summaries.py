@@ -341,7 +341,12 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
         "agent_models": len(agents),
         "tiers": len(tiers),
         "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
-        "progress": {"done": run.totals.slots, "planned": total, "plan_complete": not planned.incomplete},
+        "progress": {
+            "done": run.totals.slots,
+            "planned": total,
+            "plan_complete": not planned.incomplete,
+            **({"parts": plan.parts} if plan.parts else {}),
+        },
         "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | STORED),
         "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
     }

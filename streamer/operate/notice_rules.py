@@ -14,14 +14,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from streamer.client.readers import TIMEOUT_SECONDS
 from streamer.schemas.base import agent_model_key
-from streamer.schemas.summaries import (
-    PLAN_INCOMPLETE,
-    RunSummary,
-    is_over,
-    plan_words,
-    state_and_status,
-    state_of,
-)
+from streamer.schemas.summaries import NO_PLAN, RunSummary, is_over, plan_words, state_and_status, state_of
 from streamer.settings import Settings
 from streamer.statistics.ability import Reach, cannot_be_overtaken
 from streamer.storage.entries import Keys
@@ -88,7 +81,7 @@ def run_line(run: Json) -> str:
     """How a run stands, in a line."""
     done, planned = run["progress"]["done"], run["progress"]["planned"]
     trials = counted(done, "trial") if planned is None else f"{done:,} of {counted(planned, 'planned trial')}"
-    trials += f" ({words})" if (words := plan_words(run)) == PLAN_INCOMPLETE else ""
+    trials += f" ({words})" if (words := plan_words(run)) not in ("", NO_PLAN) else ""
     resolved = resolved_of(run["resolved"], run["trials"], run.get("verdict_trials"))
     return f"{trials}, {resolved}, {accuracy_name(run)} {accuracy(run)}, cost {dollars(run['total_cost'])}"
 

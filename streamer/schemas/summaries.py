@@ -573,6 +573,13 @@ class CrossTier(Message):
     frontier_tier: str | None = Field(description="Tier with that cost of pass; null: no tier passes.")
 
 
+class Parts(Message):
+    """The parts of a run (R34)."""
+
+    seen: int = Field(ge=1, description="Parts that an event named.")
+    planned: int = Field(ge=1, description="Parts that there are; as many as were seen if nobody said.")
+
+
 class Progress(Message):
     """How far the run is."""
 
@@ -585,6 +592,7 @@ class Progress(Message):
         "finished; `planned` is then null. True also if nobody said anything of a plan.",
         True,
     )
+    parts: Parts | None = optional("The parts of the run; null: it has none.")
 
 
 class RunSummary(Counted):
@@ -707,14 +715,15 @@ def plan_words(run: RunSummary | Mapping[str, Any]) -> str:
     >>> progress = {"done": 12, "planned": None, "plan_complete": False}
     >>> [plan_words({"progress": progress | more}) for more in ({}, {"plan_complete": True}, {"planned": 80})]
     ['plan not complete yet', 'no plan known', '']
+    >>> plan_words({"progress": progress | {"parts": {"seen": 1, "planned": 2}}})
+    '1 of 2 parts seen'
     """
-    if isinstance(run, RunSummary):
-        planned, complete = run.progress.planned, run.progress.plan_complete
-    else:
-        planned, complete = run["progress"]["planned"], run["progress"].get("plan_complete", True)
-    if planned is not None:
-        return ""
-    return NO_PLAN if complete else PLAN_INCOMPLETE
+    progress = Progress.model_validate(run["progress"]) if isinstance(run, Mapping) else run.progress
+    if progress.planned is not None or progress.plan_complete:
+        return NO_PLAN if progress.planned is None else ""
+    if (parts := progress.parts) and parts.seen < parts.planned:
+        return f"{parts.seen} of {parts.planned} parts seen"
+    return PLAN_INCOMPLETE
 
 
 def is_fulfilled(run: RunSummary) -> bool:

@@ -5,7 +5,7 @@ Decisions, for all harnesses alike:
 - A run's id is the name of its directory (G5). Different runs of one name in one call are kept apart by the
   folders above them, and the report says so. A copy (same harness id, or a run of the same name nested in
   another) is the same run.
-- With `--run-id` every run becomes a shard of that run, and their plans become one.
+- With `--run-id` every run becomes a shard of that run, and a part of its plan.
 - A trial whose content was already sent in this call is a duplicate: counted, not sent again. Trials
   with an id of the harness are recognised across runs, so a partial copy of one run inside another
   (H5) adds nothing.
@@ -33,7 +33,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from streamer.schemas.events import BROKEN_OFF
 from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.sources.base import (
     AUTO,
@@ -63,7 +62,6 @@ from streamer.sources.files import (
     listing_once,
     peek,
     present,
-    time_of,
     walk,
 )
 from streamer.sources.harbor import Harbor
@@ -170,7 +168,6 @@ def _discover(
             )
     ordered = sorted(runs.values(), key=lambda run: (run.nested, not run.is_itself, is_file(run.path)))
     notes += _name(ordered)
-    _join_parts(ordered)
     return ordered, problems, notes
 
 
@@ -211,21 +208,22 @@ def outermost_run(
 
 def without_copies(runs: Sequence[SourceRun]) -> list[SourceRun]:
     """The first of each group of runs with one id or with a harness id in common; none that is nested."""
-    kept: dict[str, SourceRun] = {}
-    uuids: set[str] = set()
+    kept: dict[tuple[str, str | None], SourceRun] = {}
+    seen: set[tuple[str, str | None]] = set()
     for run in runs:
-        if not run.nested and not uuids & run.plan.uuids:
-            kept.setdefault(run.run_id, run)
-            uuids |= run.plan.uuids
+        uuids = {(uuid, run.plan.part) for uuid in run.plan.uuids}
+        if not run.nested and not seen & uuids:
+            kept.setdefault((run.run_id, run.plan.part), run)
+            seen |= uuids
     return list(kept.values())
 
 
-def latest_of_retries(runs: Sequence[SourceRun]) -> dict[str, Path]:
-    """Run to the latest of its files, where several files are one run, as a log and its retries are."""
-    files: dict[str, list[SourceRun]] = {}
+def latest_of_retries(runs: Sequence[SourceRun]) -> dict[tuple[str, str | None], Path]:
+    """Run and part to the latest of its files, where several files are one, as a log and its retries are."""
+    files: dict[tuple[str, str | None], list[SourceRun]] = {}
     for run in runs:
         if is_file(run.path):
-            files.setdefault(run.run_id, []).append(run)
+            files.setdefault((run.run_id, run.plan.part), []).append(run)
     return {name: max(paths, key=_planned_at).path for name, paths in files.items() if len(paths) > 1}
 
 
@@ -233,27 +231,6 @@ def _planned_at(run: SourceRun) -> tuple[int, int]:
     """When it was planned, and when it ended: a log that was recovered has the plan of the lost one."""
     planned, ended = ((event or {}).get("revision", -1) for event in (run.plan.started, run.plan.finished))
     return int(planned), int(ended)
-
-
-def _join_parts(runs: Sequence[SourceRun]) -> None:
-    """Give all files of a run in parts one plan and one end (R34).
-
-    A file of the whole run has them, once it has ended. Else the latest files of all parts make them.
-    """
-    latest: dict[str, dict[str | None, RunPlan]] = {}
-    for run in sorted(runs, key=_planned_at):
-        latest.setdefault(run.run_id, {})[run.plan.part] = run.plan
-    joined: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None]] = {}
-    for run_id, plans in latest.items():
-        whole = plans.pop(None, None)
-        parts = [plans[part] for part in sorted(plans, key=lambda part: (len(part or ""), part))]
-        if parts and whole and whole.finished and whole.finished.get("status") not in BROKEN_OFF:
-            joined[run_id] = whole.started, whole.finished
-        elif parts:
-            joined[run_id] = pooled_started(parts), pooled_finished(parts)
-    for run in runs:
-        if run.run_id in joined:
-            run.plan.started, run.plan.finished = joined[run.run_id]
 
 
 def _runs_of(
@@ -352,95 +329,6 @@ def _qualified(paths: Sequence[Path], name: str) -> list[str]:
             for path, named in zip(paths, names, strict=True)
         ]
     return names
-
-
-# -----------------------------------------------------------------------------
-# One plan for several runs that are pooled into one.
-
-
-_SHARED = ("harness", "benchmark", "benchmark_version", "subtests", "metrics")
-"""Fields that the pooled run has only if all its runs agree."""
-
-
-def pooled_started(plans: Sequence[RunPlan]) -> dict[str, Any]:
-    """The `run_started` of the pooled run, without its id. What only some of the runs say is left out."""
-    started = [plan.started or {} for plan in plans]
-    tasks = _union(started, "tasks")
-    labels = _union(started, "agent_models")
-    shared = {name: started[0].get(name) for name in _SHARED if _agree([one.get(name) for one in started])}
-    return present(
-        {
-            "type": "run_started",
-            "revision": max(one.get("revision", 0) for one in started),
-            "started_at": _extreme([one.get("started_at") for one in started], min),
-            "tasks": tasks,
-            "attempts": _attempts(started, tasks, labels),
-            "agent_models": labels,
-            "tiers": _union(started, "tiers"),
-            "order_kind": "chosen" if any(one.get("order_kind") == "chosen" for one in started) else None,
-            "plan_complete": _complete(plans),
-            **shared,
-        }
-    )
-
-
-def pooled_finished(plans: Sequence[RunPlan]) -> dict[str, Any] | None:
-    """The `run_finished` of the pooled run, without its id; None until every run is finished.
-
-    It is broken off if one of the runs is.
-    """
-    finished = [plan.finished for plan in plans if plan.finished]
-    if not finished or len(finished) < len(plans):
-        return None
-    return present(
-        {
-            "type": "run_finished",
-            "revision": max(one.get("revision", 0) for one in finished),
-            "finished_at": _extreme([one.get("finished_at") for one in finished], max),
-            "status": min((one.get("status") for one in finished), key=lambda end: end not in BROKEN_OFF),
-        }
-    )
-
-
-def _union(started: Sequence[dict[str, Any]], name: str) -> list[Any] | None:
-    """All items of a list field in order of appearance; None unless every run has the list."""
-    lists = [one.get(name) for one in started]
-    items = [item for values in lists if isinstance(values, list) for item in values]
-    if not all(isinstance(values, list) for values in lists) or not all(isinstance(i, str) for i in items):
-        return None
-    return list(dict.fromkeys(items))
-
-
-def _attempts(
-    started: Sequence[dict[str, Any]], tasks: list[Any] | None, labels: list[Any] | None
-) -> int | None:
-    """Attempts per task and agent:model over all runs; None unless it is the same for each of them."""
-    if not tasks or not labels or not all(isinstance(one.get("attempts"), int) for one in started):
-        return None
-    totals: Counter[tuple[str, str]] = Counter()
-    for one in started:
-        for label in one["agent_models"]:
-            totals.update(dict.fromkeys(((label, task) for task in one["tasks"]), one["attempts"]))
-    combinations = [(label, task) for label in labels for task in tasks]
-    return totals[combinations[0]] if _agree([totals[c] for c in combinations]) else None
-
-
-def _complete(plans: Sequence[RunPlan]) -> bool:
-    """Whether no run lacks a part of its plan, or cannot be read.
-
-    Always said: a plan that leaves it out would not take back a False of an earlier reading.
-    """
-    return all((plan.started or {}).get("plan_complete", not plan.problems) is not False for plan in plans)
-
-
-def _agree(values: Sequence[Any]) -> bool:
-    return all(value == values[0] for value in values)
-
-
-def _extreme(times: Sequence[Any], choose: Any) -> str | None:
-    """The earliest or latest of the times, as written; None unless all are times with a zone."""
-    parsed = [(time, text) for text in times if (time := time_of(text)) is not None]
-    return choose(parsed)[1] if parsed and len(parsed) == len(times) else None
 
 
 # -----------------------------------------------------------------------------
@@ -675,9 +563,8 @@ def convert_part(
 
 
 def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport) -> Iterator[dict[str, Any]]:
-    """The plan events of one run; nothing if it is pooled with others, of which it may not know."""
-    if options.run_id is None:
-        yield from _Conversion(options, report).plan_events(run)
+    """The plan events of one run."""
+    yield from _Conversion(options, report).plan_events(run)
 
 
 class _Conversion:
@@ -688,21 +575,16 @@ class _Conversion:
         self._report = report
         self._sent: set[str] = set()
         self._slots: set[tuple[Any, ...]] = set()
-        self._retries: dict[str, Path] = {}
+        self._retries: dict[tuple[str, str | None], Path] = {}
 
     def events(self, runs: Sequence[SourceRun]) -> Iterator[dict[str, Any]]:
-        pooled = self._options.run_id is not None
-        whole = without_copies(runs)
-        if pooled and whole:
-            yield from self._plan_event(whole[0], pooled_started([run.plan for run in whole]))
+        pooled = {run.path for run in without_copies(runs)} if self._options.run_id is not None else None
         doubtful: list[tuple[SourceRun, Parsed]] = []
         self._retries = latest_of_retries(runs)
         for run in runs:
-            yield from self._run_events(run, doubtful, with_plan=not pooled)
+            yield from self._run_events(run, doubtful, with_plan=pooled is None or run.path in pooled)
         for run, trial in doubtful:
             yield from self._doubtful_event(run, trial)
-        if pooled and whole and (finished := pooled_finished([run.plan for run in whole])):
-            yield from self._plan_event(whole[0], finished)
 
     def _run_events(
         self, run: SourceRun, doubtful: list[tuple[SourceRun, Parsed]], with_plan: bool
@@ -724,10 +606,10 @@ class _Conversion:
                     copies += sent is None
                     trials.extend([sent] if sent else [])
         self._note_silence(run, len(trials) + copies)
-        latest = self._retries.get(run.run_id)
+        latest = self._retries.get((run.run_id, run.plan.part))
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return
-        with_plan = with_plan and latest in (None, run.path)
+        with_plan = with_plan if latest is None else latest == run.path
         starts = [] if run.nested else list(self._start_events(run, begun))
         self._report.runs.extend([] if run.run_id in self._report.runs else [run.run_id])
         if with_plan and (started := self._started(run)):
@@ -750,8 +632,14 @@ class _Conversion:
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:
-        """The run's plan; also for one whose files have none, if the user declares some of it."""
-        return run.plan.started or ({"type": "run_started"} if self._options.declared else None)
+        """The run's plan; also for one whose files have none, if the user declares some of it.
+
+        A part of a run always says whether its plan is complete, so that it takes back an earlier False.
+        """
+        started = run.plan.started or ({"type": "run_started"} if self._options.declared else None)
+        if self._part(run) is None:
+            return started
+        return {"type": "run_started", "plan_complete": not run.plan.problems, **(started or {})}
 
     def part_events(self, run: SourceRun, part: Path) -> Iterator[dict[str, Any]]:
         """Trials of a part that are no copies, whatever lies elsewhere."""
@@ -816,9 +704,14 @@ class _Conversion:
         declared = self._options.declared if event["type"] == "run_started" else {}
         if declared.get("order_kind") == "shuffled" and event.get("order_kind") == "chosen":
             self._report.notes.append(NOT_SHUFFLED.format(run.run_id))
-        address = {"run_id": self._options.run_id or run.run_id}
-        fitted = self._fit(run.path, {**address, **event, **declared})
+        address = {"run_id": self._options.run_id or run.run_id, "part": self._part(run)}
+        fitted = self._fit(run.path, {**present(address), **event, **declared})
         yield from [fitted] if fitted else []
+
+    def _part(self, run: SourceRun) -> str | None:
+        """Which part of its run this is (R34); a run that is pooled is a part of the pool."""
+        pooled = run.run_id if self._options.run_id is not None else None
+        return "/".join(filter(None, (pooled, run.plan.part))) or None
 
     def _addressed(self, run: SourceRun, event: dict[str, Any]) -> dict[str, Any]:
         """The event with its run, which becomes its shard, or is put before it, if runs are pooled."""

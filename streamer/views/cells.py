@@ -10,7 +10,7 @@ from math import ceil, floor
 from typing import Any
 
 from streamer.schemas.base import Number
-from streamer.schemas.summaries import PLAN_INCOMPLETE, PassAtK, Rank, plan_words
+from streamer.schemas.summaries import NO_PLAN, PassAtK, Rank, plan_words
 from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visible
 from streamer.views.columns import (
     GRADES,
@@ -414,7 +414,7 @@ def _pass_at_most(pass_at_k: Any, _: Any, __: Any) -> str:
 def _progress(done: int, planned: int | None, run: Any) -> str:
     """The trials, of so many if that is known; a plan that is not complete is named."""
     words = plan_words(run)
-    return f"{done:,} ({words})" if words == PLAN_INCOMPLETE else of_planned(done, planned)
+    return f"{done:,} ({words})" if words not in ("", NO_PLAN) else of_planned(done, planned)
 
 
 def _verdict(resolved: bool | None, source: str | None, _: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from streamer.folding.plan import Denominators, Plan, Queue
 from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.events import RunFinished, RunStarted
+from streamer.schemas.summaries import plan_words
 from streamer.statistics.final import OrderKind
 from tests.support.events import a_trial, summarised
 
@@ -43,6 +45,84 @@ def test_each_field_is_that_of_the_greatest_revision_that_sets_it_in_any_order()
         assert (plan.task_count, plan.attempts, plan.trials_per_subtest()) == (5, 2, 10)
         assert changed == [True, True]
     assert not plan.join(early, "f"), "it decides nothing new"
+
+
+def parts_of(*events: RunStarted | RunFinished) -> list[Plan]:
+    """The plan of each order of the events."""
+    plans = []
+    for order in permutations(enumerate(events)):
+        plan = Plan()
+        for number, event in order:
+            joins = plan.join if isinstance(event, RunStarted) else plan.finish
+            joins(event, str(number))  # type: ignore[arg-type]
+        plans.append(plan)
+    return plans
+
+
+def of_part(part: str, tasks: list[str], **fields: Any) -> RunStarted:
+    return a_plan(part=part, tasks=tasks, attempts=1, agent_models=["a:m"], order=tasks, **fields)
+
+
+def the_end(part: str | None, status: str = "success", **fields: Any) -> RunFinished:
+    return RunFinished.model_validate(
+        {"type": "run_finished", "run_id": "r", "part": part, "status": status} | fields
+    )
+
+
+def test_r34_the_plans_of_parts_are_one_in_any_order() -> None:
+    events = of_part("1", ["c"], revision=9), of_part("0", ["a", "b"], harness="h"), the_end("0")
+    for plan in parts_of(*events):
+        said = {name: plan.get(name) for name in ("tasks", "attempts", "agent_models", "order", "harness")}
+        assert said == {
+            "tasks": ["a", "b", "c"],
+            "attempts": 1,
+            "agent_models": ["a:m"],
+            "order": None,  # how the parts' orders make one is not known
+            "harness": None,
+        }
+        assert (plan.parts, plan.finished, plan.is_incomplete) == ({"seen": 2, "planned": 2}, None, False)
+        assert len(plan.ranks()) == 3
+
+
+def test_r34_a_run_has_ended_once_all_its_parts_have() -> None:
+    early, late = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+    ends = the_end("1", "cancelled", finished_at=late), the_end("0", finished_at=early)
+    for plan in parts_of(of_part("0", ["a"]), of_part("1", ["b"]), *ends):
+        assert plan.finished is not None
+        assert (plan.finished.status, plan.has_ended) == ("cancelled", False)
+        assert plan.finished.finished_at == ends[0].finished_at
+    for plan in parts_of(of_part("0", ["a"], parts=2), the_end("0")):
+        assert (plan.parts, plan.finished) == ({"seen": 1, "planned": 2}, None)
+        assert plan.is_incomplete
+
+
+def test_r34_what_the_whole_run_says_stands_before_its_parts() -> None:
+    whole = a_plan(tasks=["a", "b"], attempts=3)
+    for plan in parts_of(of_part("0", ["a"], parts=3), whole, the_end(None)):
+        assert (plan.get("tasks"), plan.attempts, plan.is_incomplete) == (["a", "b"], 3, False)
+        assert plan.finished is not None
+
+
+def test_r34_attempts_of_parts_at_the_same_tasks_add_up_where_their_agents_are_known() -> None:
+    known = [of_part(part, ["a", "b"]) for part in "01"]
+    assert [plan.attempts for plan in parts_of(*known)] == [2, 2]
+    unnamed = [a_plan(part=part, tasks=["a"], attempts=1) for part in "01"]
+    assert [plan.attempts for plan in parts_of(*unnamed)] == [None, None]
+    apart = [a_plan(part=part, tasks=[part], attempts=4) for part in "01"]
+    assert [plan.attempts for plan in parts_of(*apart)] == [4, 4]
+
+
+def test_r34_the_summary_says_how_many_parts_were_seen() -> None:
+    plan = {"type": "run_started", "run_id": "r", "part": "0", "parts": 2, "tasks": ["x"], "attempts": 1}
+    done = a_trial(run_id="r", task_id="x", agent="a", model="m")
+    progress = summarised([plan, done])["run r"]["progress"]
+    assert progress == {
+        "done": 1,
+        "planned": None,
+        "plan_complete": False,
+        "parts": {"seen": 1, "planned": 2},
+    }
+    assert plan_words({"progress": progress}) == "1 of 2 parts seen"
 
 
 def test_labels_are_joined_one_by_one() -> None:

@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from streamer.folding.plan import Plan
 from streamer.schemas.events import EVENT
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
+from tests.support.events import folded
 
 Event = dict[str, Any]
 
@@ -33,6 +35,12 @@ def plan_of(events: Iterable[Event]) -> Event:
     """The one `run_started` among the events."""
     (plan,) = [event for event in events if event["type"] == "run_started"]
     return plan
+
+
+def joined_plan(events: Iterable[Event]) -> Plan:
+    """The plan of one run that the events make together."""
+    every = list(events)
+    return folded(every)[0].run(every[0]["run_id"]).state.plan
 
 
 def slots_of(events: Iterable[Event]) -> list[tuple[Any, ...]]:

@@ -14,18 +14,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from streamer.operate.local.processes import free_port
-from streamer.schemas.base import MAX_NAME_CHARACTERS
+from streamer.schemas.base import MAX_NAME_CHARACTERS, microseconds, rfc3339
 from streamer.settings import Settings
 from streamer.sources.base import (
     ConvertOptions,
     ConvertReport,
     RunPlan,
-    Unreadable,
     fit_event,
     metric_name,
     with_short_names,
 )
-from streamer.sources.convert import convert, pooled_started
+from streamer.sources.convert import convert
 from streamer.sources.fc_eval import Roster
 from streamer.sources.files import ConfiguredAgent
 from streamer.sources.harbor import start_in
@@ -38,7 +37,7 @@ from tests.sources.builders import (
     a_run,
     a_trial_file,
     converted,
-    plan_of,
+    joined_plan,
     slots_of,
     trials_of,
     write_json,
@@ -463,12 +462,13 @@ def test_pooled_runs_are_shards_of_one_run_with_one_plan(tmp_path: Path) -> None
     events, report = converted(tmp_path, run_id="pool")
     assert slots_of(events) == [("pool", shard, "oom", 1) for shard in "abc"]
     assert {event["run_id"] for event in events} == {"pool"}
-    plan = plan_of(events)
-    assert (plan["tasks"], plan["attempts"], plan["agent_models"]) == (["oom"], 6, ["x:unknown"])
-    assert plan["started_at"] == "2025-01-01T00:00:00+00:00"
-    assert (plan["benchmark"], "benchmark_version" in plan) == ("core", False)
-    (finished,) = [event for event in events if event["type"] == "run_finished"]
-    assert finished["finished_at"] == "2025-02-03T00:00:00+00:00"
+    plan = joined_plan(events)
+    said = {name: plan.get(name) for name in ("tasks", "attempts", "agent_models", "benchmark")}
+    assert said == {"tasks": ["oom"], "attempts": 6, "agent_models": ["x:unknown"], "benchmark": "core"}
+    assert (plan.parts, plan.get("benchmark_version")) == ({"seen": 3, "planned": 3}, None)
+    assert rfc3339(microseconds(plan.get("started_at"))).startswith("2025-01-01T00:00:00")
+    assert plan.finished is not None
+    assert rfc3339(microseconds(plan.finished.finished_at)).startswith("2025-02-03T00:00:00")
     assert report.runs == ["a", "b", "c"]
 
 
@@ -478,10 +478,8 @@ def test_a_pool_plans_no_attempts_if_its_tasks_differ_in_them_and_does_not_end_b
     finished = {"n_attempts": 1, "end_time": "2025-02-01T00:00:00+00:00"}
     a_run(tmp_path / "a", [a_result(run="a")], metadata={"task_ids": ["oom"], **finished})
     a_run(tmp_path / "b", [a_result(run="b")], metadata={"task_ids": ["oom", "b"], "n_attempts": 1})
-    events, _ = converted(tmp_path, run_id="pool")
-    plan = plan_of(events)
-    assert (plan["tasks"], "attempts" in plan) == (["oom", "b"], False)
-    assert not [event for event in events if event["type"] == "run_finished"]
+    plan = joined_plan(converted(tmp_path, run_id="pool")[0])
+    assert (plan.get("tasks"), plan.attempts, plan.finished) == (["oom", "b"], None, None)
 
 
 def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_runs_has(
@@ -491,25 +489,33 @@ def test_a_pool_has_a_chosen_order_and_an_incomplete_plan_as_soon_as_one_of_its_
     harness = {"package": "terminal-bench", "version": "0.2.18"}
     a_run(tmp_path / "a", [a_result(run="a")], lock=dataset | {"harness": harness})
     a_run(tmp_path / "b", [a_result(run="b")], lock=dataset)
-    plan = plan_of(converted(tmp_path, run_id="pool")[0])
-    assert (plan["order_kind"], plan["plan_complete"]) == ("chosen", True)
-    assert not {"order", "concurrency"} & plan.keys()
+    plan = joined_plan(converted(tmp_path, run_id="pool")[0])
+    assert (plan.get("order_kind"), plan.get("plan_complete")) == ("chosen", True)
+    assert (plan.get("order"), plan.get("concurrency")) == (None, None)
     a_run(tmp_path / "c", [a_result(run="c")], lock={})
-    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is True
+    assert joined_plan(converted(tmp_path, run_id="pool")[0]).get("plan_complete") is True
     a_run(tmp_path / "c", metadata={"n_attempts": 1})
-    assert plan_of(converted(tmp_path, run_id="pool")[0])["plan_complete"] is False
+    assert joined_plan(converted(tmp_path, run_id="pool")[0]).get("plan_complete") is False
 
 
-def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read() -> None:
-    known = RunPlan("a", started={"tasks": ["oom"], "attempts": 1, "agent_models": ["terminus:gpt-5"]})
-    unread = RunPlan("b", problems=[Unreadable(Path("b.eval"), "half of it")])
-    address = {"type": "run_started", "run_id": "run-1"}
-    half = pooled_started([known, unread]) | address
-    whole = pooled_started([known, known]) | address | {"revision": 1}
-    progress = [summarised(events)["run run-1"]["progress"] for events in ([half], [half, whole])]
+def test_a_pool_has_an_incomplete_plan_until_all_of_its_runs_can_be_read(tmp_path: Path) -> None:
+    a_run(
+        tmp_path / "a", [a_result(run="a")], lock={"dataset": {"task_ids": ["oom"]}, "agent": {"name": "x"}}
+    )
+    a_run(
+        tmp_path / "b", [a_result(run="b")], lock={"dataset": {"task_ids": ["oom"]}, "agent": {"name": "x"}}
+    )
+    for name in "ab":
+        (tmp_path / name / "run_metadata.json").write_text('{"n_attempts": 1}')
+    whole, _ = converted(tmp_path, run_id="pool")
+    (tmp_path / "b" / "run_metadata.json").write_text("{")
+    half, _ = converted(tmp_path, run_id="pool")
+    corrected = [event | {"revision": event.get("revision", 0) + 10**18} for event in whole]
+    progress = [summarised(events)["run pool"]["progress"] for events in (half, [*half, *corrected])]
+    parts = {"parts": {"seen": 2, "planned": 2}}
     assert progress == [
-        {"done": 0, "planned": None, "plan_complete": False},
-        {"done": 0, "planned": 2, "plan_complete": True},
+        {"done": 2, "planned": None, "plan_complete": False} | parts,
+        {"done": 2, "planned": 2, "plan_complete": True} | parts,
     ]
 
 

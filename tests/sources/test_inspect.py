@@ -32,7 +32,7 @@ from streamer.sources.inspect import (
     started_event,
     trial_event,
 )
-from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
+from tests.sources.builders import Event, converted, joined_plan, plan_of, trials_of, write_json
 from tests.sources.harbor import summaries
 from tests.sources.inspect import A_PLAN, OLDER, a_log, a_spec, a_summary, an_archive, the_log
 from tests.sources.test_field import FIELD
@@ -744,6 +744,9 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
     events, report = converted(whole)
     assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
     assert plan_of(events)["plan_complete"] is False
+    pooled, report = converted(whole, run_id="pool")
+    assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
+    assert joined_plan(pooled).get("plan_complete") is False
     for members in (
         {"results": {"total_samples": 3, "logged_samples": 1}},
         {"results": {"total_samples": 3, "early_stopping": {"manager": "m"}}},
@@ -777,8 +780,9 @@ def a_shard(folder: Path, number: int, *ids: int, minute: int = 4, **members: An
     )
 
 
-def ends_of(events: list[Event]) -> list[Any]:
-    return [event["status"] for event in events if event["type"] == "run_finished"]
+def end_of(events: list[Event]) -> str | None:
+    end = joined_plan(events).finished
+    return end and end.status
 
 
 def test_shards_are_one_run_with_the_samples_of_all() -> None:
@@ -786,18 +790,19 @@ def test_shards_are_one_run_with_the_samples_of_all() -> None:
     assert report.runs == ["addition_RLGk3vGh7Az"]
     assert {event["run_id"] for event in events} == {"addition_RLGk3vGh7Az"}
     assert not any("shard" in trial for trial in trials_of(events)), "the merged log's trials have none"
-    assert plan_of(events)["tasks"] == [f"sum-{number}" for number in range(1, 7)]
-    assert ends_of(events) == ["success"]
+    plan = joined_plan(events)
+    assert plan.get("tasks") == [f"sum-{number}" for number in range(1, 7)]
+    assert (plan.parts, end_of(events)) == ({"seen": 2, "planned": 2}, "success")
 
 
 def test_a_run_ends_when_all_of_its_shards_have(tmp_path: Path) -> None:
     a_shard(tmp_path, 0, 1, 2)
     a_shard(tmp_path, 10, 3, status="started")
     events, _ = converted(tmp_path)
-    assert plan_of(events)["tasks"] == ["1", "2", "3"]
-    assert ends_of(events) == []
+    assert joined_plan(events).get("tasks") == ["1", "2", "3"]
+    assert end_of(events) is None
     a_shard(tmp_path, 10, 3, status="error")
-    assert ends_of(converted(tmp_path)[0]) == ["error"]
+    assert end_of(converted(tmp_path)[0]) == "error"
 
 
 def test_a_worker_that_ran_again_takes_the_place_of_its_first_try(tmp_path: Path) -> None:
@@ -805,7 +810,7 @@ def test_a_worker_that_ran_again_takes_the_place_of_its_first_try(tmp_path: Path
     a_shard(tmp_path, 1, 3)
     a_shard(tmp_path, 0, 1, 2, minute=9)
     events, _ = converted(tmp_path)
-    assert ends_of(events) == ["success"]
+    assert end_of(events) == "success"
     [summary] = summaries(events).values()
     assert (summary["trials"], summary["runs_planned"], summary["superseded"]) == (3, 3, 2)
 
@@ -825,8 +830,10 @@ def test_the_merged_log_is_the_same_run_and_adds_nothing(tmp_path: Path) -> None
     events, report = converted(tmp_path)
     assert trials_of(events) == trials_of(parts)
     assert report.duplicates == 3
-    assert plan_of(events) == plan_of(converted(merged)[0])
-    assert ends_of(events) == ["success"]
+    whole, alone = joined_plan(events), joined_plan(converted(merged)[0])
+    for name in ("tasks", "attempts", "order", "agent_models"):
+        assert whole.get(name) == alone.get(name)
+    assert whole.finished == alone.finished
 
 
 def test_shards_of_different_runs_stay_apart(tmp_path: Path) -> None:
@@ -842,5 +849,5 @@ def test_shards_pool_into_another_run_as_one_shard(tmp_path: Path) -> None:
     a_shard(tmp_path, 1, 3)
     events, _ = converted(tmp_path, run_id="pool")
     assert {trial["shard"] for trial in trials_of(events)} == {"addition_RLGk3vGh7Az"}
-    assert plan_of(events)["tasks"] == ["1", "2", "3"]
-    assert ends_of(events) == ["success"]
+    assert joined_plan(events).get("tasks") == ["1", "2", "3"]
+    assert end_of(events) == "success"

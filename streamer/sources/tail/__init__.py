@@ -99,7 +99,7 @@ class Ledger:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self._slots: dict[ResultKey, _PublishedSlot] = {}
-        self._plans: dict[tuple[str, str], tuple[int, str]] = {}
+        self._plans: dict[tuple[str, ...], tuple[int, str]] = {}
         self._plans_sent: set[tuple[str, str]] = set()
 
     def offer(self, new: DirectoryResult) -> Iterator[EventFields]:
@@ -189,7 +189,7 @@ class Ledger:
 
     def plan(self, event: EventFields) -> Iterator[EventFields]:
         """A `run_started` or `run_finished`: published if its content is new."""
-        key = (event["run_id"], event["type"])
+        key = (event["run_id"], event["type"], *([event["part"]] if "part" in event else []))
         print_ = fingerprint(EVENT.validate_json(canonical_json(event)))
         revision = event.get("revision", 0)
         stored = self._plans.get(key)
@@ -208,9 +208,8 @@ class Ledger:
     def restore(self, line: Mapping[str, Any]) -> None:
         """Take in a line of the journal; one that makes no sense raises KeyError, TypeError or ValueError."""
         if "plan" in line:
-            run_id, kind = line["plan"]
             revision, print_ = line["standing"]
-            self._plans[run_id, kind] = (int(revision), str(print_))
+            self._plans[tuple(line["plan"])] = (int(revision), str(print_))
             return
         run_id, *slot = line["key"]
         shard, task_id, attempt, agent, model, tier, subtest = slot
@@ -227,8 +226,8 @@ class Ledger:
 
     def dump(self) -> Iterator[Line]:
         """Lines that restore this ledger."""
-        for (run_id, kind), rank in self._plans.items():
-            yield {"plan": [run_id, kind], "standing": list(rank)}
+        for plan, rank in self._plans.items():
+            yield {"plan": list(plan), "standing": list(rank)}
         for key, stored in self._slots.items():
             if stored.slot.floor is not None:
                 yield {"key": _flat(key), "floor": stored.slot.floor}

@@ -28,7 +28,7 @@ const CELLS = {
   place: (value) => value ?? UNKNOWN,
   pass_at_1: (found) => passAt(found?.["1"]),
   pass_at_most: (found) => mostPasses(found),
-  progress: (_, __, run) => progress(run.progress, ` (${WORDS.plan_incomplete})`),
+  progress: (_, __, run) => progress(run.progress, ` (${whyIncomplete(run.progress)})`),
   run: (display, id) => named(display ?? id),
   some_dollars: (value) => (value ? usd(value) : UNKNOWN),
   some: (value) => (value ? count(value) : UNKNOWN),
@@ -87,6 +87,11 @@ export function stateBadge(word, status) {
 }
 
 // why: what stands beside the count while the plan is not complete
+// Why a plan is not complete: parts of the run are missing, or nobody knows what.
+export function whyIncomplete({ parts }) {
+  return parts && parts.seen < parts.planned ? `${count(parts.seen)} of ${count(parts.planned)} parts seen` : WORDS.plan_incomplete;
+}
+
 export function progress({ done, planned, plan_complete: complete }, why = "") {
   if (planned === null) return `${count(done)}${complete === false ? why : ""}`;
   const bar = h("div", { class: "progress", "aria-hidden": "true" }, h("i", { "--share": planned ? Math.max(0, Math.min(1, done / planned)) : 0 }));

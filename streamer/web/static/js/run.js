@@ -2,7 +2,7 @@
 
 import { Board } from "./board.js";
 import { WORDS } from "./boards.js";
-import { progress, stateBadge } from "./cells.js";
+import { progress, stateBadge, whyIncomplete } from "./cells.js";
 import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
@@ -220,7 +220,7 @@ export class Run {
 // Forecasts rest on event time, so that a replay tells the same.
 function tiles(run, { found: outlook, refused }) {
   const { done, planned, plan_complete: complete } = run.progress;
-  const counts = planned === null ? `${complete === false ? WORDS.plan_incomplete : WORDS.no_plan}: counts only` : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
+  const counts = planned === null ? `${complete === false ? whyIncomplete(run.progress) : WORDS.no_plan}: counts only` : `${percent(planned ? Math.min(1, done / planned) : 1)} of the plan`;
   const running = run.in_flight && run.status === null ? `${count(run.in_flight)} running` : null;
   const rate = outlook?.usd_per_hour == null ? null : `${usd(outlook.usd_per_hour)} per hour`;
   const pass = Object.entries(run.pass_at_k ?? {}).filter(([k, found]) => found.value !== null && Number(k) <= MOST_ATTEMPTS).at(-1);
