@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from streamer.sources.simulate import simulate_run
+from tests.support.layouts import simulate_run
 
 RESULT = {"terminal-bench": "results.json", "harbor": "result.json"}
 """Layouts whose trials have an id, and the file that holds the result."""

@@ -413,7 +413,7 @@ COMMANDS = {
         "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
     ),
     "live": ("harness", "Start everything here, follow a run directory, show the board."),
-    "simulate": ("harness", "Write a run directory as a harness does, to try things on."),
+    "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),
 }
 """Command -> its module here, and what it does in one line, in the order of `streamer --help`."""

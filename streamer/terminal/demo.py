@@ -35,8 +35,6 @@ from streamer.schemas.wire import Reason, canonical_json, decode
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.simulate import EXCEPTIONS, HarborAgent, write_harbor
-from streamer.sources.simulate.layouts import CRASH, MEAN_SECONDS, Disk
 from streamer.sources.tail.session import TailResult, tail
 from streamer.storage.kafka import Names, partitions_of
 from streamer.storage.log import PartitionReader, read_topic
@@ -48,6 +46,7 @@ from streamer.terminal.local import READY_SECONDS, started_stack
 from streamer.terminal.options import with_local_settings
 from streamer.terminal.replay import exit_code, verdicts_of
 from streamer.terminal.replay import print_verdict as show_verdict
+from streamer.terminal.simulate import CRASH, EXCEPTIONS, MEAN_SECONDS, Disk, HarborAgent, write_harbor
 from streamer.text import counted, percent, visible
 from streamer.views.cells import of_planned
 from streamer.views.columns import best_first, primary_of

@@ -2,7 +2,7 @@
 
 - `streamer convert`: run directories in, events out.
 - `streamer tail`: follow a run directory, and publish each result as its file becomes complete.
-- `streamer simulate`: write a run directory as a harness does.
+- `streamer simulate`: write the directory of a job as harbor does.
 - `streamer live`: the stack, the tail and the board in one command.
 - `streamer shuffle`: a random order of tasks that a harness can be given.
 """
@@ -63,12 +63,6 @@ def _harnesses() -> Iterable[str]:
     from streamer.sources.convert import HARNESSES
 
     return HARNESSES
-
-
-def _layouts() -> Iterable[str]:
-    from streamer.sources.simulate import LAYOUTS
-
-    return LAYOUTS
 
 
 # -----------------------------------------------------------------------------
@@ -374,11 +368,10 @@ def _counts(status: FollowStatus) -> str:
 
 
 # -----------------------------------------------------------------------------
-# `streamer simulate`: write a run directory as a harness does.
+# `streamer simulate`: write the directory of a job as harbor does.
 
 
 @click.command()
-@click.option("--layout", type=LazyChoice(_layouts), required=True, help="Whose directory to write.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -397,40 +390,23 @@ def _counts(status: FollowStatus) -> str:
 @click.option(
     "--concurrency", type=click.IntRange(min=1), default=1, show_default=True, help="Trials that run at once."
 )
-@click.option("--shuffle", is_flag=True, help="Start the tasks in a random order; for harbor only.")
+@click.option("--shuffle", is_flag=True, help="Start the tasks in a random order.")
 @with_local_settings
 def simulate_command(
-    layout: str,
-    out: Path,
-    trials: int,
-    seed: int,
-    pace: float,
-    concurrency: int,
-    shuffle: bool,
-    settings: Settings,
+    out: Path, trials: int, seed: int, pace: float, concurrency: int, shuffle: bool, settings: Settings
 ) -> None:
-    """Write a run directory as a harness does: trial by trial, in place, with crashes, timeouts, retries.
+    """Write the directory of a job as harbor does: trial by trial, in place, with crashes, timeouts, retries.
 
     A trial's directory appears when it starts, its result when it ends. Point `streamer tail` at the run
     directory while it is being written.
     """
 
-    from streamer.sources.simulate import SHUFFLES, simulate_run
+    from streamer.terminal.simulate import Disk, write_harbor
 
-    if shuffle and layout != SHUFFLES:
-        raise click.UsageError(f"--shuffle is for {SHUFFLES}; {layout} starts tasks in an order of its own")
     if out.exists() and any(out.iterdir()):
         raise click.UsageError(f"--out {out} is not empty; name a new directory")
-    simulate_run(
-        layout,
-        out,
-        trials,
-        seed=seed,
-        start=datetime.now(UTC),
-        pace_seconds=pace,
-        concurrency=concurrency,
-        shuffle=shuffle,
-    )
+    disk = Disk(out, seed, pace)
+    write_harbor(disk, trials, seed, datetime.now(UTC), concurrency, shuffle=shuffle)
     say(f"{counted(trials, 'trial')} written to {out}")
 
 

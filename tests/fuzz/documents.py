@@ -14,10 +14,10 @@ from pathlib import Path
 from streamer.schemas.wire import Reason, canonical_json, decode
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.simulate import simulate_run
 from tests.schemas.recording import EVENTS, RECORDED
 from tests.sources.harbor import unpack_jobs
 from tests.support.data import shared_data
+from tests.support.layouts import simulate_run
 from tests.support.simulated import simulate
 
 START = datetime(2026, 1, 2, tzinfo=UTC)

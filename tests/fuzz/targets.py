@@ -20,10 +20,10 @@ from streamer.sources.base import ConvertOptions, ConvertReport, fit_event
 from streamer.sources.convert import convert
 from streamer.sources.fc_eval_payload import parse_log, sections_for
 from streamer.sources.files import FileError, Subject, cast_length, enriched, read_agent_logs
-from streamer.sources.simulate import LAYOUTS
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
 from tests.sources.inspect import A_PLAN, a_spec, a_summary, an_archive
+from tests.support.layouts import LAYOUTS
 
 CUT_EVERY = 1_000
 """Records folded into one pipeline before its summaries are cut and it is thrown away."""

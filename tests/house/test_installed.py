@@ -172,6 +172,6 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
 
 
 def test_live_shows_a_board_with_local_alone(local: Installation, tmp_path: Path) -> None:
-    local.run("streamer", "simulate", "--layout", "scylla", "--out", "nightly", "--trials", "6", cwd=tmp_path)
+    local.run("streamer", "simulate", "--out", "nightly", "--trials", "6", cwd=tmp_path)
     with running(local, tmp_path, "live", "--ephemeral", "nightly") as output:
         wait_for(lambda: "nightly: 6 of" in output.read_text(), "the board", START_SECONDS)

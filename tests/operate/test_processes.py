@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -38,7 +39,7 @@ from streamer.storage.log import read_topic
 from tests.operate.ends import kill_the_broker, kill_the_tree, orderly
 from tests.operate.stack import Stack, running
 from tests.operate.writers import offset_after_sending
-from tests.support.cli import COMMAND, streamer
+from tests.support.cli import streamer
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.tail_process import Tails, ended
 from tests.support.worker_process import wait_for
@@ -225,17 +226,8 @@ class Following:
 
     def go_on(self, layout: str) -> None:
         """One more harness, of which some results are in the log and others are not written yet."""
-        options = [
-            "--layout",
-            layout,
-            "--out",
-            self.root / layout,
-            "--trials",
-            TRIALS,
-            "--pace",
-            PACE_SECONDS,
-        ]
-        command = [*COMMAND, "simulate", *map(str, options)]
+        options = layout, self.root / layout, TRIALS, PACE_SECONDS, 1
+        command = [sys.executable, "-m", "tests.support.layouts", *map(str, options)]
         self._harnesses.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         wait_for(lambda: self._results_of(layout) >= FEW, f"results of {layout}: {self.tails.printed}", 120)
         assert self._harnesses[-1].poll() is None, "it writes on"

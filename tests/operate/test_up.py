@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from streamer.settings import Settings
-from streamer.sources.simulate import simulate_run
 from tests.operate.receiving import SECRET, Receiver, followed
 from tests.operate.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
+from tests.support.layouts import simulate_run
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.slow

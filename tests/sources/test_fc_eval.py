@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamer.sources.fc_eval import ENTRIES
-from streamer.sources.simulate.layouts import merged
+from tests.support.layouts import merged
 
 SPEEDUPS = {"m.f": {"agent/nop": 2.0, "oracle/nop": 3.0}}
 FINE = {"passed": 3, "pass-to-fail": 0}

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from streamer.sources.files import ConfiguredAgent, container_key, spelled_for_files
-from streamer.sources.simulate import simulate_run
 from streamer.sources.tail import follow
 from streamer.terminal import cli
 from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, container_keys, rekeyed, run_level_only
 from tests.support.events import summarised
+from tests.support.layouts import simulate_run
 from tests.support.tailing import followed
 from tests.support.worker_process import wait_for
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from streamer.sources.base import ConvertOptions
-from streamer.sources.simulate import LAYOUTS, simulate_run
 from streamer.sources.tail import Ledger, follow
 from streamer.sources.tail.scan import Scan, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
@@ -23,6 +22,7 @@ from tests.sources.followed_runs import LOCK as LOCK_OF_STARTS
 from tests.sources.followed_runs import START as START_OF_RESTARTS
 from tests.sources.followed_runs import START as START_OF_STARTS
 from tests.sources.harbor import a_trial_result
+from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event, Followed, converted_digests, followed, wait_for_digests
 from tests.support.worker_process import wait_for
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.simulate.layouts import MEAN_SECONDS, SHARE_OF_WRITING, Disk, Fate, Steps, run_queue
+from streamer.terminal.simulate import MEAN_SECONDS, SHARE_OF_WRITING, Disk, Fate, Steps, run_queue
 
 # -----------------------------------------------------------------------------
 # The disk of a simulated harness writes in pieces, at its pace.

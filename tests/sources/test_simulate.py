@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from streamer.sources.simulate import LAYOUTS, HarborAgent, simulate_run, write_harbor
-from streamer.sources.simulate.layouts import Disk
 from streamer.statistics.final import hash_shuffled
+from streamer.terminal.simulate import Disk, HarborAgent, write_harbor
 from tests.sources.builders import Event, converted, plan_of, trials_of, write_json
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
 from tests.support.events import summarised
+from tests.support.layouts import LAYOUTS, simulate_run
 
 # -----------------------------------------------------------------------------
 # fc-eval's directories, as they are written.
@@ -340,6 +340,7 @@ MAY_DIFFER_WHERE_SOMETHING_IS_LOST = {
     "cost_of_pass": "likewise",
     "mean_cost": "likewise",
     "total_cost": "likewise",
+    "estimated_cost": "likewise",
     "formulacode": "tests with exactly one error have no counts (B5), also the oracle's that others are "
     "compared with; the speedups of agents that failed by themselves are written over (C1); a log that the "
     "harness could not parse is not in the file (B4)",

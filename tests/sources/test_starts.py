@@ -20,7 +20,6 @@ import pytest
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
 from streamer.sources.base import ConvertOptions
-from streamer.sources.simulate import LAYOUTS, simulate_run
 from streamer.sources.tail import follow
 from streamer.sources.tail.scan import Scan, read_whole
 from tests.sources.builders import (
@@ -41,6 +40,7 @@ from tests.sources.harbor import unpack_jobs
 from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.data import shared_data
 from tests.support.eventually import POLL_SECONDS
+from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event as Event_of_plans
 from tests.support.tailing import Followed, converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for

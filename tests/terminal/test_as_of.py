@@ -30,7 +30,6 @@ from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import BadPosition, Position, Record, up_to
 from streamer.settings import Settings
 from streamer.sources.files import MAX_FILE_BYTES, FileError, read_json
-from streamer.sources.simulate import LAYOUTS
 from streamer.storage.kafka import Names, partition_of
 from streamer.storage.log import read_topic
 from streamer.worker.process import ensure_topics
@@ -550,9 +549,8 @@ def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
 # `streamer simulate` on the command line.
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_run_directory_is_written_and_named_after_the_run(layout: str, tmp_path: Path) -> None:
-    done = streamer("simulate", "--layout", layout, "--out", tmp_path / "nightly", "--trials", 6)
+def test_a_run_directory_is_written_and_named_after_the_run(tmp_path: Path) -> None:
+    done = streamer("simulate", "--out", tmp_path / "nightly", "--trials", 6)
     assert (done.returncode, done.stdout) == (0, b"")
     events, report = converted(tmp_path / "nightly")
     assert {event["run_id"] for event in trials_of(events)} == {"nightly"}
@@ -561,7 +559,7 @@ def test_a_run_directory_is_written_and_named_after_the_run(layout: str, tmp_pat
 
 def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("precious")
-    done = streamer("simulate", "--layout", "scylla", "--out", tmp_path)
+    done = streamer("simulate", "--out", tmp_path)
     assert done.returncode == 2
     assert b"is not empty; name a new directory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]

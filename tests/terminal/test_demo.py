@@ -23,10 +23,9 @@ from streamer.client.queries import ComparedRun, RunSnapshot
 from streamer.folding.fold import Folding, fold_records
 from streamer.schemas.summaries import RunComparison
 from streamer.schemas.wire import digest_of, records_of_lines
-from streamer.sources.simulate import EXCEPTIONS
-from streamer.sources.simulate.layouts import CRASH
 from streamer.terminal import demo
 from streamer.terminal.demo import AGENTS, AT_ONCE, OPTIONS, RUN, TASKS, Moments, open_page, open_quietly
+from streamer.terminal.simulate import CRASH, EXCEPTIONS
 from streamer.views.compare import PairStanding, pair_standings
 from tests.operate.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer

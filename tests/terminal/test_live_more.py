@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.simulate import simulate_run
 from tests.operate.stack import descendants, runs
 from tests.support.cli import COMMAND
+from tests.support.layouts import simulate_run
 from tests.support.worker_process import wait_for
 
 pytestmark = pytest.mark.stack

@@ -18,7 +18,6 @@ import orjson
 import pytest
 
 from streamer.settings import Settings
-from streamer.sources.simulate import simulate_run
 from streamer.storage.kafka import Names, partition_of, producer
 from streamer.worker.process import ensure_topics
 from tests.house.repository import ROOT
@@ -26,6 +25,7 @@ from tests.operate.stack import descendants
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_plan, a_retraction, a_trial
+from tests.support.layouts import simulate_run
 from tests.support.online import Online
 from tests.support.tail_process import DEADLINE_SECONDS, Tails, ended
 from tests.support.tailing import Event, converted_digests, digests_of

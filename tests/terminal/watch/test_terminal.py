@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.sources.simulate import simulate_run
 from tests.support.cli import COMMAND, streamer
+from tests.support.layouts import simulate_run
 from tests.support.worker_process import wait_for
 from tests.terminal.test_tail import up
 from tests.terminal.watch.driving import LARGE, SMALL
@@ -39,12 +39,9 @@ def places(here: Path) -> dict[str, str]:
 def benchmark(here: Path, environment: dict[str, str], layout: str, run: str) -> None:
     """A harness writes a run, and `tail` publishes it."""
     out = here / run
-    for arguments in (
-        ("simulate", "--layout", layout, "--out", out, "--trials", TRIALS),
-        ("tail", "--once", out),
-    ):
-        done = streamer(*arguments, environment=environment)
-        assert done.returncode == 0, done.stderr.decode()
+    simulate_run(layout, out, TRIALS, seed=1, start=datetime.now(UTC))
+    done = streamer("tail", "--once", out, environment=environment)
+    assert done.returncode == 0, done.stderr.decode()
 
 
 @pytest.mark.slow

@@ -1,248 +1,37 @@
-"""Simulated trials on a simulated disk, and the directories of Terminal-Bench and fc-eval made of them."""
+"""Directories of Terminal-Bench, fc-eval and ProjectScylla, written by simulated harnesses.
+
+python -m tests.support.layouts LAYOUT OUT TRIALS PACE CONCURRENCY
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from glob import escape
-from heapq import heappop, heappush
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
-from random import Random
 from typing import Any
-from uuid import UUID
 
 from streamer.sources.fc_eval import ENTRIES
 from streamer.sources.files import ConfiguredAgent, container_key
-
-CRASH = "unknown_agent_error"
-AGENT_TIMEOUT = "agent_timeout"
-TEST_TIMEOUT = "test_timeout"
-UNSET = "unset"
-
-_KINDS = {UNSET: 0.84, AGENT_TIMEOUT: 0.07, TEST_TIMEOUT: 0.03, CRASH: 0.06}
-SKILL = 0.6
-"""How likely an agent passes a trial by default."""
-
-FAILURES_TAKE = 2.0
-"""A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedTrial:
-    """One attempt at a task.
-
-    Attributes:
-        task: its id.
-        attempt: from 1.
-        failure: how it ended, in Terminal-Bench's words.
-        resolved: None: no verdict (timeout of the tests, crash).
-        started, ended: times with a zone.
-        tokens: (input, output).
-        id: the harness's own.
-    """
-
-    task: str
-    attempt: int
-    failure: str
-    resolved: bool | None
-    started: datetime
-    ended: datetime
-    tokens: tuple[int, int]
-    id: str
-
-    @property
-    def crashed(self) -> bool:
-        """Whether it left no result of its own."""
-        return self.failure == CRASH
-
-    @property
-    def seconds(self) -> float:
-        """How long it takes."""
-        return (self.ended - self.started).total_seconds()
-
-
-class Fate:
-    """Draws trials.
-
-    Args:
-        seed: of everything.
-        start: when the first one starts.
-        speed: agents are so many times as fast as usual, and use so many times fewer tokens; > 0.
-
-    Attributes:
-        now: when the next one starts.
-    """
-
-    def __init__(self, seed: int, start: datetime, speed: float = 1.0) -> None:
-        self._speed = speed
-        self.random = Random(f"{seed} outcomes")
-        self.now = start
-
-    def trial(self, task: str, attempt: int, *, crashes: bool = True, skill: float = SKILL) -> SimulatedTrial:
-        """A trial that starts now. `crashes`: whether it may. `skill`: how likely it passes, 0 to 1."""
-        random = self.random
-        (failure,) = random.choices(list(_KINDS), list(_KINDS.values()))
-        if failure == CRASH and not crashes:
-            failure = UNSET
-        verdict = random.random() < skill
-        resolved = None if failure in (CRASH, TEST_TIMEOUT) else verdict
-        seconds = random.lognormvariate(3.5, 0.5) * (1 if resolved else FAILURES_TAKE) / self._speed
-        return SimulatedTrial(
-            task,
-            attempt,
-            failure,
-            resolved,
-            self.now,
-            self.now + timedelta(seconds=round(seconds, 3)),
-            (self._tokens(10), self._tokens(7.5)),
-            self.new_id(),
-        )
-
-    def _tokens(self, usual: float) -> int:
-        """Tokens around e to the power of `usual`."""
-        return int(self.random.lognormvariate(usual, 0.6) / self._speed)
-
-    def new_id(self) -> str:
-        return str(UUID(int=self.random.getrandbits(128), version=4))
-
-
-def attempts_of(trials: int) -> int:
-    """Attempts for each task, so that so many trials fill whole tasks if possible.
-
-    >>> attempts_of(20), attempts_of(9), attempts_of(7)
-    (5, 3, 1)
-    """
-    return next(attempts for attempts in (5, 3, 2, 1) if trials % attempts == 0)
-
-
-# -----------------------------------------------------------------------------
-# Writing as harnesses do: in place and not at once, so that a reader may see half a file.
-
-
-MEAN_SECONDS = 55.0
-"""How long a simulated trial takes on average, about, in simulated time."""
-
-PIECES = 3
-SHARE_OF_WRITING = 0.1
-"""Part of a trial's time that one file takes to be written."""
-
-
-class Disk:
-    """A run directory being written.
-
-    Args:
-        root: the run directory.
-        seed: of the places where files are cut.
-        pace_seconds: how long a trial takes on average.
-        sleep: waits.
-        written: called with each file when it is complete.
-        piece_seconds: between two writes of one file; None: the usual share of a trial's time. It is part
-            of the time that goes by, not beside it.
-    """
-
-    def __init__(
-        self,
-        root: Path,
-        seed: int,
-        pace_seconds: float,
-        sleep: Callable[[float], None],
-        written: Callable[[Path], None],
-        piece_seconds: float | None = None,
-    ) -> None:
-        self.root = root
-        self._random = Random(f"{seed} cuts")
-        self._pace = pace_seconds
-        self._sleep = sleep
-        self._written = written
-        self._piece_seconds = pace_seconds * SHARE_OF_WRITING if piece_seconds is None else piece_seconds
-        self._spent = 0.0
-
-    @property
-    def name(self) -> str:
-        """The run's id."""
-        return self.root.absolute().name
-
-    def pause_writing(self) -> None:
-        """Wait as a harness does between two writes of one file."""
-        if self._pace:
-            self._sleep(self._piece_seconds)
-            self._spent += self._piece_seconds
-
-    def pass_time(self, seconds: float) -> None:
-        """Let simulated time go by, at the pace at which a trial takes so long on average."""
-        if not self._pace or seconds <= 0:
-            return
-        left = self._pace * seconds / MEAN_SECONDS - self._spent
-        self._spent = max(0.0, -left)
-        self._sleep(max(0.0, left))
-
-    def make(self, *names: str) -> Path:
-        """A directory below the run's."""
-        path = self.root.joinpath(*names)
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-
-    def json(self, path: Path, value: Any) -> None:
-        """Write JSON over what is there."""
-        self.text(path, json.dumps(value, indent=4))
-
-    def text(self, path: Path, text: str) -> None:
-        """Write text over what is there, in pieces; the file is empty first."""
-        data = text.encode()
-        cuts = sorted(self._random.randrange(len(data) + 1) for _ in range(self._random.randrange(PIECES)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb", buffering=0) as file:
-            for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-                if start:
-                    self.pause_writing()
-                file.write(data[start:end])
-        self._written(path)
-
-
-# -----------------------------------------------------------------------------
-# Simulated trials that run at once: each goes on when its time has come.
-
-
-Steps = Iterator[float]
-"""A trial as it goes on: it writes, then gives the seconds until it writes again."""
-
-
-def run_queue(disk: Disk, fate: Fate, queue: Iterable[Steps], at_once: int) -> None:
-    """Run trials to their ends, started in the order of the queue.
-
-    The clock of `fate` goes on with them. That clock alone decides which trial goes on next, never the pace.
-
-    Args:
-        disk: waits between two steps.
-        fate: has the clock.
-        queue: a trial begins when its first step is asked for.
-        at_once: so many trials run at once, >= 1.
-    """
-    waiting = iter(queue)
-    running: list[tuple[datetime, int, Steps]] = []
-    number = 0
-    while True:
-        while len(running) < at_once and (steps := next(waiting, None)) is not None:
-            number += 1
-            _go_on(running, fate.now, number, steps)
-        if not running:
-            return
-        due, place, steps = heappop(running)
-        disk.pass_time((due - fate.now).total_seconds())
-        fate.now = due
-        _go_on(running, due, place, steps)
-
-
-def _go_on(running: list[tuple[datetime, int, Steps]], now: datetime, place: int, steps: Steps) -> None:
-    """One step of a trial; it is put back unless that was its last."""
-    seconds = next(steps, None)
-    if seconds is not None:
-        heappush(running, (now + timedelta(seconds=seconds), place, steps))
-
+from streamer.terminal.simulate import (
+    AGENT_TIMEOUT,
+    CRASH,
+    TEST_TIMEOUT,
+    UNSET,
+    Disk,
+    Fate,
+    SimulatedTrial,
+    Steps,
+    attempts_of,
+    run_queue,
+    write_harbor,
+)
 
 # -----------------------------------------------------------------------------
 # Terminal-Bench's directories (semantics F11, G1, G2, G4, H2).
@@ -668,3 +457,209 @@ def _fc_eval_lock(start: datetime, tasks: list[str], attempts: int, concurrency:
         "run_config": {"n_attempts": attempts, "n_concurrent_trials": concurrency},
         "dataset": {"name": None, "version": None, "task_ids": tasks},
     }
+
+
+# -----------------------------------------------------------------------------
+# ProjectScylla's directories, in the newer layout with in_progress/ and completed/ (S10 to S13).
+
+
+MODEL = "claude-sonnet-4-5-20250929"
+JUDGES = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5")
+TIERS = tuple(f"T{number}" for number in range(7))
+RUNS = 3
+TEST = "test-simulated"
+
+CellAttempt = tuple[str, str, int]
+"""Tier, subtest, run."""
+
+
+def write_scylla(disk: Disk, trials: int, seed: int, start: datetime, concurrency: int) -> None:
+    """Tier by tier; a run whose agent crashed is deleted and run again at the end of its tier."""
+    fate = Fate(seed, start)
+    subtests = -(-trials // (len(TIERS) * RUNS))
+    config = {
+        "experiment_id": TEST,
+        "language": "python",
+        "models": [MODEL],
+        "runs_per_subtest": RUNS,
+        "tiers_to_run": list(TIERS),
+        "judge_models": list(JUDGES),
+        "timeout_seconds": 300,
+        "max_subtests": subtests,
+    }
+    disk.json(disk.root / "config" / "experiment.json", config)
+    checkpoint = _CheckpointFile(disk, fate)
+    checkpoint.write()
+    cells = islice(product(TIERS, range(subtests), range(1, RUNS + 1)), trials)
+    places = [(tier, f"{number + (tier != TIERS[0]):02}", run) for tier, number, run in cells]
+    again: list[CellAttempt] = []
+
+    def run(place: CellAttempt, *, crashes: bool) -> Steps:
+        crashed = yield from _scylla_run(disk, fate, place, crashes=crashes)
+        again.extend([place] if crashed else [])
+        checkpoint.add(place)
+
+    run_queue(disk, fate, (run(place, crashes=True) for place in places), concurrency)
+    crashed = list(again)
+    for tier, subtest, number in crashed:
+        shutil.rmtree(disk.root / "completed" / tier / subtest / f"run_{number:02}")
+    run_queue(disk, fate, (run(place, crashes=False) for place in crashed), concurrency)
+    checkpoint.write("completed")
+
+
+class _CheckpointFile:
+    """checkpoint.json, written after every run."""
+
+    def __init__(self, disk: Disk, fate: Fate) -> None:
+        self._disk = disk
+        self._fate = fate
+        self._started = fate.now
+        self._runs: dict[str, dict[str, dict[str, str]]] = {}
+
+    def add(self, place: CellAttempt) -> None:
+        """A run ended."""
+        tier, subtest, run = place
+        self._runs.setdefault(tier, {}).setdefault(subtest, {})[str(run)] = "done"
+        self.write()
+
+    def write(self, status: str = "running") -> None:
+        self._disk.json(
+            self._disk.root / "checkpoint.json",
+            {
+                "version": "2.0",
+                "experiment_id": TEST,
+                "completed_runs": self._runs,
+                "started_at": self._started.isoformat(),
+                "last_updated_at": self._fate.now.isoformat(),
+                "status": status,
+            },
+        )
+
+
+def _scylla_run(disk: Disk, fate: Fate, place: CellAttempt, *, crashes: bool) -> Generator[float, None, bool]:
+    """Agent, judges and result of one run, written in in_progress/, then moved; whether the agent crashed."""
+    tier, subtest, number = place
+    trial = fate.trial(f"{tier}/{subtest}", number, crashes=crashes)
+    seconds = trial.seconds
+    agent_end = trial.started + timedelta(seconds=seconds * 0.6)
+    name = f"run_{number:02}"
+    home = disk.make("in_progress", tier, subtest, name)
+    disk.text(home / "agent" / "MODEL.md", f"# Agent Model Information\n\n**Model**: {MODEL}\n")
+    yield seconds * 0.6
+    disk.json(
+        home / "agent" / "timing.json",
+        {"agent_duration_seconds": seconds * 0.6, "measured_at": agent_end.isoformat()},
+    )
+    judged = _judged(fate, trial)
+    disk.json(
+        home / "judge" / "timing.json",
+        {"judge_duration_seconds": seconds * 0.4, "measured_at": trial.ended.isoformat()},
+    )
+    yield seconds * 0.4
+    disk.json(home / "run_result.json", _scylla_result(trial, seconds, judged))
+    target = disk.make("completed", tier, subtest)
+    home.rename(target / name)
+    return trial.crashed
+
+
+def _judged(fate: Fate, trial: SimulatedTrial) -> dict[str, Any]:
+    """The judges' verdict: mean of their scores, majority of their votes (S13)."""
+    if trial.resolved is None:
+        return {"judge_score": 0.0, "judge_passed": False, "judges": []}
+    skill = (8, 2) if trial.resolved else (3, 4)
+    scores = [round(fate.random.betavariate(*skill), 2) for _ in JUDGES]
+    judges = [
+        {"model": model, "score": score, "passed": score >= 0.5, "judge_number": number}
+        for number, (model, score) in enumerate(zip(JUDGES, scores, strict=True), 1)
+    ]
+    passed = sum(score >= 0.5 for score in scores) * 2 > len(scores)
+    return {"judge_score": sum(scores) / len(scores), "judge_passed": passed, "judges": judges}
+
+
+def _scylla_result(trial: SimulatedTrial, seconds: float, judged: dict[str, Any]) -> dict[str, Any]:
+    tokens_in, tokens_out = trial.tokens
+    exit_code = 1 if trial.crashed else 124 if trial.failure == AGENT_TIMEOUT else 0
+    return {
+        "run_number": trial.attempt,
+        "exit_code": exit_code,
+        "token_stats": {
+            "input_tokens": tokens_in,
+            "output_tokens": tokens_out,
+            "cache_creation_tokens": tokens_in // 2,
+            "cache_read_tokens": tokens_in * 3,
+        },
+        "tokens_input": tokens_in * 4,
+        "tokens_output": tokens_out,
+        "cost_usd": round((tokens_in * 3 + tokens_out * 15) / 1e6, 6),
+        "duration_seconds": seconds,
+        **judged,
+    }
+
+
+# -----------------------------------------------------------------------------
+# A simulated harness: writes a run directory as a real one does, trial by trial, in place.
+
+
+LAYOUTS = {
+    "fc-eval": write_fc_eval,
+    "terminal-bench": write_terminal_bench,
+    "scylla": write_scylla,
+    "harbor": write_harbor,
+}
+"""Harness -> what writes its directories."""
+
+SHUFFLES = "harbor"
+"""The one harness that starts tasks in the order of the list that it gets."""
+
+
+def simulate_run(
+    layout: str,
+    out: Path,
+    trials: int,
+    *,
+    seed: int,
+    start: datetime,
+    pace_seconds: float = 0.0,
+    concurrency: int = 1,
+    shuffle: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+    written: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Write a run directory.
+
+    Args:
+        layout: one of `LAYOUTS`.
+        out: the run directory; made if need be. Its name is the run's id.
+        trials: how many, >= 1; those that are run again count once.
+        seed: of everything random.
+        start: when the run began, with a zone; the times in the files follow from it.
+        pace_seconds: how long a trial takes on average. One that does not pass takes twice as long as one
+            that does.
+        concurrency: so many trials run at once.
+        shuffle: start the tasks in a random order; only harbor can.
+        sleep: waits.
+        written: called with each file when it is complete.
+
+    Raises:
+        ValueError: the harness cannot shuffle.
+    """
+    disk = Disk(out, seed, pace_seconds, sleep, written)
+    if shuffle and layout != SHUFFLES:
+        raise ValueError(f"shuffle is for {SHUFFLES}; {layout} starts tasks in an order of its own")
+    if shuffle:
+        write_harbor(disk, trials, seed, start, concurrency, shuffle=True)
+    else:
+        LAYOUTS[layout](disk, trials, seed, start, concurrency)
+
+
+if __name__ == "__main__":
+    layout, out, trials, pace, concurrency = sys.argv[1:]
+    simulate_run(
+        layout,
+        Path(out),
+        int(trials),
+        seed=1,
+        start=datetime.now(UTC),
+        pace_seconds=float(pace),
+        concurrency=int(concurrency),
+    )
