@@ -479,13 +479,14 @@ class Outlook(Message):
     """What a run still has before it."""
 
     at: Instant | None = Field(
-        description="What ages and forecasts count from: the last event, or now while the run lives."
+        description="What ages and forecasts count from: now, or the last event if that is later."
     )
     event_time: str | None = Field(
         description="Why the time of the last event is not this clock's; null: it may be."
     )
     seconds_left: Forecast | None = Field(
-        description="Until the plan is filled, seconds from `at`; null: no plan, or nothing to go by."
+        description="Until the plan is filled, seconds from `at`; null: no plan, nothing to go by, or "
+        "no event for 10 minutes."
     )
     usd_per_hour: float | None = Field(description="Known cost per hour of event time, USD.")
     total_usd: Forecast | None = Field(description="Known cost once the plan is filled, USD.")
@@ -521,7 +522,7 @@ def outlook_of(
     """
     at = moment_of(run.last_event_at, now)
     pace = eta_of(run, None, agents, in_flight)
-    left = _since(pace.seconds_left, run.last_event_at, at)
+    left = left_at(pace.seconds_left, run.last_event_at, at)
     running = [] if run.status is not None else list(in_flight)
     comparison = compared.comparison if compared else None
     return Outlook(
@@ -535,21 +536,21 @@ def outlook_of(
         places=places_of(comparison),
         places_missing=MISSING[comparison.rank_missing] if comparison and comparison.rank_missing else None,
         first_two=_first_two(run, agents, compared),
-        budget=None if budget_usd is None else _budget(budget_usd, run, pace, at),
+        budget=None if budget_usd is None else budget_at(budget_usd, run, pace, at),
     )
 
 
 def moment_of(last_event_at: datetime | None, now: datetime) -> datetime | None:
-    """What ages count from: now while the run lives by this clock, else its last event; None: no event.
+    """What ages count from: now, or the last event where that is ahead of this clock; None: no event.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
     >>> [f"{moment_of(noon + timedelta(minutes=m), noon):%H:%M}" for m in (-5, -60, 24)]
-    ['12:00', '11:00', '12:24']
+    ['12:00', '12:00', '12:24']
     """
     if last_event_at is None:
         return None
-    return now if timedelta() <= now - last_event_at <= SILENT_AFTER else last_event_at
+    return max(now, last_event_at)
 
 
 def places_of(comparison: RunComparison | None) -> dict[str, str]:
@@ -570,19 +571,28 @@ def _first_two(
     return [said for pair in pair_standings(compared, labels) for said in pair.words]
 
 
-def _budget(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:
-    """The outlook of a budget; its time counts from `at`, too."""
+def budget_at(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:
+    """The outlook of a budget; its time counts from `at`, and a run that is silent has none."""
     budget = budget_of(usd, finite(run.total_cost), pace)
     if budget.seconds_until is None or run.last_event_at is None or at is None:
         return budget
-    passed = (at - run.last_event_at).total_seconds()
-    return budget.model_copy(update={"seconds_until": max(0.0, budget.seconds_until - passed)})
+    passed = at - run.last_event_at
+    until = None if passed > SILENT_AFTER else max(0.0, budget.seconds_until - passed.total_seconds())
+    return budget.model_copy(update={"seconds_until": until})
 
 
-def _since(left: Estimate | None, last: datetime | None, at: datetime | None) -> Estimate | None:
-    """The time that is left from a later moment on."""
+def left_at(left: Estimate | None, last: datetime | None, at: datetime | None) -> Estimate | None:
+    """The time that is left from a moment after the last event; None: unknown, or the run is silent.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    >>> [left_at(Estimate(60, 300, 900), noon, noon + timedelta(minutes=m)) for m in (2, 11)]
+    [Estimate(low=0.0, likely=180.0, high=780.0), None]
+    """
     if left is None or last is None or at is None:
         return left
+    if at - last > SILENT_AFTER and left.high:
+        return None
     passed = (at - last).total_seconds()
     return Estimate(*(max(0.0, end - passed) for end in left))
 

@@ -24,7 +24,7 @@ def half_done() -> RunSnapshot:
 
 
 def test_the_budget_stands_beside_the_forecast_with_its_clock_time() -> None:
-    said = budget_forecast(budget_outlook(half_done(), START + timedelta(days=9), 7.5))
+    said = budget_forecast(budget_outlook(half_done(), START, 7.5))
     total, budget = said.split("; ")
     assert total.startswith("forecast: about $10.00 in all, $")
     assert budget == "forecast: the budget of $7.50 is passed about 10:30 UTC"

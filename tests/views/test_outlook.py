@@ -315,10 +315,17 @@ def test_running_trials_are_listed_by_age_the_longest_first() -> None:
     assert result.in_flight == 2
 
 
-def test_ages_of_a_replay_count_from_its_last_event() -> None:
-    result = an_outlook(LAST + timedelta(days=300))
+def test_a_trial_that_hangs_grows_older_without_events_and_no_end_is_forecast() -> None:
+    result = an_outlook(LAST + timedelta(minutes=36), budget_usd=7.5)
+    assert [one.age_seconds for one in result.running] == [46 * 60.0, 38 * 60.0]
+    assert (result.event_time, result.seconds_left) == (None, None)
+    assert result.budget is not None
+    assert result.budget.seconds_until is None
+
+
+def test_ages_of_simulated_trials_count_from_the_last_event() -> None:
+    result = an_outlook(LAST - timedelta(hours=1))
     assert [one.age_seconds for one in result.running] == [600.0, 120.0]
-    assert result.event_time is None
 
 
 def test_an_event_time_ahead_of_the_clock_is_said_to_be_simulated_or_replayed() -> None:

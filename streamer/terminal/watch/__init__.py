@@ -379,9 +379,9 @@ class RunScreen(LiveScreen):
             clock=event_time_note(run.last_event_at, self.now) or "",
             progress=progress_line(run, pace, width),
             outcome=outcome_line(run, width),
-            end=end_line(run, pace),
+            end=end_line(run, pace, self.now),
             cost=cost_line(run, pace),
-            budget=budget_line(run, pace, self.watching.budget_usd),
+            budget=budget_line(run, pace, self.watching.budget_usd, self.now),
         )
 
     def _draw_missing(self) -> None:

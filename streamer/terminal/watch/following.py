@@ -83,14 +83,19 @@ async def follow_outlook(
     now: Callable[[], datetime],
     take: Callable[[RunSnapshot, Outlook], None],
 ) -> None:
-    """The running trials, the places and the forecasts of a run, whenever it has changed, until cancelled."""
-    digest = ""
+    """The running trials, the places and the forecasts of a run, until cancelled.
+
+    They are asked for whenever the run has changed. Running trials grow older without that.
+    """
+    digest, compared = "", None
     while True:
         try:
             snapshot = await reader.snapshot(run_id)
-            if snapshot.run.digest != digest:
+            changed = snapshot.run.digest != digest
+            if changed:
                 compared = await reader.comparison(run_id)
                 digest = snapshot.run.digest
+            if changed or snapshot.in_flight:
                 take(snapshot, outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now()))
         except ReaderError:
             pass  # told by those who follow the run itself

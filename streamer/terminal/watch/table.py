@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.text import Text
@@ -22,9 +23,9 @@ from streamer.terminal.boards import (
     ordered,
 )
 from streamer.text import counted, dollars, estimated, padded, percent, text_width, visible
-from streamer.views.cells import bar, finite, largest_k, of_planned, resolved_of, share_of_pass
+from streamer.views.cells import bar, largest_k, of_planned, resolved_of, share_of_pass
 from streamer.views.columns import accuracy, accuracy_name, pass_owner
-from streamer.views.outlook import Eta, budget_of, budget_words, end_words, usd_words
+from streamer.views.outlook import Eta, budget_at, budget_words, end_words, left_at, moment_of, usd_words
 
 SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""
@@ -225,11 +226,11 @@ def progress_line(run: RunSummary, pace: Eta, width: int) -> str:
     return f"{bar(pace.share, max(BAR_LEAST, min(BAR_MOST, width - len(text) - 2)))}  {text}"
 
 
-def end_line(run: RunSummary, pace: Eta) -> str:
+def end_line(run: RunSummary, pace: Eta, now: datetime) -> str:
     """When the run will end, as a forecast; "" where that is not known, or nothing is awaited."""
-    if run.last_event_at is None or pace.seconds_left is None or not pace.seconds_left.high:
-        return ""
-    return end_words(run.last_event_at, pace.seconds_left)
+    at = moment_of(run.last_event_at, now)
+    left = left_at(pace.seconds_left, run.last_event_at, at)
+    return "" if at is None or left is None or not left.high else end_words(at, left)
 
 
 def outcome_line(run: RunSummary, width: int) -> str:
@@ -252,11 +253,12 @@ def outcome_line(run: RunSummary, width: int) -> str:
     return " · ".join(parts)
 
 
-def budget_line(run: RunSummary, pace: Eta, budget_usd: float | None) -> str:
+def budget_line(run: RunSummary, pace: Eta, budget_usd: float | None, now: datetime) -> str:
     """What becomes of the budget; "" without one."""
     if budget_usd is None:
         return ""
-    return budget_words(budget_of(budget_usd, finite(run.total_cost), pace), run.last_event_at)
+    at = moment_of(run.last_event_at, now)
+    return budget_words(budget_at(budget_usd, run, pace, at), at)
 
 
 def cost_line(run: RunSummary, pace: Eta) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -66,8 +67,20 @@ def test_the_bar_shrinks_to_its_least_and_the_text_stays() -> None:
 def test_the_end_is_a_clock_time_with_its_range_and_says_that_it_is_a_forecast() -> None:
     run = a_run(last_event_at="2026-01-02T03:00:00Z")
     pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, None)
-    assert end_line(run, pace) == "forecast: ends about 03:40 UTC, 03:10 to 04:30"
-    assert end_line(run, UNKNOWN) == end_line(run, Eta(1.0, Estimate(0.0, 0.0, 0.0), None, None)) == ""
+    at = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    assert end_line(run, pace, at) == "forecast: ends about 03:40 UTC, 03:10 to 04:30"
+    ended = Eta(1.0, Estimate(0.0, 0.0, 0.0), None, None)
+    assert end_line(run, UNKNOWN, at) == end_line(run, ended, at) == ""
+
+
+def test_no_forecast_lies_in_the_past() -> None:
+    run = a_run(last_event_at="2026-01-02T03:00:00Z", total_cost=20.0)
+    pace = Eta(0.5, Estimate(60.0, 300.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
+    late, silent = (datetime(2026, 1, 2, 3, minute, tzinfo=UTC) for minute in (9, 11))
+    assert end_line(run, pace, late) == "forecast: ends about 03:09 UTC, 03:09 to 04:30"
+    assert end_line(run, pace, silent) == ""
+    assert budget_line(run, pace, 32.0, late) == "forecast: the budget of $32.00 is passed about 03:09 UTC"
+    assert budget_line(run, pace, 32.0, silent) == "forecast: the budget of $32.00 is passed"
 
 
 def test_running_trials_are_counted_beside_the_progress_until_the_run_ends() -> None:
@@ -110,9 +123,10 @@ def test_the_cost_says_as_much_as_is_known(cost: float | None, pace: Eta, line: 
 def test_a_budget_has_a_line_of_its_own_that_fits_80_columns() -> None:
     run = a_run(last_event_at="2026-01-02T03:00:00Z", total_cost=20.0)
     pace = Eta(0.5, Estimate(600.0, 2400.0, 5400.0), None, Estimate(41.0, 44.0, 47.0))
-    said = budget_line(run, pace, 32.0)
+    at = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    said = budget_line(run, pace, 32.0, at)
     assert said == "forecast: the budget of $32.00 is passed about 03:20 UTC"
-    assert budget_line(run, pace, None) == ""
+    assert budget_line(run, pace, None, at) == ""
 
 
 # -----------------------------------------------------------------------------
@@ -128,7 +142,7 @@ async def test_every_sort_key_orders_the_board_and_r_turns_it_around(settings: S
         await driver.press("r")
         await driver.shows("pass rate▲")
         assert driver.order(*agents) == ["cheap:m", "mid:m", "best:m", "nop:nop"]
-        first_by = {"cost▲": "cheap:m", "cost/pass▲": "cheap:m", "grade▲": "best:m", "agents (4)▲": "best:m"}
+        first_by = {"cost▲": "cheap:m", "cost/pass▲": "cheap:m", "agents (4)▲": "best:m"}
         seen = {}
         for _ in range(14):
             await driver.press("s")
@@ -144,7 +158,7 @@ async def test_every_sort_key_orders_the_board_and_r_turns_it_around(settings: S
 async def test_a_click_on_a_head_sorts_and_a_second_one_turns_around(settings: Settings, feed: Feed) -> None:
     await feed.take(a_board())
     async with watching(settings, "run-1", LARGE) as driver:
-        await driver.shows("best:m", "cost/pass")
+        await driver.shows("best:m", "place", "cost/pass")
         place = driver.line("agents").index("cost/pass")
         for mark in ("cost/pass▲", "cost/pass▼"):
             await driver.click("#agents", place, 0)
@@ -173,7 +187,7 @@ async def test_a_resize_chooses_columns_anew(settings: Settings, feed: Feed) -> 
         await driver.shows("mean cost", "pass@1", "best:m")
         await driver.resize(60, 15)
         await driver.until(lambda: "mean cost" not in driver.text, "there is no room for it any more")
-        await driver.shows("best:m", "grade", "pass rate▼", "q Quit")
+        await driver.shows("best:m", "place", "pass rate▼", "q Quit")
 
 
 async def test_the_cursor_stays_at_the_top_until_it_is_moved_and_then_on_its_run(

@@ -9,6 +9,7 @@ import { Table } from "./table.js";
 import { passes } from "./trouble.js";
 
 const REST_MS = 2000;
+const AGE_MS = 30_000;
 const SHOWN = 8;
 
 export class Outlook {
@@ -51,6 +52,8 @@ export class Outlook {
     this.draw();
     this.changed();
     this.want(this.wanted);
+    clearTimeout(this.older); // a running trial grows older without an event
+    if (this.found?.in_flight) this.older = setTimeout(() => this.timer || this.load(), AGE_MS);
   }
 
   // A budget that the server refuses takes nothing else away.
@@ -94,6 +97,7 @@ export class Outlook {
 
   close() {
     this.closed = true;
+    clearTimeout(this.older);
     clearTimeout(this.timer);
   }
 }
