@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from streamer.client.readers import StateReader
+from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from streamer.views.columns import AGENTS, TRIALS, with_named, with_values
+from streamer.web import STATIC
+from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.app import PLAYER_PATH
+from tests.security.test_hostile_ids import PIECES
+from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial, summarised
 from tests.support.simulated import TIERED_RUN
-from tests.web.browsing import WebProcess, live, publish, trials
+from tests.web.browsing import WebProcess, live, opened, publish, trials
+from tests.web.feeding import Event
 
 # -----------------------------------------------------------------------------
 # The page shows hostile names as text.
@@ -88,6 +98,179 @@ def test_a_hostile_trial_opens_as_text(page: Page, web: WebProcess, hostile: str
     drawer.get_by_text("Payload as published").click()
     expect(drawer.locator("pre")).to_contain_text('"task_id": "<script>')
     assert drawer.locator("script").count() == 0
+
+
+# -----------------------------------------------------------------------------
+# Hostile texts in every field, through every view of the page, every path of the API and every saved file.
+#
+# Views and paths come from the code, so that a new one is looked at, too.
+
+
+ATTACK = "window.owned = 1"
+ATTACKS = [
+    f"<script>{ATTACK}</script>",
+    f"<img src=x onerror='{ATTACK}'>",
+    f'"><svg onload={ATTACK.replace(" ", "")}>',
+    f"</script></style></textarea></title><script>{ATTACK}</script>",
+    f"javascript:{ATTACK}",
+    "{{constructor.constructor('window.owned = 1')()}}${window.owned = 1}",
+    "[x](javascript:window.owned=1) ![x](x) <b>md</b>",
+    "&lt;script&gt;window.owned = 1&lt;/script&gt;",
+]
+RUN_OF_TEXTS = ATTACKS[1]
+SAVED = {
+    "terminal/compare.py": ("compare", "RUN", "OTHER", "--out", "FILE"),
+    "terminal/query.py": ("query", "leaderboard", "--html", "FILE"),
+    "web/report.py": ("report", "RUN", "--out", "FILE"),
+}
+"""The commands that write HTML, by the module that does."""
+
+
+def a_result(text: str, run_id: str = RUN_OF_TEXTS, agent: str | None = None) -> Event:
+    """A result with the text in every field that takes texts."""
+    artifacts = [
+        {"name": text, "url": f"https://logs.example/{quote(text)}"},
+        {"name": text, "path": "a.log"},
+    ]
+    ids = dict.fromkeys(
+        ("task_id", "model", "tier", "subtest", "failure_mode", "trial_name", "message"), text
+    )
+    return a_trial(
+        run_id=run_id,
+        agent=agent or text,
+        **ids,
+        resolved=False,
+        cost_usd=1.0,
+        score=0.5,
+        labels={"l": text, text[:64]: "v"},
+        metrics=dict.fromkeys((f"m{number}" for number in range(len(ATTACKS))), 1.0),
+        artifacts=artifacts,
+    )
+
+
+TEXTS = [
+    text
+    for text in (*ATTACKS, *PIECES)
+    if not isinstance(decode(json.dumps(a_result(text)).encode()), Reason)
+]
+JS = STATIC / "js"
+PARTS = re.findall(r"(\w+):", re.findall(r"const TABS = {(.*)}", (JS / "run.js").read_text("utf-8"))[0])
+VIEWS = ["", *re.findall(r'kind === "(\w+)"', (JS / "main.js").read_text("utf-8"))]
+HARM = r"""() => {
+    const acting = (text) => /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text.replace(/[\n\t]/g, ""));
+    const harm = window.owned ? ["a script ran"] : [];
+    for (const element of document.querySelectorAll("body *:not(script, style)")) {
+        const KEYS = ["value", element.closest(".legend") ? "data-label" : ""];  // never shown
+        for (const { name, value } of element.attributes) {
+            const leads = ["href", "src", "action"].includes(name) && /^\s*(javascript|data):/i.test(value);
+            if (name.startsWith("on") || leads) harm.push(`${element.tagName} ${name}=${value}`);
+            if (!KEYS.includes(name) && acting(value)) harm.push(`${name} has ${escape(value)}`);
+        }
+        for (const node of element.childNodes)
+            if (node.nodeType === 3 && acting(node.data)) harm.push(escape(node.data));
+    }
+    const strange = "img[src=x], svg[onload], textarea, body title:not(svg title), marquee, u, s";
+    for (const element of document.querySelectorAll(strange)) harm.push(element.outerHTML);
+    return harm;
+}"""
+
+
+@pytest.fixture(scope="module")
+def texts(stack: Settings) -> str:
+    """A run whose texts are all hostile; two agents have each of its tasks. A second run is like it."""
+    events: list[Event] = []
+    for run_id in (RUN_OF_TEXTS, ATTACKS[0]):
+        metrics = {f"m{number}": {"label": text, "unit": text[:32]} for number, text in enumerate(ATTACKS)}
+        labels = {text[:64]: text for text in ATTACKS}
+        events.append(
+            a_plan(
+                run_id=run_id, display_name=ATTACKS[3], benchmark=ATTACKS[0], labels=labels, metrics=metrics
+            )
+        )
+        events += [a_result(text, run_id, agent) for text in TEXTS for agent in (text, TEXTS[0])]
+    publish(stack, [json.dumps(event).encode() for event in events])
+    with StateReader(stack) as reader:
+        for run_id in (RUN_OF_TEXTS, ATTACKS[0]):
+            reader.wait_for(run_id, lambda run: run.progress.done >= 2 * len(TEXTS) - 1, timeout_seconds=60)
+    return RUN_OF_TEXTS
+
+
+def harmless(page: Page) -> None:
+    """No script of a text runs, none becomes an element, and what acts is written out."""
+    assert page.evaluate(HARM) == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_hostile_texts_are_harmless_in_every_view(page: Page, web: WebProcess, texts: str, view: str) -> None:
+    run = quote(texts, safe="")
+    views = [f"run/{run}/{part}" for part in PARTS] if view == "run" else [view]
+    for address in views:
+        opened(page, web, f"#/{address}")
+        expect(page.locator("main")).to_contain_text("window.owned", timeout=30_000)
+        expect(page.locator("main")).not_to_contain_text("Loading")
+        harmless(page)
+        for summary in page.locator("main summary:visible").all():
+            summary.click()
+        harmless(page)
+        if address.endswith("/trials"):
+            for number in range(3):
+                listed = page.get_by_role("region", name="Trials of this run")
+                listed.locator("tbody button.link").nth(number).click()
+                expect(page.get_by_role("dialog")).to_contain_text("Payload as published")
+                page.get_by_role("dialog").get_by_text("Payload as published").click()
+                harmless(page)
+                page.keyboard.press("Escape")
+
+
+def test_every_view_and_part_is_looked_at_with_most_texts() -> None:
+    assert len(TEXTS) >= len(ATTACKS) + len(PIECES) / 2
+    assert (VIEWS, PARTS) == (
+        ["", "run", "leaders", "compare"],
+        ["board", "tiers", "tasks", "trials", "compare"],
+    )
+
+
+def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
+    page: Page, web: WebProcess, texts: str, tmp_path: Path
+) -> None:
+    """JSON and files stay what they are, and the one page that the API makes is harmless."""
+    page.goto(web.url)
+    trial = page.evaluate(
+        "(path) => fetch(path).then((answer) => answer.json())", f"/api/runs/{quote(texts, safe='')}/trials"
+    )
+    names = {"run": texts, "trial": trial["trials"][0]["id"], "artifact": "0", "label": ATTACKS[0][:64]}
+    kinds = {}
+    for path in [operation.path for operation in OPERATIONS] + [*DOWNLOADS, PLAYER_PATH]:
+        filled = re.sub(r"{(\w+)}", lambda part: quote(str(names[part[1]]), safe=""), path)
+        query = {"/api/compare": f"?{urlencode({'a': texts, 'b': ATTACKS[0]})}"}.get(path, "")
+        answer = page.context.request.get(f"{web.url}{filled}{query}")
+        kinds[path] = answer.headers.get("content-type", "").partition(";")[0]
+        assert answer.headers["x-content-type-options"] == "nosniff", path
+        if kinds[path] == "text/html":
+            (tmp_path / "page.html").write_bytes(answer.body())
+            page.goto((tmp_path / "page.html").as_uri())
+            expect(page.locator("body")).to_contain_text("window.owned")
+            harmless(page)
+    assert [path for path, kind in kinds.items() if kind == "text/html"] == ["/api/leaderboards.html"]
+
+
+def test_saved_files_with_hostile_texts_are_harmless(
+    page: Page, web: WebProcess, stack: Settings, texts: str, tmp_path: Path
+) -> None:
+    names = ("bootstrap", "redis", "partitions", "embedded")
+    environment = {f"STREAMER_{name.upper()}": str(getattr(stack, name)) for name in names}
+    package = STATIC.parents[1]
+    texts_of = {path: path.read_text("utf-8") for path in package.rglob("*.py")}
+    writers = [path for path, code in texts_of.items() if re.search(r"(?<!def )one_file\(|def as_html", code)]
+    assert {str(path.relative_to(package)) for path in writers} - {"web/api.py"} == SAVED.keys()
+    for number, command in enumerate(SAVED.values()):
+        file = tmp_path / f"{number}.html"
+        given = [{"RUN": texts, "OTHER": ATTACKS[0], "FILE": str(file)}.get(word, word) for word in command]
+        done = streamer(*given, environment=environment)
+        assert file.exists(), done
+        page.goto(file.as_uri())
+        expect(page.locator("body")).to_contain_text("window.owned")
+        harmless(page)
 
 
 # -----------------------------------------------------------------------------
