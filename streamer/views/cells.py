@@ -20,6 +20,7 @@ from streamer.views.columns import (
     basis,
     grade,
     is_open,
+    judged_of,
     marked_grade,
     pass_at_ends,
     value_at,
@@ -330,7 +331,14 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
         "bounds": any("(" in pass_rate(group) for group in groups),
         "decided": any(decided(group) != UNSEEN for group in groups),
     }
-    return [*(EXPLAINED[mark] for mark, stands in marks.items() if stands), *_missing(groups)]
+    lines = [EXPLAINED[mark] for mark, stands in marks.items() if stands]
+    judged = [counts for group in groups if (counts := judged_of(group))]
+    if judged:
+        scored, trials = map(sum, zip(*judged, strict=True))
+        lines.append(
+            f"A judge has scored {scored:,} of {trials:,} trials. A grade rests on judged trials alone."
+        )
+    return [*lines, *_missing(groups)]
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:

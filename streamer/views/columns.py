@@ -119,7 +119,7 @@ BASES = {"composite_median": "composite", "mean_pass_rate": "pass rate"}
 GRADES = "SABCDF"
 """The letters, best first."""
 
-MARKS = {"*": "planned trials are missing", "?": "trials wait for their judge", "!": "decided"}
+MARKS = {"*": "planned trials are missing", "?": "trials have no judge's score", "!": "decided"}
 """What each mark beside a grade means where there is little room."""
 
 GRADE_MARKS = "; ".join(f"{mark} {meaning}" for mark, meaning in MARKS.items())
@@ -133,12 +133,13 @@ MIXED = "No pass@k of mixed trials: each agent has its own, in tiered runs withi
 
 
 def grade(group: Summary) -> str:
-    """The grade in words: with what it still waits for, planned trials or the judge.
+    """The grade in words: with what it lacks, planned trials or scores of the judge.
 
     >>> grade({"grade": "B", "provisional": True, "grade_provisional": True})
     'B (prov., judge awaited)'
-    >>> grade({"grade": "B", "provisional": False, "grade_provisional": False})
-    'B'
+    >>> few = {"grade_basis": "composite_median", "trials": 10, "coverage": {"impl_rate": 1}}
+    >>> grade({"grade": "F", "provisional": False, "grade_provisional": False, **few})
+    'F (1 of 10 judged)'
     >>> grade({"grade": None, "provisional": True, "grade_provisional": False})
     '–'
     """
@@ -150,7 +151,17 @@ def grade(group: Summary) -> str:
     letter = of(group, "grade")
     if letter is None or value_at(group, ("graded",)) is False:
         return UNSEEN
+    if counts := judged_of(group):
+        pending.append("{} of {} judged".format(*counts))
     return f"{letter} ({', '.join(pending)})" if pending else str(letter)
+
+
+def judged_of(group: Summary) -> tuple[int, int] | None:
+    """How many trials of a judged group have a score, of how many; None: all, or it is not judged."""
+    scored, trials = value_at(group, ("coverage", "impl_rate")), value_at(group, ("trials",))
+    if value_at(group, ("grade_basis",)) != "composite_median" or scored is None or scored >= trials:
+        return None
+    return scored, trials
 
 
 def is_open(group: Summary) -> bool:
@@ -172,7 +183,8 @@ def marked_grade(group: Summary) -> str:
     'F*!'
     """
     letter = of(group, "grade")
-    marks = "*" * of(group, "provisional") + "?" * of(group, "grade_provisional")
+    unscored = bool(of(group, "grade_provisional") or judged_of(group))
+    marks = "*" * of(group, "provisional") + "?" * unscored
     marks += "!" * bool(is_open(group) and value_at(group, ("uncertainty", "decided", "grade")))
     return UNSEEN if letter is None or value_at(group, ("graded",)) is False else f"{letter}{marks}"
 

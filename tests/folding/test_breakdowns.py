@@ -379,7 +379,7 @@ def test_the_time_of_a_copied_file_is_not_used_where_trials_have_times_of_their_
 
 
 def test_trials_without_any_time_still_have_a_curve_by_trials_done() -> None:
-    written = [a_trial(task_id=f"t{n}", revision=10**18 + n) for n in range(3)]  # the date of a file is no time
+    written = [a_trial(task_id=f"t{n}", revision=10**18 + n) for n in range(3)]
     [points] = curves_of(written).values()
     assert [(point["at"], point["trials"]) for point in points] == [(None, 1), (None, 2), (None, 3)]
 

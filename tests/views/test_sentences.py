@@ -38,6 +38,10 @@ def plan(**fields: Any) -> Event:
     return {"type": "run_started", **fields}
 
 
+def scored(at: int) -> Event:
+    return {"type": "trial_scored", "task_id": f"t{at}", "score": 0.2}
+
+
 ENDED: Event = {"type": "run_finished"}
 
 TIERS = [{**one, "tier": tier} for tier in ("T0", "T1") for one in trials(10, 4)]
@@ -79,6 +83,18 @@ CASES = {
         FOLD,
         "results are still missing",
         "incomplete: the run ended without all planned trials",
+    ),
+    "one judged trial of ten, after the end": Case(
+        [plan(tasks=10, attempts=1), *trials(10, 6), scored(0), ENDED],
+        FOLD,
+        " F composite",
+        "F (1 of 10 judged)",
+    ),
+    "a complete run that waits for all its scores": Case(
+        [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
+        FOLD,
+        "a:m 60.0 % F",
+        "A judge has scored 0 of 10 trials",
     ),
     "a pass rate without tiers and judge": Case(trials(10, 3), FOLD, "F", "30.0 %"),
     "bounds of a run that was broken off": Case(

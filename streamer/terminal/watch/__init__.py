@@ -67,7 +67,7 @@ g      grades of a run without tiers and judge
 State  complete: all planned trials are in; finished: the harness ended it;
        running; silent for 10 minutes: stalled, or unfinished without a plan
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
-?      grade: trials wait for their judge
+?      grade: trials have no score of the judge
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)

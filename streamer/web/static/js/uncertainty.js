@@ -2,7 +2,7 @@
 
 import { WORDS } from "./boards.js";
 import { h, visible } from "./dom.js";
-import { UNKNOWN, grade, number, percent } from "./format.js";
+import { UNKNOWN, count, grade, number, percent } from "./format.js";
 
 const NEARLY = 1e-9;
 
@@ -44,10 +44,16 @@ const missingWord = (group) => (!isOpen(group) ? "" : group.over ? WORDS.incompl
 
 export const decided = (group) => group.graded !== false && Boolean(group.uncertainty?.decided?.grade) && isOpen(group);
 
+// [scored, trials] of a judged group that lacks scores; null: all have one, or it is not judged.
+function judgedOf(group) {
+  const scored = group.coverage?.impl_rate ?? null;
+  return group.grade_basis !== "composite_median" || scored === null || scored >= group.trials ? null : [scored, group.trials];
+}
+
 // The grade of a group or of a row of a leaderboard, with its marks; pointed at, it says what they mean.
 export function groupGrade(group) {
   if (group.graded === false) return UNKNOWN;
-  const stands = { "*": group.provisional, "?": group.grade_provisional, "!": decided(group) };
+  const stands = { "*": group.provisional, "?": group.grade_provisional || judgedOf(group) !== null, "!": decided(group) };
   const marks = Object.keys(stands).filter((mark) => stands[mark]);
   const basis = WORDS.bases[group.grade_basis];
   return grade(group.grade, marks.join(""), [...(basis ? [`by ${basis}`] : []), ...marks.map((mark) => WORDS.marks[mark])].join("; "));
@@ -81,6 +87,9 @@ export function footnotes(groups) {
   for (const group of rated) if (isOpen(group) && !interval(group)) marks.add(missingWord(group));
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
+  const judged = groups.map(judgedOf).filter(Boolean);
+  const [scored, trials] = [0, 1].map((at) => judged.reduce((sum, counts) => sum + counts[at], 0));
+  if (judged.length) lines.push(`A judge has scored ${count(scored)} of ${count(trials)} trials. A grade rests on judged trials alone.`);
   return [...lines, ...missing(groups)];
 }
 
