@@ -378,7 +378,7 @@ WORDS: dict[BudgetState, str] = {
     "will_pass": "forecast: the budget of {usd} is passed{about}",
     "may_pass": "forecast: the budget of {usd} may be passed{about}",
     "kept": "forecast: the budget of {usd} is not passed",
-    "unknown": "no forecast yet for the budget of {usd}",
+    "unknown": "no forecast for the budget of {usd}",
 }
 """Standing -> what people read; `about` is a clock time, or nothing."""
 

@@ -74,7 +74,7 @@ def test_it_is_passed_where_spending_in_proportion_to_time_reaches_it() -> None:
         ("will_pass", 90_000.0, "forecast: the budget of $1,040.00 is passed about 1 Feb 23:00 UTC"),
         ("may_pass", None, "forecast: the budget of $1,040.00 may be passed"),
         ("kept", None, "forecast: the budget of $1,040.00 is not passed"),
-        ("unknown", None, "no forecast yet for the budget of $1,040.00"),
+        ("unknown", None, "no forecast for the budget of $1,040.00"),
     ],
 )
 def test_each_standing_has_its_words(standing: BudgetState, seconds: float | None, said: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -10,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamer.terminal import cli
+from tests.house.repository import ROOT
 
 Event = dict[str, Any]
 
@@ -40,6 +45,10 @@ def plan(**fields: Any) -> Event:
 
 def scored(at: int) -> Event:
     return {"type": "trial_scored", "task_id": f"t{at}", "score": 0.2}
+
+
+def crashed(task: str) -> Event:
+    return {"task_id": task, "resolved": None, "failure_mode": "agent_timeout"}
 
 
 ENDED: Event = {"type": "run_finished"}
@@ -96,6 +105,39 @@ CASES = {
         "a:m 60.0 % F",
         "A judge has scored 0 of 10 trials",
     ),
+    "a finished run in which a trial has no verdict": Case(
+        [plan(tasks=10, attempts=1, order_kind="shuffled"), *trials(9, 4), crashed("t9"), ENDED],
+        FOLD,
+        "40.0 % [",
+        "40.0 % 10 of 10",
+    ),
+    "an evaluation of numbers alone": Case(
+        [{"task_id": f"t{at}", "metrics": {"x": 0.5}} for at in range(8)],
+        FOLD,
+        "0.0 %",
+        "8 trials, no verdicts",
+    ),
+    "a score of 85": Case(
+        [*trials(2, 1), {"task_id": "t2", "resolved": True, "score": 85}],
+        FOLD,
+        "composite 1",
+        "1 score outside 0 to 1 counted as none",
+    ),
+    "a time without a zone": Case(
+        trials(1, 1, finished_at="2026-01-31T09:30:00"),
+        FOLD,
+        "1 rejected",
+        "1 event: 1 counted",
+    ),
+    "a later result that lost the verdict": Case(
+        [*trials(1, 1, cost_usd=1.0), {"task_id": "t0", "revision": 1}],
+        FOLD,
+        "0 conflicts; grades by profile specified Agents",
+        "1 result without the verdict or cost of an earlier event",
+    ),
+    "a run that asks for no grades": Case(
+        [plan(grading_profile="none"), *trials(10, 4, tier="T0")], FOLD, "40.0 % F", "grades by profile none"
+    ),
     "a pass rate without tiers and judge": Case(trials(10, 3), FOLD, "F", "30.0 %"),
     "bounds of a run that was broken off": Case(
         [plan(tasks=9, attempts=1, order_kind="chosen"), *trials(5, 2), {**ENDED, "status": "cancelled"}],
@@ -118,3 +160,71 @@ def test_what_was_said_of_a_misleading_input_is_no_longer_said(case: Case) -> No
     said = " ".join(output.output.split())
     assert case.before not in said
     assert case.now in said
+
+
+# -----------------------------------------------------------------------------
+# Every text of a surface that shows results was read in the state in which it appears.
+#
+# texts.toml lists the texts by that state. A new text fails here until somebody has read it so, too.
+
+
+REVIEWED = Path(__file__).with_name("texts.toml")
+
+SURFACES = (
+    "streamer/views/*.py",
+    "streamer/terminal/boards.py",
+    "streamer/terminal/compare.py",
+    "streamer/terminal/query.py",
+    "streamer/terminal/watch/*.py",
+    "streamer/operate/notice_rules.py",
+    "streamer/web/report.py",
+    "streamer/web/static/js/*.js",
+)
+
+UNREAD = (
+    "Read each in the state in which it appears. Is it true there, in a run that goes on, has ended, ended "
+    "short, has no plan, has tiers, has no verdicts? Then add it to tests/views/texts.toml below that state."
+)
+
+_NO_PROSE = re.compile(r"(?m)^\s*//.*$|\s// .*$|^import .*$")
+_JAVASCRIPT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
+_FILLED = re.compile(r"\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The texts of a file with four words or more; `{}` stands for what is filled in."""
+    source = path.read_text(encoding="utf-8")
+    found = python_texts(ast.parse(source)) if path.suffix == ".py" else javascript_texts(source)
+    for text in found:
+        if " " in text.strip() and "{ " not in text and len(re.findall(r"[A-Za-z]{2,}", text)) >= 4:
+            yield text
+
+
+def python_texts(tree: ast.Module) -> Iterator[str]:
+    """All but docstrings, descriptions of fields, and errors, which other tests read."""
+    left_out: set[int] = set()
+    for node in ast.walk(tree):
+        prose = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        described = isinstance(node, ast.keyword) and node.arg == "description"
+        called = isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("optional", "described")
+        if prose or described or called or isinstance(node, ast.Raise):
+            left_out.update(map(id, ast.walk(node)))
+        if isinstance(node, ast.JoinedStr):
+            left_out.update(map(id, node.values))
+    for node in ast.walk(tree):
+        if id(node) not in left_out and isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
+        elif id(node) not in left_out and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def javascript_texts(source: str) -> Iterator[str]:
+    for quoted, template in _JAVASCRIPT.findall(_NO_PROSE.sub("", source)):
+        yield quoted or _FILLED.sub("{}", template)
+
+
+def test_every_text_was_read_in_the_state_in_which_it_appears() -> None:
+    reviewed = {text for one in tomllib.loads(REVIEWED.read_text())["state"] for text in one["texts"]}
+    current = {text for pattern in SURFACES for path in ROOT.glob(pattern) for text in texts_of(path)}
+    assert current - reviewed == set(), UNREAD
+    assert reviewed - current == set(), "these are in no surface any more: take them off the list"

@@ -238,12 +238,15 @@ def test_of_sixty_agents_and_five_hundred_tasks_only_what_is_in_sight_is_drawn(p
         ("judge-due", True, False, True),
         ("judge-over", True, True, False),
         ("judge-never", False, False, False),
+        ("judge-crashed", True, False, False),
     ],
 )
 def test_a_judges_score_is_awaited_only_where_it_is_expected(
     page: Page, url: str, stack: Settings, run: str, judged: bool, ended: bool, awaited: bool
 ) -> None:
-    told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1), a_trial(run_id=run, resolved=False)]
+    mode = "crash" if run == "judge-crashed" else None  # which no judge scores
+    told = [a_plan(run_id=run, judged=judged, tasks=2, attempts=1)]
+    told.append(a_trial(run_id=run, resolved=False, failure_mode=mode))
     end = {"type": "run_finished", "run_id": run, "finished_at": "2026-01-02T03:04:05Z"}
     told += [end | {"scores_pending": False}] * ended  # without it a declared judge may still come (R13)
     publish(stack, [json.dumps(event).encode() for event in told])

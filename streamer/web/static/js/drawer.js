@@ -109,10 +109,11 @@ function reasons(trial, awaited) {
     found.push(shots ? `Snapshots differ: ${count(shots.failed)} of ${count(shots.total)} (${visible(shots.status)}).` : "Snapshots differ.");
   }
   if (code?.claimed) found.push("Its advantages are only claimed by its log, not measured.");
-  if (trial.failure_mode !== null && !WORDS.no_failure.includes(trial.failure_mode)) found.push(`The harness says: ${visible(trial.failure_mode)}.`);
+  const failed = trial.failure_mode !== null && !WORDS.no_failure.includes(trial.failure_mode);
+  if (failed) found.push(`The harness says: ${visible(trial.failure_mode)}.`);
   if (trial.resolved === false && !code) found.push("The harness says that the task is not resolved.");
-  if (trial.resolved === null && !code) found.push("The harness gave no verdict; that counts as unresolved.");
-  if (awaited && trial.composite_score === null) found.push("The judge's score is still awaited.");
+  if (trial.resolved === null && !code) found.push(trial.success === null ? "The harness gave no verdict." : "The harness gave no verdict; that counts as unresolved.");
+  if (awaited && !failed && trial.composite_score === null) found.push("The judge's score is still awaited.");
   return found;
 }
 
@@ -122,7 +123,7 @@ function why(trial, awaited, event) {
     passed: "It passed.",
     failed: "Why it failed",
     fell_back: "Why it fell back: it counts as if the agent had changed nothing",
-    no_verdict: "Why it counts as unresolved",
+    no_verdict: trial.success === null ? "It has no verdict" : "Why it counts as unresolved",
   };
   const mood = { passed: "good", failed: "bad", fell_back: "warn", no_verdict: "" }[word];
   const list = reasons(trial, awaited);

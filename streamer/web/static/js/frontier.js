@@ -32,7 +32,7 @@ export class Frontier {
       .map((agent) => ({ agent, x: valueOf(xMetric, agent), y: valueOf(yMetric, agent) }))
       .filter((point) => Number.isFinite(point.x) && Number.isFinite(point.y) && point.x !== null && point.y !== null);
     if (!points.length) {
-      this.box.replaceChildren(h("p", { class: "empty" }, "No agent has both a known cost and this score yet."));
+      this.box.replaceChildren(h("p", { class: "empty" }, "No agent has both a known cost and this score."));
       return;
     }
     const narrow = this.box.clientWidth > 0 && this.box.clientWidth < 430;
