@@ -11,12 +11,18 @@ import pytest
 
 import tests.support.examples  # noqa: F401  (registers the profiles)
 from streamer.operate.local.broker import Broker
+from tests.fuzz.live.seeds import VARIABLE, a_seed
 from tests.sources.inspect.running import INSPECT, Inspect
 from tests.support.layers import ServerGuard, sort_into_layers
 from tests.support.peers import packed_product, peer_environment
 from tests.support.servers import KafkaServer, RedisServer
 
 servers = ServerGuard()
+
+
+def pytest_report_header() -> str:
+    """Which seed the fault suite and the live fuzzer have, and how to repeat it."""
+    return f"seed of faults and live fuzzing: {a_seed()}; {VARIABLE}={a_seed()} repeats it"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

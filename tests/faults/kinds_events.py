@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+from aiokafka.errors import KafkaError
+
 from tests.faults.bed import CURRENT_SECONDS, PARTITIONS, Bed
 from tests.faults.kind import Kind
 from tests.faults.poison import poison
-from tests.support.packed import MIB, a_bomb, send_batches
+from tests.support.packed import FALSE_OFFSETS, MIB, a_batch_at, a_bomb, send_batches
 from tests.support.worker_process import wait_for
 
 EVERYWHERE = ("kafka", "kafka3", "embedded", "up")
@@ -71,4 +73,31 @@ class Bomb(Kind):
         assert len(self.bed.fleet.ended) == self._ended, "a worker ended"
 
 
-KINDS: list[type[Kind]] = [Duplicated, Poison, Bomb]
+class FalseOffsets(Kind):
+    """A batch of three records with offsets that it cannot have: it is one rejection, and nothing is skipped.
+
+    The broker of `up` refuses it.
+    """
+
+    name = "a batch with false offsets"
+    engines = EVERYWHERE
+
+    def inject(self) -> None:
+        bed, partition, offsets = self.bed, self.rng.randrange(PARTITIONS), self.rng.choice(FALSE_OFFSETS)
+        batches, topic = [(a_batch_at("none", offsets), len(offsets))], bed.names.trial_events
+        self._place: tuple[int, int] | None = None
+        try:
+            [first] = send_batches(bed.kafka.bootstrap, topic, partition, batches)
+            self._place = partition, first + len(offsets) - 1
+        except KafkaError:
+            pass
+        assert (self._place is None) == (bed.engine == "up"), f"{offsets}: stored at {self._place}"
+        self.notes.append(str(offsets))
+
+    def last(self) -> None:
+        if self._place is not None:
+            place = self._place
+            wait_for(lambda: self.bed.topics.rejected[place], "it is rejected", CURRENT_SECONDS)
+
+
+KINDS: list[type[Kind]] = [Duplicated, Poison, Bomb, FalseOffsets]

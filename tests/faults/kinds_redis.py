@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
 
 from streamer.operate.health import read_health
+from streamer.storage.entries import Keys
 from tests.faults.kind import Kind
 from tests.faults.proxy import Link
 
@@ -59,6 +61,14 @@ class RedisOlder(Kind):
         self.bed.redis.forget_copies()
 
 
+def leave_another_log(client: redis.Redis, keys: Keys) -> None:
+    """Redis as another log leaves it: with its name, and with higher versions of everything."""
+    client.set(keys.log, "another")
+    for key in list(client.scan_iter(keys.versions("*"))):
+        for suffix, version in client.hgetall(key).items():
+            client.hset(key, suffix, f"{int(version.split(b':')[0]) + 1}:{10**9}")
+
+
 class RedisOfAnotherLog(Kind):
     """The log is new and Redis is kept: it names another log, which left higher versions of every run."""
 
@@ -69,13 +79,7 @@ class RedisOfAnotherLog(Kind):
         self._victims = self.bed.fleet.numbers()
         for victim in self._victims:
             self.bed.fleet.kill(victim)
-        _command(self, self._leave)
-
-    def _leave(self, client: redis.Redis) -> None:
-        client.set(self.bed.keys.log, "another")
-        for key in list(client.scan_iter(self.bed.keys.versions("*"))):
-            for suffix, version in client.hgetall(key).items():
-                client.hset(key, suffix, f"{int(version.split(b':')[0]) + 1}:{10**9}")
+        _command(self, lambda client: leave_another_log(client, self.bed.keys))
 
     def heal(self) -> None:
         for victim in self._victims:
@@ -162,16 +166,26 @@ class RedisOutOfMemory(Kind):
     hold_seconds = 2.0
 
     def inject(self) -> None:
-        _command(self, lambda client: client.config_set("maxmemory-policy", "noeviction"))
-        _command(self, lambda client: client.config_set("maxmemory", 1))
+        _command(self, fill)
 
     def last(self) -> None:
         super().last()
         problems = read_health(self.bed.settings).problems
-        assert any(" is full: " in problem for problem in problems), f"status tells nothing: {problems}"
+        assert is_named_full(problems), f"status tells nothing: {problems}"
 
     def heal(self) -> None:
         _command(self, lambda client: client.config_set("maxmemory", 0))
+
+
+def fill(client: redis.Redis) -> None:
+    """Let Redis refuse whatever takes memory, until `maxmemory` is 0 again."""
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("maxmemory", 1)
+
+
+def is_named_full(problems: Sequence[str]) -> bool:
+    """Whether `streamer status` says that Redis is full."""
+    return any(" is full: " in problem for problem in problems)
 
 
 def _command(kind: Kind, command: Any) -> None:

@@ -11,15 +11,14 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 
+from streamer.settings import Settings
 from streamer.storage.log import read_topic
-from tests.faults.bed import ROCKSDB
+from tests.faults.bed import PARTITIONS, ROCKSDB
 from tests.faults.kind import Kind
+from tests.faults.poison import private_poison
 from tests.support.worker_process import wait_for
 
-FAKETIME = (
-    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-)
+FAKETIME = "faketime/libfaketime.so.1"
 DISK_BYTES = 32 * 1024 * 1024
 ZOMBIE_EXIT = 75
 
@@ -68,19 +67,32 @@ class PageLost(AllWorkersKilled):
         pages = [
             place
             for place, value in last.items()
-            if value is not None and place[1].decode().split("/")[0] in runs
+            if value is not None and place[1].decode(errors="replace").split("/")[0] in runs
         ]
         partition, key = self.rng.choice(sorted(pages))
-        asyncio.run(self._remove(partition, key))
+        asyncio.run(send_all(bed.settings, [(bed.names.trials_changelog, partition, key, None)]))
         self.notes.append(key.decode())
-
-    async def _remove(self, partition: int, key: bytes) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.bed.kafka.bootstrap.split(",")) as producer:
-            await producer.send_and_wait(self.bed.names.trials_changelog, None, key=key, partition=partition)
 
     def heal(self) -> None:
         super().heal()
         self.bed.publisher.resume()
+
+
+class PrivatePoison(AllWorkersKilled):
+    """Somebody writes into the state's changelog and into streamer-meta, while no worker runs."""
+
+    name = "poison in private topics"
+
+    def inject(self) -> None:
+        super().inject()
+        asyncio.run(send_all(self.bed.settings, private_poison(self.rng, self.bed.names, PARTITIONS)))
+
+
+async def send_all(settings: Settings, records: list[tuple[str, int, bytes, bytes | None]]) -> None:
+    """Write records, of topic, partition, key and value."""
+    async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap.split(",")) as producer:
+        for topic, partition, key, value in records:
+            await producer.send_and_wait(topic, value, key=key, partition=partition)
 
 
 class Zombie(Kind):
@@ -131,7 +143,7 @@ class ClockJump(Kind):
 
     @classmethod
     def missing(cls) -> str | None:
-        return None if _faketime() else "libfaketime is not here (Debian's package faketime)"
+        return None if faketime() else "libfaketime is not here (Debian's package libfaketime)"
 
     def prepare(self) -> None:
         self._file = self.bed.directory / "clock"
@@ -140,12 +152,7 @@ class ClockJump(Kind):
         self.bed.fleet.end(self.victim)
         self.bed.fleet.start(
             self.victim,
-            environment={
-                "LD_PRELOAD": str(_faketime()),
-                "FAKETIME_TIMESTAMP_FILE": str(self._file),
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            },
+            environment=wrong_clock(FAKETIME_TIMESTAMP_FILE=str(self._file), FAKETIME_CACHE_DURATION="1"),
         )
         self.bed.wait_current("before the clock jumps")
 
@@ -211,8 +218,15 @@ class DiskFull(Kind):
         return subprocess.run(["umount", str(self._disk)], capture_output=True).returncode == 0
 
 
-def _faketime() -> Path | None:
-    return next((path for path in map(Path, FAKETIME) if path.is_file()), None)
+def faketime() -> Path | None:
+    """The library that changes a process's clock: FAKETIME_LIBRARY, or Debian's; None: it is not here."""
+    given = os.environ.get("FAKETIME_LIBRARY")
+    return Path(given) if given else next(Path("/usr/lib").glob(f"*/{FAKETIME}"), None)
+
+
+def wrong_clock(**settings: str) -> dict[str, str]:
+    """Variables of a process whose wall clock is wrong, as settings of libfaketime say."""
+    return {"LD_PRELOAD": str(faketime()), "FAKETIME_DONT_FAKE_MONOTONIC": "1"} | settings
 
 
 def _run(*command: str) -> None:
@@ -220,4 +234,14 @@ def _run(*command: str) -> None:
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
 
 
-KINDS = [WorkerKilled, AllWorkersKilled, PageLost, Zombie, RollingRestart, WorkerAdded, ClockJump, DiskFull]
+KINDS = [
+    WorkerKilled,
+    AllWorkersKilled,
+    PageLost,
+    PrivatePoison,
+    Zombie,
+    RollingRestart,
+    WorkerAdded,
+    ClockJump,
+    DiskFull,
+]

@@ -1,4 +1,4 @@
-"""Events that must be rejected, each once, and hurt nobody."""
+"""Events that must be rejected, each once, and records in private topics that must be left out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import random
 
 import orjson
 
+from streamer.storage.kafka import Names
+from streamer.storage.log import CONFIGURATION_KEY, EPOCH_KEY, LOG_KEY
+from streamer.worker.partition import checkpoint_key
 from tests.faults.traffic import Message
 
 _GOOD = {
@@ -25,6 +28,31 @@ def poison(seed: int, partitions: int, serial: itertools.count[int]) -> list[Mes
     """One of each kind, all different from earlier ones, in any partition."""
     rng, values = random.Random(seed), [_numbered(value, next(serial)) for value in _values()]
     return [Message(rng.randrange(partitions), b"poison", value, poison=True) for value in values]
+
+
+def private_poison(
+    rng: random.Random, names: Names, partitions: int
+) -> list[tuple[str, int, bytes, bytes | None]]:
+    """Topic, partition, key and value of records that no worker writes into its private topics.
+
+    A checkpoint is written over, too: then the partition is folded again.
+    """
+    pages = [rng.choice(_PAGE_KEYS) for _ in range(6)] + [rng.randbytes(rng.randrange(9)) for _ in range(3)]
+    records: list[tuple[str, int, bytes, bytes | None]] = [
+        (names.trials_changelog, rng.randrange(partitions), key, rng.choice((b"", b"null", rng.randbytes(9))))
+        for key in pages
+    ]
+    lost = rng.randrange(partitions)
+    checkpoint = rng.choice((None, b"", b"{}", b"\xff", b'{"v":2000}'))
+    records.append((names.trials_changelog, lost, checkpoint_key(lost).encode(), checkpoint))
+    records += [(names.streamer_meta, 0, rng.choice(_META_KEYS), value) for value in _NO_META]
+    rng.shuffle(records)
+    return records
+
+
+_PAGE_KEYS = (b"", b"\xff\xfe", b"no page", b"/covered/", b"/repair/", b"/quarantined/", b"/w/1")
+_META_KEYS = (EPOCH_KEY, LOG_KEY, CONFIGURATION_KEY, b"", b"\xff")
+_NO_META = (b"\xff\x00", b"../elsewhere", b'{"epoch":"3"}', b'{"epoch":1' + b"0" * 400 + b"}")
 
 
 def _numbered(value: bytes, number: int) -> bytes:

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from streamer.storage.kafka import Names
 from tests.fuzz.live.beds import Bed, embedded, kafka, up
 from tests.fuzz.live.episode import Episode
 from tests.fuzz.live.seeds import a_seed, told
@@ -121,7 +122,7 @@ def test_the_end_of_a_worker_is_harm(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_publishes_the_same() -> None:
-    first, second, other = (Stream(seed, 4) for seed in ("1", "1", "2"))
+    first, second, other = (Stream(seed, 4, Names("fuzz")) for seed in ("1", "1", "2"))
     rounds = [(stream.round(), stream.round()) for stream in (first, second, other)]
     assert rounds[0] == rounds[1]
     assert rounds[0] != rounds[2]

@@ -13,6 +13,7 @@ from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.storage.kafka import MAX_MESSAGE_BYTES
 from streamer.worker.process import ensure_topics
+from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.operate.stack import Stack, descendants, launch
 from tests.support.servers import KafkaServer, RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
@@ -45,8 +46,16 @@ class Bed(Protocol):
     def processes(self) -> dict[str, int]:
         """Name and process id of everything that has to go on."""
 
-    def restart(self) -> None:
-        """End the worker, or all of it, and start it again; returns when it is at work."""
+    keeps_topics: bool
+    """Whether private topics outlive a restart."""
+
+    def restart(self, meanwhile: Callable[[], None] = lambda: None, clock: str = "+0") -> None:
+        """End the worker, or all of it, and start it again; returns when it is at work.
+
+        Args:
+            meanwhile: called while no worker runs, if `keeps_topics`.
+            clock: of the next worker, as libfaketime says it, where that is here.
+        """
 
     def log(self) -> str:
         """The last that the worker has logged."""
@@ -60,6 +69,8 @@ class OnBroker:
         module: what the worker runs.
         environment: further variables of the worker.
     """
+
+    keeps_topics = True
 
     def __init__(
         self,
@@ -82,9 +93,12 @@ class OnBroker:
         """The worker, while it runs."""
         return {"worker": self._worker.process.pid} if self._worker.alive else {}
 
-    def restart(self) -> None:
+    def restart(self, meanwhile: Callable[[], None] = lambda: None, clock: str = "+0") -> None:
         """SIGKILL, and another worker."""
         self._worker.kill()
+        meanwhile()
+        if faketime():
+            self._environment |= wrong_clock(FAKETIME=clock)
         self._worker = self._started()
 
     def log(self) -> str:
@@ -105,6 +119,8 @@ PARTS = {"broker": "tansu", "Redis": "valkey-server", "worker": "streamer.worker
 class OnUp:
     """`streamer up` with its own broker, Redis and worker, in a directory."""
 
+    keeps_topics = False
+
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._stack = self._started()
@@ -124,7 +140,7 @@ class OnUp:
         result = {name: pid for name, part in PARTS.items() for pid, line in below.items() if part in line}
         return {"up": self._stack.process.pid} | result
 
-    def restart(self) -> None:
+    def restart(self, meanwhile: Callable[[], None] = lambda: None, clock: str = "+0") -> None:
         """SIGTERM to `up`, and another `up` on the same journal."""
         assert self._stack.end(signal.SIGTERM) == 0
         self._stack = self._started()

@@ -3,7 +3,11 @@
 What counts as harm:
 
 - a process has ended: the worker, or `up`, its broker or its Redis;
-- a run is in quarantine. Events that are valid never bring that about, and others are rejections;
+- a run is in quarantine that this episode did not set apart. Events that are valid never bring that about,
+  others are rejections, and neither do a full Redis, a wrong clock, another log, batches with false offsets
+  and records of others in private topics. A page that cannot be read and a record of quarantine do it to
+  their run, and a repair ends it;
+- a full Redis is not named by `streamer status`, or a batch with false offsets is not one rejection;
 - a healthy run is not current within seconds;
 - reading an event failed in a way that is no reason (the rejection says `cannot_be_read`);
 - `streamer verify --all --topics` does not say equal for every run, before and after a restart;
@@ -14,8 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,20 +32,27 @@ from aiokafka.errors import KafkaError
 from streamer.client.queries import UnknownRun
 from streamer.client.readers import StateReader
 from streamer.folding.fold import Pipeline
+from streamer.folding.run import page_key
+from streamer.operate.health import read_health
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys, entry_of
-from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names
-from streamer.storage.log import read_topic
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, Names, partition_of
+from streamer.storage.log import Quarantine, quarantine_key, read_topic
+from tests.faults.kinds_redis import fill, is_named_full, leave_another_log
+from tests.faults.kinds_workers import faketime, send_all
 from tests.fuzz.live.beds import START_SECONDS, Bed
 from tests.fuzz.live.stream import Publication, Round, Stream
 from tests.support.cli import streamer
+from tests.support.packed import a_batch_at, send_batches
+from tests.support.worker_process import wait_for
 
 CURRENT_SECONDS = 60.0
 """Until a healthy run has to be current: generous, the machine may be slow. Outcomes say how long it took."""
 
 POLL_SECONDS = 0.02
 BATCH_BYTES = 256 * 1024
+SET_APART = "a record of the fuzzer sets it apart"
 WAIT_SECONDS = 60
 """Given to `streamer verify` for what is in flight."""
 
@@ -55,6 +67,8 @@ class Outcome:
         refused: records that the broker did not take.
         slowest_seconds: the longest time until the healthy runs were current.
         rejected: rejections, by code.
+        false_batches: batches with false offsets that the broker took.
+        faults: what else happened, besides records.
     """
 
     rounds: int = 0
@@ -62,6 +76,8 @@ class Outcome:
     refused: int = 0
     slowest_seconds: float = 0.0
     rejected: dict[str, int] = field(default_factory=dict)
+    false_batches: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
     harm: list[str] = field(default_factory=list)
 
 
@@ -76,7 +92,7 @@ class Episode:
     def __init__(self, bed: Bed, seed: int) -> None:
         self.outcome = Outcome()
         self._bed = bed
-        self._stream = Stream(str(seed), bed.settings.partitions)
+        self._stream = Stream(str(seed), bed.settings.partitions, Names(bed.settings.namespace))
         self._expected = Pipeline()
         self._processes = bed.processes()
 
@@ -88,12 +104,35 @@ class Episode:
         if not self.outcome.harm:
             self._look_at_everything()
         if not self.outcome.harm:
-            self._bed.restart()
-            self._processes = self._bed.processes()
-            self._note(self._until_current(self._bed.settings, START_SECONDS)[0])
+            self._restart()
             self.round()
             self._look_at_everything()
         return self.outcome
+
+    def _restart(self) -> None:
+        """Restart; a record sets one run apart: it alone is in quarantine, and a repair ends that."""
+        bed, what = self._bed, self._stream.restart()
+        with StateReader(bed.settings) as reader:
+            known = sorted(run.run_id for run in reader.runs() if run.run_id not in self._stream.healthy)
+        run = known[what.number % len(known)] if known and bed.keeps_topics else None
+
+        def meanwhile() -> None:
+            if run is not None:
+                asyncio.run(send_all(bed.settings, [_set_apart(bed.settings, run, what.page)]))
+            if what.another_log:
+                with redis.Redis.from_url(bed.settings.redis) as client:
+                    leave_another_log(client, Keys(bed.settings.namespace))
+
+        bed.restart(meanwhile, what.clock)
+        told = {"another log": what.another_log, f"clock {what.clock}": faketime(), "quarantine": run}
+        self.outcome.faults.update(name for name, value in told.items() if value and bed.keeps_topics)
+        self._processes = bed.processes()
+        self._note(self._until_current(bed.settings, START_SECONDS)[0])
+        self._note(quarantined(bed.settings, {run} if run is not None else set()))
+        if run is not None and not self.outcome.harm:
+            done = streamer("runs", "repair", run, environment=_environment(bed.settings))
+            self._note([f"runs repair {run!r}: {done.stderr[-500:]!r}"] if done.returncode else [])
+            self._note(quarantined(bed.settings))
 
     def round(self) -> None:
         """Publish the next round and wait until the healthy runs are current; notes harm."""
@@ -101,13 +140,32 @@ class Episode:
         settings = self._bed.settings
         self.outcome.rounds += 1
         self.outcome.records += len(made.publications)
-        self.outcome.refused += asyncio.run(_publish(settings, made))
+        with _full(settings) if made.full else nullcontext():
+            self.outcome.refused += asyncio.run(_publish(settings, made))
+            for batch in made.false:
+                self._send_false(*batch)
+            asyncio.run(send_all(settings, made.private))
+            if made.full:
+                self._note(_until_named_full(settings))
+        told = {"full Redis": made.full, "private topics": bool(made.private)}
+        self.outcome.faults.update(name for name, value in told.items() if value)
         healthy = [publication.value for publication in made.publications if publication.healthy]
         self._expected.fold(Record(value, offset) for offset, value in enumerate(healthy))
         harm, seconds = self._until_current(settings, CURRENT_SECONDS)
         self.outcome.slowest_seconds = max(self.outcome.slowest_seconds, seconds)
         self._note(harm)
         self._note(quarantined(settings))
+
+    def _send_false(self, partition: int, offsets: tuple[int, int, int]) -> None:
+        """A batch with false offsets: `up` refuses it; Apache Kafka takes any that is not packed."""
+        topic, batch = Names(self._bed.settings.namespace).trial_events, a_batch_at("none", offsets)
+        try:
+            send_batches(self._bed.settings.bootstrap, topic, partition, [(batch, len(offsets))])
+        except KafkaError:
+            self.outcome.faults["false offsets refused"] += 1
+        else:
+            self.outcome.false_batches += 1
+            self.outcome.faults["false offsets"] += 1
 
     def _goes_on(self, began: float, rounds: int | None, seconds: float | None) -> bool:
         if rounds is not None:
@@ -152,6 +210,9 @@ class Episode:
             for code, count in self.outcome.rejected.items()
             if code in HARMFUL_REJECTIONS
         )
+        unreadable_batches = self.outcome.rejected.get("unreadable_batch", 0)
+        if unreadable_batches < self.outcome.false_batches:
+            self._note([f"{unreadable_batches} of {self.outcome.false_batches} false batches are rejected"])
         self._note(quarantined(settings))
         self._note(self._ended())
 
@@ -204,17 +265,64 @@ def _digest(client: Any, key: str) -> str | None:
     return str(orjson.loads(value)["digest"]) if value else None
 
 
-def quarantined(settings: Settings) -> list[str]:
-    """A sentence for each run in quarantine, as the workers' heartbeats say."""
-    with StateReader(settings) as reader:
-        told = [worker.status.get("quarantined", {}) for worker in reader.workers()]
-    return [f"run {run!r:.80} is in quarantine: {why}" for result in told for run, why in result.items()]
+def quarantined(settings: Settings, expected: Collection[str] = ()) -> list[str]:
+    """A sentence for each run in quarantine that should not be, or the other way round; by the heartbeats.
+
+    A run in quarantine is not in a heartbeat at once.
+    """
+
+    def told() -> dict[str, str]:
+        with StateReader(settings) as reader:
+            workers = [worker.status.get("quarantined", {}) for worker in reader.workers()]
+        return {run: why for of_worker in workers for run, why in of_worker.items()}
+
+    if expected:
+        with suppress(AssertionError):
+            wait_for(
+                lambda: set(expected) <= told().keys(), "the expected runs are in quarantine", CURRENT_SECONDS
+            )
+    result = told()
+    wrong = [f"run {run!r:.80} is in quarantine: {why}" for run, why in result.items() if run not in expected]
+    return wrong + [f"run {run!r:.80} is not in quarantine" for run in expected if run not in result]
+
+
+def _set_apart(settings: Settings, run_id: str, page: bytes | None) -> tuple[str, int, bytes, bytes | None]:
+    """A record that sets a run apart: a page that cannot be read; without one, what a worker writes."""
+    key, value = quarantine_key(run_id), Quarantine(SET_APART, at=0).value()
+    if page is not None:
+        key, value = page_key(run_id, "fuzzer", 0), page
+    topic = Names(settings.namespace).trials_changelog
+    return topic, partition_of(run_id, settings.partitions), key.encode(), value
+
+
+@contextmanager
+def _full(settings: Settings) -> Iterator[None]:
+    with redis.Redis.from_url(settings.redis) as client:
+        before = client.config_get("maxmemory")["maxmemory"]
+        fill(client)
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", before)
+
+
+def _until_named_full(settings: Settings) -> list[str]:
+    """Wait until `streamer status` says that Redis is full; the harm if it does not."""
+    try:
+        wait_for(lambda: is_named_full(read_health(settings).problems), "status names it", CURRENT_SECONDS)
+    except AssertionError:
+        return [f"Redis is full, and status says: {read_health(settings).problems}"]
+    return []
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
+    return {f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
 
 
 def verified(settings: Settings) -> list[str]:
     """What `streamer verify --all --topics` finds wrong."""
-    names = ("bootstrap", "redis", "namespace", "embedded", "partitions")
-    environment = {f"STREAMER_{name.upper()}": str(getattr(settings, name)) for name in names}
+    environment = _environment(settings)
     done = streamer("verify", "--all", "--topics", "--json", "--wait", WAIT_SECONDS, environment=environment)
     wrong = [line for line in map(orjson.loads, done.stdout.splitlines()) if line["outcome"] != "equal"]
     if wrong or done.returncode != 0:

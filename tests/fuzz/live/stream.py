@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from streamer.storage.kafka import partition_of
+from streamer.storage.kafka import Names, partition_of
+from tests.faults.poison import private_poison
 from tests.fuzz.live.events import Event, Events, Run
 from tests.fuzz.mutations import mutated
+from tests.support.packed import FALSE_OFFSETS
 
 CODECS = (None, "gzip", "snappy", "lz4", "zstd")
 ROUND_EVENTS = (20, 100, 300, 300, 300, 1_500)
@@ -28,6 +30,18 @@ ODD_TIMESTAMPS = 0.015
 
 MISPLACED = 0.05
 """Share of records in another partition than their run's."""
+
+FEW = (0, 0, 0, 1, 2)
+"""How many batches with false offsets a round has."""
+
+PRIVATE = 0.2
+"""Share of rounds in which somebody writes into private topics."""
+
+FULL = 0.1
+"""Share of rounds in which Redis is full."""
+
+PAGES = (None, b"", b"\xff", b"{}", b'{"v":2000}')
+CLOCKS = ("+0", "+3h", "-3h", "+2y", "-90s")
 
 TIMESTAMPS = (
     -1, 0, 946_684_799_999, 946_684_800_000, 7_258_118_399_999, 7_258_118_400_000, 253_402_300_799_999,
@@ -61,17 +75,44 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Records that are published one after the other, packed by one codec."""
+    """Records that are published one after the other, packed by one codec, and what else is done meanwhile.
+
+    Attributes:
+        false: batches with offsets that they cannot have: partition and offsets of each.
+        private: records in private topics: topic, partition, key and value of each.
+        full: whether Redis is full while the records come.
+    """
 
     codec: str | None
     publications: list[Publication] = field(repr=False)
+    false: list[tuple[int, tuple[int, int, int]]]
+    private: list[tuple[str, int, bytes, bytes | None]] = field(repr=False)
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What happens while no worker runs.
+
+    Attributes:
+        another_log: Redis has the name of another log, and its versions.
+        clock: of the next worker, as libfaketime says it.
+        number: decides which run is set apart.
+        page: a state page of that run, which cannot be read; None: a record of quarantine.
+    """
+
+    another_log: bool
+    clock: str
+    number: int
+    page: bytes | None
 
 
 class Stream:
     """Rounds of records without end. The same seed gives the same rounds."""
 
-    def __init__(self, seed: str, partitions: int) -> None:
+    def __init__(self, seed: str, partitions: int, names: Names) -> None:
         self._rng = Random(seed)
+        self._names = names
         self._events = Events(self._rng)
         self._partitions = partitions
         sorts = [sort for sort, many in RUNS.items() for _ in range(many)]
@@ -86,7 +127,15 @@ class Stream:
         fuzzed = [self._fuzzed() for _ in range(rng.choice(ROUND_EVENTS))]
         for run_id in self.healthy:
             fuzzed.insert(rng.randrange(len(fuzzed)), self._healthy(run_id))
-        return Round(rng.choice(CODECS), fuzzed + [self._healthy(run_id) for run_id in self.healthy])
+        false = [(rng.randrange(self._partitions), rng.choice(FALSE_OFFSETS)) for _ in range(rng.choice(FEW))]
+        private = private_poison(rng, self._names, self._partitions) if rng.random() < PRIVATE else []
+        publications = fuzzed + [self._healthy(run_id) for run_id in self.healthy]
+        return Round(rng.choice(CODECS), publications, false, private, rng.random() < FULL)
+
+    def restart(self) -> Restart:
+        """The next restart."""
+        rng = self._rng
+        return Restart(rng.random() < 0.5, rng.choice(CLOCKS), rng.randrange(2**32), rng.choice(PAGES))
 
     def _healthy(self, run_id: str) -> Publication:
         number = next(self._number)
