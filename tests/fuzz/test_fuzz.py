@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ import pytest
 from streamer.storage.kafka import Names
 from tests.fuzz.live.beds import Bed, embedded, kafka, up
 from tests.fuzz.live.episode import Episode
-from tests.fuzz.live.seeds import a_seed, told
+from tests.fuzz.live.seeds import VARIABLE, a_seed, told
 from tests.fuzz.live.stream import Stream
 from tests.fuzz.mutations import mutated
 from tests.fuzz.run import fuzz, jobs
@@ -126,3 +127,12 @@ def test_the_same_seed_publishes_the_same() -> None:
     rounds = [(stream.round(), stream.round()) for stream in (first, second, other)]
     assert rounds[0] == rounds[1]
     assert rounds[0] != rounds[2]
+
+
+def test_the_seed_is_the_variables_else_one_of_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "42")
+    assert a_seed() == 42
+    monkeypatch.delenv(VARIABLE)
+    assert a_seed() == a_seed() != 42
+    monkeypatch.setenv("PATH", "")
+    assert a_seed() == datetime.now(UTC).toordinal()

@@ -41,7 +41,8 @@ FULL = 0.1
 """Share of rounds in which Redis is full."""
 
 PAGES = (None, b"", b"\xff", b"{}", b'{"v":2000}')
-CLOCKS = ("+0", "+3h", "-3h", "+2y", "-90s")
+CLOCKS = ("+0", "+40m", "-3h", "-2y", "-90s")
+"""Apache Kafka takes no record that is more than an hour ahead, so a worker with such a clock ends."""
 
 TIMESTAMPS = (
     -1, 0, 946_684_799_999, 946_684_800_000, 7_258_118_399_999, 7_258_118_400_000, 253_402_300_799_999,
