@@ -30,6 +30,7 @@ from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
 from streamer.schemas.plain import AnyTrial
 from streamer.schemas.wire import json_number
+from streamer.statistics.final import OrderKind
 
 # -----------------------------------------------------------------------------
 # Parts of a run that are not published: derived from its slots when a reader asks.
@@ -345,6 +346,7 @@ class _Final:
         self, run: RunState, group_id: GroupId, planned: Denominators, trials: list[SlotKey]
     ) -> None:
         self._queue, self._planned = run.queue, planned.declared(group_id)
+        self._is_shuffled = run.queue.kind is OrderKind.SHUFFLED
         lineup = run.scores.roster.lineup(group_id)
         self._now = run.evidence(group_id)
         self._outcomes = Evidence(GroupState(), lineup, finished=False).outcomes()
@@ -362,6 +364,8 @@ class _Final:
             ended: how many of the trials had ended; None: all, and nothing more is known than now.
             at: when the last of them did, microseconds.
         """
+        if ended is not None and not self._is_shuffled:
+            return None
         passes = conclusion(self._now, self._planned, self._queue, self._stored(ended, at)).passes
         return None if passes is None else dict(zip(("low", "high"), passes.rates(), strict=True))
 

@@ -13,9 +13,9 @@ from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ORACLE, ScoringRules, grading_profile
 from streamer.folding.slots import GroupId, SlotKey
-from streamer.schemas.base import MAX_COUNT, UNKNOWN, model_of_agent, split_label
+from streamer.schemas.base import MAX_COUNT, NO_TIME, UNKNOWN, microseconds, model_of_agent, split_label
 from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted
-from streamer.statistics.final import OrderKind
+from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
 
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
@@ -26,8 +26,11 @@ _NOT_PLAN = frozenset({"type", "schema_version", "run_id", "revision", "labels",
 _OF_ORDER = frozenset({"order", "order_kind", "concurrency", "tasks", "attempts", "plan_complete", "parts"})
 """Fields that parts of a run do not have in common: each has its own, or they are added up."""
 
-_GROWING = frozenset({"tasks", "attempts"})
-"""Fields of which the first value counts too: trials that join later are no part of the first plan."""
+_ORDERING = frozenset({"tasks", "attempts", "order", "order_kind"})
+"""A complete plan with one of these fields says in which order trials start, or which trials there are."""
+
+MOST_PLANS = 32
+"""Complete plans that are kept, those of the greatest revisions. A run with more has no order that counts."""
 
 PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""
@@ -42,7 +45,8 @@ class Plan:
     def __init__(self) -> None:
         self._fields: dict[str, tuple[PlanRank, Any]] = {}
         self._labels: dict[str, tuple[PlanRank, str]] = {}
-        self._first: dict[str, tuple[PlanRank, Any]] = {}
+        self._complete: dict[PlanRank, RunStarted] = {}
+        """All complete plans: each may be the first once the ones before it are deleted."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
         self._parts: dict[str, Plan] = {}
@@ -67,10 +71,13 @@ class Plan:
             value = getattr(event, name, None)
             if value is not None and name in RunStarted.model_fields:
                 changed |= _join(self._fields, name, rank, value)
-                if name in _GROWING and event.plan_complete is not False:
-                    changed |= _join(self._first, name, rank, value, first=True)
         for label, text in (event.labels or {}).items():
             changed |= _join(self._labels, label, rank, text)
+        if event.plan_complete is not False and any(getattr(event, name) is not None for name in _ORDERING):
+            before = self._complete
+            kept = sorted(before.keys() | {rank})[-MOST_PLANS:]
+            self._complete = {at: before.get(at, event) for at in kept}
+            changed |= self._complete.keys() != before.keys()
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
@@ -99,15 +106,31 @@ class Plan:
         return self._joined.get(name)
 
     def first(self, name: str) -> Any:
-        """Value of `tasks` or `attempts` in the first complete plan that set it, else what it is now."""
-        entry = self._first.get(name)
-        return entry[1] if entry else self.get(name)
+        """Value of `tasks` or `attempts` in the first complete plan that sets it, else what it is now."""
+        complete = self._declaring._complete.items()
+        plans = sorted(complete, key=lambda plan: (_of_order(plan[1]).place, plan[0]))
+        values = (getattr(event, name) for _, event in plans)
+        return next((value for value in values if value is not None), self.get(name))
+
+    @property
+    def order(self) -> DeclaredOrder:
+        """The order that counts, of all complete plans. Several parts have no order together (R34)."""
+        plans = [_of_order(event) for _, event in sorted(self._declaring._complete.items())]
+        if not plans and self._parts:
+            return DeclaredOrder(kind=OrderKind(self.get("order_kind") or OrderKind.UNKNOWN))
+        return declared_order(plans, too_many=len(plans) == MOST_PLANS)
+
+    @property
+    def _declaring(self) -> Plan:
+        """The plan whose events declare the order: its own, or its only part's."""
+        return self if self._complete or len(self._parts) != 1 else self._in_order[0]
 
     def ranks(self) -> set[PlanRank]:
         """Standings of the events that still decide something."""
-        set_by = (*self._fields.values(), *self._labels.values(), *self._first.values())
+        set_by = (*self._fields.values(), *self._labels.values())
         ranks = {rank for rank, _ in set_by}
-        return ranks.union({end[1:] for end, _ in self._ends}, *(part.ranks() for part in self._in_order))
+        ends = {end[1:] for end, _ in self._ends}
+        return ranks.union(self._complete, ends, *(part.ranks() for part in self._in_order))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -362,9 +385,21 @@ class Denominators:
         return len(pooled.subtests) if pooled else 0
 
 
-def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any, first: bool = False) -> bool:
+def _of_order(event: RunStarted) -> OrderPlan:
+    at = microseconds(event.planned_at or event.started_at)
+    return OrderPlan(
+        None if at == NO_TIME else at,
+        event.revision,
+        None if event.order is None else tuple(event.order),
+        None if event.order_kind is None else OrderKind(event.order_kind),
+        event.concurrency,
+        lists_trials=event.tasks is not None or event.order is not None,
+    )
+
+
+def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any) -> bool:
     stored = fields.get(name)
-    if stored and (stored[0] <= rank if first else stored[0] >= rank):
+    if stored and stored[0] >= rank:
         return False
     fields[name] = (rank, value)
     return True
@@ -444,10 +479,6 @@ def _product(*factors: int) -> int:
 # The queue in which a run starts its trials, as its plan tells it (inference 3).
 
 
-Entry = str | tuple[str, int]
-"""A task, or a task and an attempt."""
-
-
 class Queue:
     """Where a run's trials stand in its queue, and which of them its first plan had.
 
@@ -455,25 +486,29 @@ class Queue:
         run_id: the run, for ties.
 
     Attributes:
-        kind: where the order comes from.
-        concurrency: trials that run at once; None: unknown.
+        order: the order that counts.
         difficulty: 0 to 1 by task.
+        began: asks for :meth:`Roster.began`.
         places: entries of the first plan that are still planned; None: the plan has no order.
     """
 
-    def __init__(self, run_id: str, plan: Plan) -> None:
+    def __init__(self, run_id: str, plan: Plan, began: Callable[[], int | None]) -> None:
         self.run_id = run_id
-        self.kind = OrderKind(plan.get("order_kind") or OrderKind.UNKNOWN)
-        self.concurrency: int | None = plan.get("concurrency")
+        self.began = began
+        self.order = plan.order
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
         self._growth = _Growth.of(plan)
-        order: list[Entry] | None = plan.get("order")
         self._has_rounds = False
-        self._places = None if order is None else self._numbered(order)
+        self._places = None if self.order.entries is None else self._numbered(self.order.entries)
 
     @property
     def places(self) -> int | None:
         return None if self._places is None else len(self._places)
+
+    @property
+    def kind(self) -> OrderKind:
+        """Where the order comes from; a shuffle that was declared after the first start is `unknown`."""
+        return self.order.kind_at(self.began())
 
     @property
     def has_grown(self) -> bool:
@@ -499,10 +534,10 @@ class Queue:
         """How many of the planned trials the first plan had; None: their names are not known."""
         return planned if self._growth is None else self._growth.first_trials(planned)
 
-    def _numbered(self, order: Iterable[Entry]) -> dict[Entry, int]:
-        """Entry to its place; a task that comes again is its next attempt."""
+    def _numbered(self, order: Iterable[OrderEntry]) -> dict[OrderEntry, int]:
+        """OrderEntry to its place; a task that comes again is its next attempt."""
         attempts: dict[str, int] = {}
-        entries: list[Entry] = []
+        entries: list[OrderEntry] = []
         for entry in order:
             if isinstance(entry, str):
                 attempts[entry] = attempts.get(entry, 0) + 1
@@ -515,7 +550,7 @@ class Queue:
         kept = (entry for entry in entries if self._is_planned(entry))
         return {entry: place for place, entry in enumerate(dict.fromkeys(kept))}
 
-    def _is_planned(self, entry: Entry) -> bool:
+    def _is_planned(self, entry: OrderEntry) -> bool:
         task, attempt = (entry, 1) if isinstance(entry, str) else entry
         return self._growth is None or self._growth.keeps(task, attempt)
 

@@ -99,6 +99,10 @@ class Scores:
         self._outcomes: dict[TrialGroupKey, Outcome] = {}
         self._ended = False
 
+    def began(self) -> int | None:
+        """See :meth:`~streamer.folding.uncertainty.Roster.began`."""
+        return self.roster.began()
+
     def is_baseline(self, agent: str) -> bool:
         """See :meth:`~streamer.folding.score.ScoringRules.is_baseline`."""
         return self.rules.is_baseline(agent)
@@ -249,6 +253,7 @@ class Scores:
         # FormulaCode's sections may be large, so a trial with them is not kept
         judged = Judged(event, scored) if isinstance(event, PlainTrial) else None
         self._changes.scored_trial(key, judged)
+        self.roster.timed(key, slot, event)
         self.roster.enter(key, slot, scored)
         if self._counts.enter(key, scored, single=True):
             self.count()
@@ -277,7 +282,8 @@ class Scores:
             return
         events = [self._slots[key].event for key in keys]
         scores = score_trial_group(events, self.rules, ended=self._ended)
-        for key, scored in zip(keys, scores, strict=True):
+        for key, event, scored in zip(keys, events, scores, strict=True):
+            self.roster.timed(key, self._slots[key], event)
             before = self._slots[key].scored
             if before == scored:
                 if scored.formulacode is not None and scored.formulacode.fallback:
@@ -347,11 +353,11 @@ class RunState:
     def __init__(self, run_id: str, prices: PriceTable, changes: RunChanges | None = None) -> None:
         self.run_id = run_id
         self.plan = Plan()
-        self.queue = Queue(run_id, self.plan)
         self.slots: dict[SlotKey, Slot] = {}
         self.changes = changes or RunChanges()
         self.counts = Counts()
         self.scores = Scores(self.slots, prices, self.counts, self.changes)
+        self.queue = Queue(run_id, self.plan, self.scores.began)
         self.superseded = self.conflicts = self.impoverished = 0
         self.state_version = -1
         self.last_event_at = NO_TIME
@@ -577,7 +583,7 @@ class RunState:
             if slot.empty:
                 del self.slots[key]
         events, self.plan_events, self.plan = self.plan_events, {}, Plan()
-        self.queue = Queue(self.run_id, self.plan)
+        self.queue = Queue(self.run_id, self.plan, self.scores.began)
         for raw in events.values():
             event = decode(raw)
             if isinstance(event, RunStarted | RunFinished) and event.revision > revision:
@@ -608,7 +614,7 @@ class RunState:
             self.plan_events[(event.revision, print_)] = raw
             ranks = self.plan.ranks()
             self.plan_events = {at: kept for at, kept in self.plan_events.items() if at in ranks}
-            self.queue = Queue(self.run_id, self.plan)
+            self.queue = Queue(self.run_id, self.plan, self.scores.began)
         return changed
 
     def _rederive(self) -> None:

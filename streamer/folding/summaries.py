@@ -52,7 +52,7 @@ class Summaries:
         self._taken: dict[GroupId, tuple[Any, ...]] = {}
         self._shape: list[tuple[GroupId, int]] = []
         self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
-        self._positions = 0
+        self._positions, self._order_kind = 0, run.queue.kind
         self._missing: dict[AgentModel, MissingTrials] = {}
         self._with_formulacode = False
         self._open_states = 0
@@ -115,6 +115,9 @@ class Summaries:
         if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
             due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
         self._positions = run.scores.roster.positions_changed
+        if (kind := run.queue.kind) is not self._order_kind:
+            self._order_kind = kind
+            due.update(g for g in run.every_group() if g.agent is not None)
         if lacking or self._with_formulacode != (run.totals.with_formulacode > 0):
             self._with_formulacode = run.totals.with_formulacode > 0
             due.update(g for g in (*groups, *self._taken) if g.tier is None)

@@ -16,7 +16,9 @@ from streamer.folding.groups import COMPOSITE, GroupState, Owner
 from streamer.folding.plan import GroupPlan, Queue
 from streamer.folding.score import NO_FAILURE, GradingProfile, Scored
 from streamer.folding.slots import RUN, GroupId, Slot, SlotKey, groups_of
+from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED
+from streamer.schemas.plain import AnyTrial
 from streamer.statistics.ability import (
     Attempted,
     Clusters,
@@ -36,6 +38,7 @@ from streamer.statistics.final import (
     ALPHA,
     Conclusion,
     FinalMissing,
+    OrderKind,
     Outcome,
     Trial,
     TrialPlan,
@@ -63,6 +66,9 @@ UNFINISHED = PENDING | RETRYABLE
 """Bits of the rows without a final value while the run goes on (inference 3)."""
 
 
+_NEVER = int(np.iinfo(np.int64).max)
+
+
 class Rows:
     """Trials of one agent:model in one tier, column by column; a row is never moved or given to another slot.
 
@@ -70,6 +76,8 @@ class Rows:
         keys: the slots.
         tasks: numbers of their tasks.
         states: bits of :data:`STORED` and its like.
+        times: when the stored result started or else ended, microseconds since 1970; _NEVER: not known.
+        started: row to the smallest time that a start named.
         positions: row to the smallest position that a start named.
         values: metric of :data:`MEANS`, or named one as `metrics/NAME` (R30), to its values; NaN where a
             trial has none.
@@ -81,6 +89,8 @@ class Rows:
         self.keys: list[SlotKey] = []
         self.tasks = array("i")
         self.states = array("B")
+        self.times = array("q")
+        self.started: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.values = {metric: array("d") for metric in MEANS}
         self.speedups: dict[int, float | None] = {}
@@ -90,6 +100,7 @@ class Rows:
         self.keys.append(key)
         self.tasks.append(task)
         self.states.append(0)
+        self.times.append(_NEVER)
         for column in self.values.values():
             column.append(nan)
         return len(self.keys) - 1
@@ -106,6 +117,12 @@ class Rows:
             self.values[metric] = array("d", [nan]) * len(self.keys)
         for metric in self.values.keys() - MEANS:
             self.values[metric][row] = named.get(metric, nan)
+
+    def began(self) -> int:
+        """The earliest time that is known, _NEVER if none is."""
+        stored = np.frombuffer(self.states, np.uint8) & STORED != 0
+        times = np.frombuffer(self.times, np.int64)[stored]
+        return min(int(times.min(initial=_NEVER)), *self.started.values(), _NEVER)
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
@@ -192,6 +209,7 @@ class Roster:
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
         self.positions_changed = 0
+        self._began: int | None = None
 
     def enter(self, key: SlotKey, slot: Slot, scored: Scored) -> None:
         """A result stands in the slot, with this score."""
@@ -204,8 +222,26 @@ class Roster:
         elif rows.speedups:
             rows.speedups.pop(row, None)
 
+    def timed(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+        """The result that stands in the slot, or is about to, has these times."""
+        at = microseconds(event.started_at or event.finished_at)
+        self._rows_of(key, slot).times[slot.row] = _NEVER if at == NO_TIME else at
+        self._began = None
+
+    def began(self) -> int | None:
+        """When the first trial started, or ended if that is earlier or all that is known; in microseconds.
+
+        NO_TIME: there are results without any time. None: there is neither a result nor a start with a time.
+        """
+        if self._began is None:
+            self._began = min((rows.began() for rows in self._rows.values()), default=_NEVER)
+        if self._began != _NEVER:
+            return self._began
+        return NO_TIME if self.lineup(RUN).stored.any() else None
+
     def leave(self, key: SlotKey, slot: Slot) -> None:
         """No result stands in the slot."""
+        self._began = None
         states = self._rows_of(key, slot).states
         states[slot.row] &= STARTED
 
@@ -216,6 +252,10 @@ class Roster:
         before, after = rows.positions.pop(slot.row, None), slot.position
         if after is not None:
             rows.positions[slot.row] = after
+        rows.started.pop(slot.row, None)
+        if slot.started_at is not None:
+            rows.started[slot.row] = slot.started_at
+        self._began = None
         self.positions_changed += before != after
 
     def lineup(self, group: GroupId) -> Lineup:
@@ -357,6 +397,11 @@ class Evidence:
     def _one_attempt_each(self) -> bool:
         return self._group.tasks == self._group.trials
 
+    def starts_fit(self, concurrency: int | None) -> bool:
+        """Whether every result has a start, and no more trials run than at once (inference 3)."""
+        unstarted = self.lineup.count(STORED, STORED | STARTED)
+        return not unstarted and (concurrency is None or self.in_flight <= concurrency)
+
     def outcomes(self) -> list[bool | None]:
         """Whether the trial of each row passed; None without a final value."""
         final, passed = self.final_and_passed()
@@ -387,15 +432,15 @@ def uncertainty_body(
     profile: GradingProfile,
 ) -> dict[str, Any]:
     """The field `uncertainty` of a group's summary; a group that mixes agents has `ability` only."""
-    names = ("reachable", "decided", "final", "final_missing", "repeat", "ability")
+    names = ("reachable", "decided", "final", "final_if_unrelated", "final_missing", "repeat", "ability")
     body: dict[str, Any] = dict.fromkeys(names)
     if not group.has_verdicts:
         return body
-    body["ability"] = _ability(evidence)
+    planned = plan.declared and plan.declared - group.numeric
+    body["ability"] = _ability(evidence, planned, plan.tasks)
     if group_id.agent is None:
         return body
     body["repeat"] = _repeat(evidence.successes)
-    planned = plan.declared and plan.declared - group.numeric
     if planned and group.verdict_trials <= planned:
         reach = pass_rate(evidence.passed, evidence.known - evidence.passed, planned)
         grade = _reachable_grade(group, plan, planned, reach, profile) if profile.thresholds else None
@@ -428,7 +473,17 @@ def conclusion(
     lineup = evidence.lineup
     positions = lineup.positions() if queue.places is None else {}
     others = lineup.others() if positions else ()
-    plan = TrialPlan(first, queue.kind, queue.concurrency, queue.difficulty, others, queue.places)
+    order, places = queue.order, queue.places
+    plan = TrialPlan(
+        first,
+        queue.kind,
+        order.concurrency,
+        queue.difficulty,
+        others,
+        places,
+        evidence.starts_fit(order.concurrency),
+        order.contradicted,
+    )
     rows = np.flatnonzero(lineup.states).tolist() if stored is None else sorted(stored)
     later = _later(lineup, rows, queue)
     placed = not rows or queue.places is not None or bool(positions)
@@ -462,7 +517,7 @@ def _later(lineup: Lineup, rows: list[int], queue: Queue) -> set[int]:
     return {row for row in rows if queue.is_later(keys[row])}
 
 
-def _ability(evidence: Evidence) -> dict[str, Any] | None:
+def _ability(evidence: Evidence, planned: int | None, tasks_planned: int | None) -> dict[str, Any] | None:
     interval = evidence.pass_rate_interval
     if interval is None:
         return None
@@ -472,6 +527,10 @@ def _ability(evidence: Evidence) -> dict[str, Any] | None:
         "level": LEVEL,
         "method": "wilson-clustered",
         "tasks": evidence.pass_rate.tasks,
+        "tasks_planned": tasks_planned,
+        "incomplete": evidence.in_flight > 0
+        or evidence.known < (planned or 0)
+        or evidence.pass_rate.tasks < (tasks_planned or 0),
     }
 
 
@@ -506,20 +565,23 @@ def _reachable_grade(
 
 
 def _final(evidence: Evidence, planned: int | None, queue: Queue) -> dict[str, Any]:
-    """The fields `final` and `final_missing`."""
-    concluded = conclusion(evidence, planned, queue)
+    """The fields `final`, `final_if_unrelated` and `final_missing`."""
+    concluded, kind = conclusion(evidence, planned, queue), queue.kind
     if concluded.passes is None:
         return {"final_missing": concluded.missing}
     low, high = concluded.passes.rates()
-    return {
-        "final": {
-            "low": low,
-            "high": high,
-            "level": LEVEL,
-            "planned": planned,
-            "passes": evidence.passed,
-            "unknown": (planned or 0) - evidence.known,
-            "order_kind": queue.kind,
-            "method": "finite-population",
-        }
+    unknown = (planned or 0) - evidence.known
+    interval = {
+        "low": low,
+        "high": high,
+        "level": LEVEL,
+        "planned": planned,
+        "passes": evidence.passed,
+        "unknown": unknown,
+        "order_kind": kind,
+        "order_changed": queue.order.changed,
+        "method": "finite-population",
     }
+    if unknown and kind is not OrderKind.SHUFFLED:
+        return {"final_if_unrelated": interval, "final_missing": FinalMissing.ORDER_UNDECLARED}
+    return {"final": interval}

@@ -488,7 +488,8 @@ class RunStarted(Event):
     )
     order_kind: Literal["shuffled", "chosen", "unknown"] | None = optional(
         "Where that order comes from. `shuffled`: at random, declared before the first start. "
-        "`chosen`: by duration, difficulty or results. null: `unknown`."
+        "`chosen`: by duration, difficulty or results. null: `unknown`. The first plan by `planned_at` "
+        "decides; a later one can only weaken it."
     )
     concurrency: Ordinal | None = optional(
         "Trials of one agent:model that run at once, at most; null: unknown."

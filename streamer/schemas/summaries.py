@@ -148,13 +148,16 @@ FinalMissing = Literal[
     "no_plan",
     "plan_undeclared_tiers",
     "plan_exceeded",
+    "order_changed",
     "order_chosen",
     "order_unknown_in_part",
+    "starts_missing",
     "attempts_together",
     "order_follows_difficulty",
     "order_follows_outcome",
     "nothing_yet",
     "empty",
+    "order_undeclared",
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
 Level = Annotated[float, Field(gt=0, lt=1, description="Confidence level; 0.95 in all summaries.")]
@@ -203,8 +206,10 @@ class Final(Message):
     passes: int = Field(ge=0, description="Trials that passed for good.")
     unknown: int = Field(ge=0, description="Planned trials without a final value; counted both ways.")
     order_kind: OrderKind = Field(
-        description="`shuffled`: declared. `unknown`: it holds if order and difficulty are unrelated."
+        description="`shuffled`: declared before the first start. `unknown`: it holds if order and difficulty "
+        "are unrelated, or nothing is unknown."
     )
+    order_changed: bool = optional("A later plan has another order; the first one counts here.", False)
     method: Literal["finite-population"] = Field(description="How the interval was computed.")
 
 
@@ -217,6 +222,12 @@ class Ability(Message):
     level: Level
     method: Literal["wilson-clustered"] = Field(description="How the interval was computed.")
     tasks: int = Field(ge=2, description="Tasks with at least one trial.")
+    tasks_planned: int | None = optional("Planned tasks; null: not planned.", ge=0)
+    incomplete: bool = optional(
+        "Planned trials or tasks have no final value yet, or never got one. Those that are missing may differ "
+        "from those that came, so the interval may mislead.",
+        False,
+    )
 
 
 class Repeat(Message):
@@ -239,6 +250,10 @@ class Uncertainty(Message):
     reachable: Reachable | None = Field(description="Null without a plan, or beyond it.")
     decided: Decided | None = Field(description="Null where `reachable` is.")
     final: Final | None = Field(description="Null: `final_missing` says why.")
+    final_if_unrelated: Final | None = optional(
+        "The same interval where no shuffle was declared: right only if the order has nothing to do with "
+        "difficulty. No verdict, rank or notice uses it."
+    )
     final_missing: FinalMissing | None = Field(
         description="Why there is no `final`; null where there is one, where agents are mixed, or where no "
         "trial has a verdict (R31)."

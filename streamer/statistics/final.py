@@ -336,6 +336,128 @@ class OrderKind(StrEnum):
     """The run did not say. It may be the order of the alphabet, or of a benchmark's list."""
 
 
+OrderEntry = str | tuple[str, int]
+"""A task, or a task and an attempt."""
+
+_WEAKEST = (OrderKind.CHOSEN, OrderKind.UNKNOWN, OrderKind.SHUFFLED)
+
+
+class OrderPlan(NamedTuple):
+    """What one complete plan of a run says of its order.
+
+    Attributes:
+        at: when it was declared, microseconds since 1970; None: undated.
+        revision: of the plan.
+        order: the queue; None: it has none.
+        kind: None: it says nothing of that.
+        concurrency: trials that run at once; None: unknown.
+        lists_trials: False: it has neither tasks nor an order, and may only weaken the kind.
+    """
+
+    at: int | None
+    revision: int
+    order: tuple[OrderEntry, ...] | None = None
+    kind: OrderKind | None = None
+    concurrency: int | None = None
+    lists_trials: bool = True
+
+    @property
+    def place(self) -> tuple[bool, int, int]:
+        """Plans count in this order; undated ones come last."""
+        return self.at is None, self.at or 0, self.revision
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredOrder:
+    """The order that counts among all plans of a run (inference 3).
+
+    Attributes:
+        entries: the queue; None: the plans have none.
+        kind: where it comes from, if it was declared before the first trial started.
+        concurrency: trials that run at once; None: unknown.
+        at: when it was declared, microseconds since 1970; None: undated.
+        changed: a later plan has another order.
+        contradicted: the plans have several orders, and nothing says which was first. None counts.
+    """
+
+    entries: tuple[OrderEntry, ...] | None = None
+    kind: OrderKind = OrderKind.UNKNOWN
+    concurrency: int | None = None
+    at: int | None = None
+    changed: bool = False
+    contradicted: bool = False
+
+    def kind_at(self, began: int | None) -> OrderKind:
+        """The kind in a run whose first trial started then, microseconds since 1970.
+
+        A shuffle counts only if it was declared by then. A negative time stands for results without any time.
+        None: nothing has started.
+        """
+        late = self.at is not None and began is not None and self.at > began
+        return OrderKind.UNKNOWN if late and self.kind is OrderKind.SHUFFLED else self.kind
+
+
+def declared_order(plans: Iterable[OrderPlan], *, too_many: bool = False) -> DeclaredOrder:
+    """The first plan decides order and concurrency; every later one can only weaken the kind (inference 3).
+
+    Plans at the same place count as one.
+
+    Args:
+        plans: all complete plans, in any order.
+        too_many: there may be more of them, so the first is not known.
+
+    >>> first = OrderPlan(5, 1, ("a", "b"), OrderKind.SHUFFLED)
+    >>> resumed = OrderPlan(9, 2, ("b", "a"), OrderKind.SHUFFLED)
+    >>> order = declared_order([resumed, first])
+    >>> order.entries, order.kind, order.changed, order.contradicted
+    (('a', 'b'), <OrderKind.SHUFFLED: 'shuffled'>, True, False)
+    >>> order.kind_at(5), order.kind_at(4)
+    (<OrderKind.SHUFFLED: 'shuffled'>, <OrderKind.UNKNOWN: 'unknown'>)
+    >>> declared_order([resumed, first._replace(at=None)]).contradicted
+    True
+    """
+    every = sorted(plans, key=lambda plan: plan.place)
+    listing = [plan for plan in every if plan.lists_trials]
+    if not listing:
+        return DeclaredOrder()
+    first = [plan for plan in every if plan.place == listing[0].place]
+    entries = next((plan.order for plan in first if plan.order is not None), None)
+    others = [plan for plan in listing if plan.order is not None and not _same_order(plan.order, entries)]
+    undated = entries is not None and any(plan.at is None for plan in others)
+    kinds = {plan.kind for plan in every if plan.kind is not None}
+    declared = any(plan.kind is not None for plan in first)
+    return DeclaredOrder(
+        entries,
+        min(kinds if declared else {*kinds, OrderKind.UNKNOWN}, key=_WEAKEST.index),
+        max((plan.concurrency for plan in first if plan.concurrency is not None), default=None),
+        listing[0].at,
+        changed=bool(others),
+        contradicted=too_many or undated or any(plan.place == listing[0].place for plan in others),
+    )
+
+
+def _same_order(one: Sequence[OrderEntry], other: Sequence[OrderEntry] | None) -> bool:
+    """Whether two queues agree on all that both have: a plan may grow, or trials may be withdrawn."""
+    if other is None:
+        return False
+    ours, theirs = _numbered(one), _numbered(other)
+    common = set(ours) & set(theirs)
+    return [entry for entry in ours if entry in common] == [entry for entry in theirs if entry in common]
+
+
+def _numbered(order: Sequence[OrderEntry]) -> list[OrderEntry]:
+    """The same with the attempt of each task that stands there by its name alone."""
+    seen: Counter[str] = Counter()
+    entries: list[OrderEntry] = []
+    for entry in order:
+        if isinstance(entry, str):
+            seen[entry] += 1
+            entries.append((entry, seen[entry]))
+        else:
+            entries.append(entry)
+    return entries
+
+
 class Trial(NamedTuple):
     """A trial that has started, or that has a place in the queue.
 
@@ -536,10 +658,14 @@ class FinalMissing(StrEnum):
     """The plan leaves out tiers or subtests that have results."""
     PLAN_EXCEEDED = "plan_exceeded"
     """There are more trials than planned."""
+    ORDER_CHANGED = "order_changed"
+    """The plans have several orders, and nothing says which was first."""
     ORDER_CHOSEN = "order_chosen"
     """The order was chosen by something known about the tasks."""
     ORDER_UNKNOWN_IN_PART = "order_unknown_in_part"
     """Some trials have no place in the order, and the run declared no shuffle with a concurrency."""
+    STARTS_MISSING = "starts_missing"
+    """Only the concurrency is known, and the starts do not fit it: some are missing, or too many run."""
     ATTEMPTS_TOGETHER = "attempts_together"
     """All attempts at a task run one after the other."""
     ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"
@@ -550,6 +676,8 @@ class FinalMissing(StrEnum):
     """No trial has a final value."""
     EMPTY = "empty"
     """No final pass rate agrees with all results: the order follows outcomes, or these changed over time."""
+    ORDER_UNDECLARED = "order_undeclared"
+    """The run did not declare a shuffle before its first trial started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,6 +691,8 @@ class TrialPlan:
             that is not known. Every listed trial without a final value then counts as unknown besides.
         difficulty: 0 to 1 by task, known before the run.
         others: places in the order that belong to other agents or to withdrawn trials.
+        starts_fit: every result has a start, and no more trials run than `concurrency`.
+        contradicted: the plans have several orders, and none counts.
         places: places in the queue of the plan; None: the order comes from elsewhere. With at most half
             as many places as trials, the attempts at a task share one: they run together.
     """
@@ -573,6 +703,8 @@ class TrialPlan:
     difficulty: Mapping[str, float] = field(default_factory=dict)
     others: Collection[int] = ()
     places: int | None = None
+    starts_fit: bool = True
+    contradicted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -643,8 +775,12 @@ def missing_in_plan(plan: TrialPlan, trials: int, *, placed: bool) -> FinalMissi
         return FinalMissing.NO_PLAN
     if trials > plan.trials:
         return FinalMissing.PLAN_EXCEEDED
+    if plan.contradicted:
+        return FinalMissing.ORDER_CHANGED
     if plan.kind is OrderKind.CHOSEN:
         return FinalMissing.ORDER_CHOSEN
+    if not placed and _only_concurrency(plan) and not plan.starts_fit:
+        return FinalMissing.STARTS_MISSING
     if not placed and not _only_concurrency(plan):
         return FinalMissing.ORDER_UNKNOWN_IN_PART
     if plan.places is not None and plan.places < plan.trials:

@@ -196,13 +196,16 @@ REASONS = {
     "no_plan": "the run has declared no complete plan of its trials",
     "plan_undeclared_tiers": "the plan leaves out tiers or subtests that have results",
     "plan_exceeded": "there are more trials than planned",
+    "order_changed": "the plans have several orders, and nothing says which was first",
     "order_chosen": "the order was chosen",
     "order_unknown_in_part": "some trials have no place in the order",
+    "starts_missing": "some results came without a start, or more trials run at once than declared",
     "attempts_together": "all attempts at a task run one after the other",
     "order_follows_difficulty": "the order follows the declared difficulty",
     "order_follows_outcome": "passes lie early or late in the order",
     "nothing_yet": "no trial has a final value",
     "empty": "no final pass rate agrees with all results: the assumptions do not hold",
+    "order_undeclared": "no shuffle was declared before the first trial",
 }
 """`final_missing` -> why there is no interval; the table in docs/inference.md says the same."""
 
@@ -210,12 +213,14 @@ EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
     INCOMPLETE: "incomplete: the run ended without all planned trials. Those that are missing "
     "might have passed less often.",
-    "interval": "[low, high]: the final pass rate lies there, in percent. "
-    "At most 5 of 100 runs ever miss it, however often you look.",
-    "if": "[low, high]?: the same, if the order has nothing to do with difficulty.",
+    "interval": "[low, high]: this run, final. Its pass rate will lie there, in percent. "
+    "Of each agent's intervals at most 5 in 100 ever miss, however often you look.",
+    "changed": "A later plan of this run has another order. The intervals keep the first one.",
     "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
     "results are corrected.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
+    "declare": "For an interval, shuffle the tasks (streamer shuffle) and say so before the first trial starts: "
+    "order_kind: shuffled in the plan, or streamer tail --order-kind shuffled.",
 }
 """What the marks beside a pass rate and a grade mean."""
 
@@ -274,12 +279,11 @@ def short_pass_rate(group: Summary) -> str:
 def interval(group: Summary) -> str:
     """Where the final pass rate lies, in whole percent, rounded outwards; "" once it is known, or not at all.
 
-    Brackets hold the interval `final`, with `?` if it assumes that the order is fair. Parentheses hold the
-    hard bounds, where there is no such interval.
+    Brackets hold the interval `final`. Parentheses hold the hard bounds, where there is no such interval.
 
-    >>> final = {"low": 0.57, "high": 0.674, "unknown": 40, "order_kind": "unknown"}
+    >>> final = {"low": 0.57, "high": 0.674, "unknown": 40, "order_kind": "shuffled"}
     >>> interval({"uncertainty": {"final": final}})
-    '[57, 68]?'
+    '[57, 68]'
     >>> interval({"uncertainty": {"final": final | {"unknown": 0}}})
     ''
     >>> bounds = {"pass_rate": {"low": 0.2247, "high": 0.7191}}
@@ -287,10 +291,11 @@ def interval(group: Summary) -> str:
     '(22 to 72)'
     """
     final = value_at(group, ("uncertainty", "final"))
-    if final is not None:
+    if final is not None and not value_at(final, ("unknown",)):
+        return ""
+    if final is not None and value_at(final, ("order_kind",)) == "shuffled":  # earlier versions had others
         low, high = _percents(final)
-        mark = "?" * (value_at(final, ("order_kind",)) != "shuffled")
-        return f"[{low}, {high}]{mark}" if value_at(final, ("unknown",)) else ""
+        return f"[{low}, {high}]"
     reach = value_at(group, ("uncertainty", "reachable", "pass_rate"))
     if reach is None or value_at(reach, ("low",)) == value_at(reach, ("high",)):
         return ""
@@ -327,7 +332,10 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
     marks = {
         **{word: any(word in pass_rate(group) for group in groups) for word in (SO_FAR, INCOMPLETE)},
         "interval": any("[" in pass_rate(group) for group in groups),
-        "if": any("]?" in pass_rate(group) for group in groups),
+        "changed": any(
+            "[" in pass_rate(group) and value_at(group, ("uncertainty", "final", "order_changed"))
+            for group in groups
+        ),
         "bounds": any("(" in pass_rate(group) for group in groups),
         "decided": any(decided(group) != UNSEEN for group in groups),
     }
@@ -338,7 +346,8 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
         lines.append(
             f"A judge has scored {scored:,} of {trials:,} trials. A grade rests on judged trials alone."
         )
-    return [*lines, *_missing(groups)]
+    undeclared = any(reason(group) == REASONS["order_undeclared"] for group in groups)
+    return [*lines, *_missing(groups), *([EXPLAINED["declare"]] if undeclared else [])]
 
 
 def _missing(groups: Sequence[Summary]) -> Iterable[str]:

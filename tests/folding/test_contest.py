@@ -82,6 +82,7 @@ def test_a_pair_is_the_same_task_in_the_order_of_the_side_that_began_later() -> 
         the_plan("s", started_at="2026-01-01T00:00:00Z", order=TASKS, order_kind="chosen"),
     ]
     done = [trial("s", "b", task, True) for task in TASKS] + [trial("r", "a", ORDER[0], False)]
+    done = [one | {"started_at": "2026-02-02T00:00:00Z"} for one in done]
     result = both([*plans, *done])
     assert result.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
     assert (result.kind, result.unmatched, result.over) == ("shuffled", None, False)

@@ -177,7 +177,7 @@ def test_an_interval_is_that_of_the_outcomes_in_order() -> None:
 
 
 def test_an_order_of_unknown_kind_has_an_interval_too() -> None:
-    """Which surfaces show faint, with its condition."""
+    """It is published as `final_if_unrelated`."""
     assert reason(TrialPlan(89), listed([True])) is None
 
 

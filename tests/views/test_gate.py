@@ -373,7 +373,14 @@ def a_run(run_id: str, letters: str, **plan: Any) -> RunState:
     }
     events = [a_plan(run_id=run_id, **planned | plan)]
     events += [
-        a_trial(run_id=run_id, task_id=task, agent=run_id, model="m", resolved=letter == "+")
+        a_trial(
+            run_id=run_id,
+            task_id=task,
+            agent=run_id,
+            model="m",
+            resolved=letter == "+",
+            started_at="2026-01-03T00:00:00Z",
+        )
         for task, letter in zip(TASKS_OF_ORDERED_WORDS, letters, strict=False)
     ]
     return folded(events)[0].run(run_id).state

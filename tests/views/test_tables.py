@@ -328,11 +328,23 @@ def test_a_shuffled_run_has_the_interval_of_the_final_pass_rate() -> None:
     assert table.note.splitlines() == [EXPLAINED["so far"], EXPLAINED["interval"]]
 
 
-def test_an_order_that_was_not_declared_is_marked_with_what_it_assumes() -> None:
+def test_an_order_that_was_not_declared_has_hard_bounds_and_a_line_on_how_to_declare_one() -> None:
     table = agents_table(agents({"order": TASKS}, 36))
-    assert cells(table, "pass rate") == ["75.0 % so far [57, 88]?", "50.0 % so far [33, 70]?"]
-    assert EXPLAINED["if"] in table.note
-    assert "if the order has nothing to do with difficulty" in table.note
+    assert cells(table, "pass rate") == ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
+    assert table.note.splitlines() == [
+        EXPLAINED["so far"],
+        EXPLAINED["bounds"],
+        "No interval of the final pass rate: no shuffle was declared before the first trial.",
+        EXPLAINED["declare"],
+    ]
+    assert "streamer tail --order-kind shuffled" in EXPLAINED["declare"]
+
+
+def test_another_order_later_is_said_below_the_intervals_that_keep_the_first_one() -> None:
+    [agent, _] = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    final = agent["uncertainty"]["final"] | {"order_changed": True}
+    changed = agent | {"uncertainty": agent["uncertainty"] | {"final": final}}
+    assert EXPLAINED["changed"] in agents_table([changed]).note.splitlines()
 
 
 def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
@@ -386,7 +398,10 @@ def test_a_summary_of_a_worker_of_before_has_the_pass_rate_alone() -> None:
     [agent, _] = agents({"order": TASKS}, 36)
     assert pass_rate(agent | {"uncertainty": None}) == "75.0 % so far"
     assert reason(agent | {"uncertainty": None}) == ""
-    assert pass_rate(AgentModelSummary.model_validate(agent)) == "75.0 % so far [57, 88]?"
+    assert pass_rate(AgentModelSummary.model_validate(agent)) == "75.0 % so far (30 to 90)"
+    final = agent["uncertainty"]["final_if_unrelated"]
+    earlier = agent | {"uncertainty": agent["uncertainty"] | {"final": final, "final_missing": None}}
+    assert pass_rate(earlier) == "75.0 % so far (30 to 90)", "its interval assumes what nobody declared"
 
 
 def test_every_code_has_the_words_of_the_docs() -> None:

@@ -19,11 +19,10 @@ function reach(group) {
 // {low, high, text, mark}: where the final pass rate lies; null once it is known, or not at all.
 export function interval(group) {
   const final = group.uncertainty?.final ?? null;
-  if (final) {
-    if (!final.unknown) return null;
+  if (final && !final.unknown) return null;
+  if (final?.order_kind === "shuffled") { // earlier versions had others
     const [low, high] = whole(final);
-    const sure = final.order_kind === "shuffled";
-    return { ...final, text: `[${low}, ${high}]${sure ? "" : "?"}`, mark: sure ? "interval" : "if" };
+    return { ...final, text: `[${low}, ${high}]`, mark: "interval" };
   }
   const bounds = reach(group);
   if (!bounds) return null;
@@ -70,7 +69,7 @@ export function passRate(group) {
   const soFar = word && !lies ? ` ${word}` : "";
   const why = reason(group);
   const title = [lies ? WORDS.explained[lies.mark] : null, why ? `No interval: ${why}.` : null].filter(Boolean).join(" ") || null;
-  const text = h("span", { class: lies?.mark === "if" ? "rate faint" : "rate" }, percent(rate), soFar, lies ? h("span", { class: "ends" }, ` ${lies.text}`) : null);
+  const text = h("span", { class: "rate" }, percent(rate), soFar, lies ? h("span", { class: "ends" }, ` ${lies.text}`) : null);
   return h("span", { class: "uncertain", title }, text, bar(rate, lies));
 }
 
@@ -83,14 +82,15 @@ function bar(rate, lies) {
 export function footnotes(groups) {
   const rated = groups.filter((group) => rateOf(group) !== null); // the others show no mark
   const marks = new Set(rated.map((group) => interval(group)?.mark).filter(Boolean));
-  if (marks.has("if")) marks.add("interval");
+  if (rated.some((group) => interval(group)?.order_changed)) marks.add("changed");
   for (const group of rated) if (isOpen(group) && !interval(group)) marks.add(missingWord(group));
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
   const judged = groups.map(judgedOf).filter(Boolean);
   const [scored, trials] = [0, 1].map((at) => judged.reduce((sum, counts) => sum + counts[at], 0));
   if (judged.length) lines.push(`A judge has scored ${count(scored)} of ${count(trials)} trials. A grade rests on judged trials alone.`);
-  return [...lines, ...missing(groups)];
+  const undeclared = groups.some((group) => reason(group) === WORDS.reasons.order_undeclared);
+  return [...lines, ...missing(groups), ...(undeclared ? [WORDS.explained.declare] : [])];
 }
 
 function missing(groups) {
