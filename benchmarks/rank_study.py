@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage import ALLOWED, Scenario, events
+from benchmarks.coverage import ALLOWED
 from benchmarks.gate_study import into_page
+from benchmarks.simulated_runs import Scenario, events
 from benchmarks.two_agents import CHANCES, CRASHED, PLANS, UNKNOWN, Plan, order_of, shifted
 from streamer.folding.pairs import Trials, pair_counts, ranks_of
 from streamer.statistics.final import prefixes

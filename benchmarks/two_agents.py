@@ -2,7 +2,7 @@
 
 Each task has a chance to pass of its own, from easy to hard. The baseline passes each trial of it with this
 chance. The candidate's chance is higher or lower by a share, so that its mean differs by exactly so much.
-`benchmarks.coverage` simulates durations, crashes and lost trials.
+`benchmarks.simulated_runs` simulates durations, crashes and lost trials.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
-from benchmarks.coverage import Scenario, ends, events
+from benchmarks.simulated_runs import Scenario, ends, events
 from streamer.statistics.final import Outcome
 
 CHANCES = (0.5, 0.7)
-"""Beta distribution of the tasks' chances, as in `benchmarks.coverage`."""
+"""Beta distribution of the tasks' chances, as in `benchmarks.simulated_runs`."""
 MEAN_CHANCE = CHANCES[0] / sum(CHANCES)
 
 

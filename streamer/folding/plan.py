@@ -30,7 +30,7 @@ _ORDERING = frozenset({"tasks", "attempts", "order", "order_kind"})
 """A complete plan with one of these fields says in which order trials start, or which trials there are."""
 
 MOST_PLANS = 32
-"""Complete plans that are kept, those of the greatest revisions. A run with more has no order that counts."""
+"""Complete plans that are kept: the greatest revisions. A run with more has no order that counts."""
 
 PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""

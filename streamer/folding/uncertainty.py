@@ -119,7 +119,7 @@ class Rows:
             self.values[metric][row] = named.get(metric, nan)
 
     def began(self) -> int:
-        """The earliest time that is known, _NEVER if none is."""
+        """The earliest known time, _NEVER if no time is known."""
         stored = np.frombuffer(self.states, np.uint8) & STORED != 0
         times = np.frombuffer(self.times, np.int64)[stored]
         return min(int(times.min(initial=_NEVER)), *self.started.values(), _NEVER)

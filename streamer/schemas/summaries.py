@@ -206,8 +206,8 @@ class Final(Message):
     passes: int = Field(ge=0, description="Trials that passed for good.")
     unknown: int = Field(ge=0, description="Planned trials without a final value; counted both ways.")
     order_kind: OrderKind = Field(
-        description="`shuffled`: declared before the first start. `unknown`: it holds if order and difficulty "
-        "are unrelated, or nothing is unknown."
+        description="`shuffled`: declared before the first start. `unknown`: it holds if order and "
+        "difficulty are unrelated, or nothing is unknown."
     )
     order_changed: bool = optional("A later plan has another order; the first one counts here.", False)
     method: Literal["finite-population"] = Field(description="How the interval was computed.")
@@ -224,8 +224,8 @@ class Ability(Message):
     tasks: int = Field(ge=2, description="Tasks with at least one trial.")
     tasks_planned: int | None = optional("Planned tasks; null: not planned.", ge=0)
     incomplete: bool = optional(
-        "Planned trials or tasks have no final value yet, or never got one. Those that are missing may differ "
-        "from those that came, so the interval may mislead.",
+        "Planned trials or tasks have no final value. Those that are missing may differ from those that "
+        "came, so the interval may mislead.",
         False,
     )
 

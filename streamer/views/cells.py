@@ -205,7 +205,7 @@ REASONS = {
     "order_follows_outcome": "passes lie early or late in the order",
     "nothing_yet": "no trial has a final value",
     "empty": "no final pass rate agrees with all results: the assumptions do not hold",
-    "order_undeclared": "no shuffle was declared before the first trial",
+    "order_undeclared": "no plan shows a shuffle declared before the first trial",
 }
 """`final_missing` -> why there is no interval; the table in docs/inference.md says the same."""
 
@@ -219,8 +219,8 @@ EXPLAINED = {
     "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
     "results are corrected.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
-    "declare": "For an interval, shuffle the tasks (streamer shuffle) and say so before the first trial starts: "
-    "order_kind: shuffled in the plan, or streamer tail --order-kind shuffled.",
+    "declare": "For an interval, shuffle the tasks (streamer shuffle) and say so before the first trial "
+    "starts: order_kind: shuffled in the plan, or streamer tail --order-kind shuffled.",
 }
 """What the marks beside a pass rate and a grade mean."""
 

@@ -9,7 +9,6 @@ from random import Random
 
 import pytest
 
-from benchmarks.coverage import Scenario
 from benchmarks.gate_study import (
     BETTER,
     MARGIN,
@@ -27,6 +26,7 @@ from benchmarks.gate_study import (
     power,
     task_pairs,
 )
+from benchmarks.simulated_runs import Scenario
 from benchmarks.two_agents import PLANS, WAYS, Plan, TwoRuns, Way, two_runs
 from streamer.statistics.pairs import GateVerdict, Pair, evidence_worse, final_difference, gate
 

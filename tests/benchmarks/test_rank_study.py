@@ -11,7 +11,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from benchmarks.coverage import Scenario
 from benchmarks.gate_study import PAGE
 from benchmarks.rank_study import (
     FIELDS,
@@ -26,6 +25,7 @@ from benchmarks.rank_study import (
     row,
     simulated,
 )
+from benchmarks.simulated_runs import Scenario
 from benchmarks.two_agents import PLANS, Plan
 from streamer.statistics.pairs import Attempts, Direction, PairedTask, Place, evidence_worse, places
 

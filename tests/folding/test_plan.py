@@ -420,11 +420,7 @@ TRIALS = st.builds(
     agent_index=st.sampled_from([None, 1]),
 )
 STARTS = st.builds(
-    a_start,
-    **SLOTS,
-    started_at=TIMES,
-    position=st.sampled_from([None, 0, 1, 2]),
-    revision=REVISIONS,
+    a_start, **SLOTS, started_at=TIMES, position=st.sampled_from([None, 0, 1, 2]), revision=REVISIONS
 )
 DELETIONS = st.builds(a_deletion, revision=REVISIONS)
 ENDS = st.fixed_dictionaries(

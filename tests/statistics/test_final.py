@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.coverage import CONCURRENCIES, SCENARIOS, picture
+from benchmarks.coverage import CONCURRENCIES, picture
+from benchmarks.simulated_runs import SCENARIOS
 from streamer.statistics.exact import StatsError, normal
 from streamer.statistics.final import (
     ALPHA,

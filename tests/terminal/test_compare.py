@@ -84,12 +84,22 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
     assert everybody["a"]["trials"] == 2 * TASKS
 
 
+LATER = {"started_at": "2026-01-03T00:00:00Z"}
+"""When trials start: a shuffle counts only if it was declared before."""
+
+
 def whole_and_begun() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A run that is over, and one that began later and has eight of ten results."""
     order = [f"t{n:02}" for n in range(TASKS)]
     plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
-    whole = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10, cost_usd=0.3)]
-    begun = [plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}, *events("s", 0, cost_usd=0.1)[:8]]
+    whole = [
+        plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"},
+        *events("r", 10, cost_usd=0.3, **LATER),
+    ]
+    begun = [
+        plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"},
+        *events("s", 0, cost_usd=0.1, **LATER)[:8],
+    ]
     return whole, begun
 
 
@@ -120,8 +130,8 @@ async def test_while_one_run_goes_on_page_and_command_say_the_same_of_its_order(
 ) -> None:
     tasks = [f"t{n:02}" for n in range(TASKS)]
     plan = {"tasks": tasks, "attempts": 1, "order": tasks, "order_kind": "shuffled"}
-    first = [a_plan(run_id="r", started_at="2026-01-01T00:00:00Z", **plan), *events("r", TASKS)]
-    second = [a_plan(run_id="s", started_at="2026-01-02T00:00:00Z", **plan), *events("s", 0)[:8]]
+    first = [a_plan(run_id="r", started_at="2026-01-01T00:00:00Z", **plan), *events("r", TASKS, **LATER)]
+    second = [a_plan(run_id="s", started_at="2026-01-02T00:00:00Z", **plan), *events("s", 0, **LATER)[:8]]
     await feed.take(first + second)
     done = await run_command("compare", "r", "s", "--json", "--limit", 100, environment=environment)
     with Serving(settings) as serving:

@@ -350,11 +350,8 @@ def test_the_other_direction_names_the_other_agent() -> None:
 
 def test_an_order_of_unknown_kind_claims_nothing() -> None:
     pair = the_pair([plan(order_kind=None), *trials({"a": "+" * 9, "b": "-" * 9})])
-    assert pair.final is not None
-    assert pair.words == [
-        f"+100.0 points so far, [{100 * pair.final.low:.1f}, {100 * pair.final.high:.1f}] in the end, if the "
-        "order has nothing to do with difficulty"
-    ]
+    assert (pair.final, pair.counts.final_missing) == (None, "order_undeclared")
+    assert pair.words == ["Nothing separates a:m and b:m yet"]
 
 
 def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:

@@ -334,7 +334,7 @@ def test_an_order_that_was_not_declared_has_hard_bounds_and_a_line_on_how_to_dec
     assert table.note.splitlines() == [
         EXPLAINED["so far"],
         EXPLAINED["bounds"],
-        "No interval of the final pass rate: no shuffle was declared before the first trial.",
+        "No interval of the final pass rate: no plan shows a shuffle declared before the first trial.",
         EXPLAINED["declare"],
     ]
     assert "streamer tail --order-kind shuffled" in EXPLAINED["declare"]
