@@ -34,7 +34,7 @@ class Scenario:
         rounds: rounds of 20 tasks, each shuffled; 1: there are no rounds, and every trial is a task.
         order: one of :data:`ORDERS`.
         crash_is_false: a crash is sent as a failure, and its trial runs again all the same.
-        silent: nobody says that a crashed trial has started. Its order is not known either.
+        silent: a crashed trial is not reported, and neither is its start. The order is not known either.
         outage: share of the results, the first ones, that fail because a service is down.
         resumed: after half of the results, the run goes on with a list that has finished trials first.
     """
@@ -126,7 +126,7 @@ def outcomes_of(scenario: Scenario, choice: Random) -> list[bool]:
 def events(scenario: Scenario, outcomes: Sequence[bool], choice: Random) -> list[Event]:
     """What becomes known of which trial, in the order in which it does; trials by their place in the queue.
 
-    The outcomes are in the order of the queue, but for `longest_first`: durations make its queue.
+    The outcomes are in the order of the queue. For `longest_first` durations make the queue.
     """
     changes: list[tuple[float, int, bool | None]] = []
     ended = 0.0
