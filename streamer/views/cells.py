@@ -213,14 +213,15 @@ EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
     INCOMPLETE: "incomplete: the run ended without all planned trials. Those that are missing "
     "might have passed less often.",
-    "interval": "[low, high]: this run, final. Its pass rate will lie there, in percent. "
-    "Of each agent's intervals at most 5 in 100 ever miss, however often you look.",
+    "interval": "[low, high]: this run, final. Once all planned trials have results, the pass rate lies "
+    "there, in percent. Of each agent's intervals at most 5 in 100 ever miss, however often you look.",
     "changed": "A later plan of this run has another order. The intervals keep the first one.",
     "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
     "results are corrected.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
-    "declare": "For an interval, shuffle the tasks (streamer shuffle) and say so before the first trial "
-    "starts: order_kind: shuffled in the plan, or streamer tail --order-kind shuffled.",
+    "declare": "A run has an interval if its tasks are shuffled (streamer shuffle) and that is declared "
+    "before the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
+    "shuffled.",
 }
 """What the marks beside a pass rate and a grade mean."""
 
