@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
@@ -440,6 +440,7 @@ def of_pages(parts: Iterable[list[Event]]) -> Pipeline:
     return joined
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.one_of(PLANS, PLANS, TRIALS, TRIALS, STARTS, DELETIONS, ENDS), min_size=1, max_size=14),
     st.randoms(use_true_random=False),
@@ -456,6 +457,7 @@ def test_plans_trials_and_deletions_say_the_same_in_any_order_twice_and_in_parts
     assert digests(of_pages([again[cut:], again[:cut], events])) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(PLANS, TRIALS, TRIALS, STARTS, DELETIONS), min_size=1, max_size=12))
 def test_what_is_taken_one_event_at_a_time_is_what_stands_in_the_end(events: list[Event]) -> None:
     pipeline, taken = Pipeline(), {}
