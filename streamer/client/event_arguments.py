@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypedDict
 
 Instant: TypeAlias = datetime | str
-"""A time with a zone: an aware datetime, or RFC 3339."""
+"""A datetime, or RFC 3339; without a zone it is the local time of this machine."""
 
 
 class SlotFields(TypedDict, total=False):

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,7 @@ from streamer.schemas.base import (
     UNKNOWN,
     agent_model_label,
     decode_id,
+    is_without_zone,
 )
 from streamer.schemas.events import EVENT
 from streamer.schemas.wire import sha256_hex
@@ -611,6 +613,10 @@ _METRICS_SHOWN = 3
 _is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
 
 
+TIMES_WITHOUT_ZONE = "have times without a zone"
+"""Why times are left out, and what a :class:`Remark` of them says."""
+
+
 def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """The event with only the fields that fit, and field to reason for those that do not.
 
@@ -624,6 +630,7 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
     event = {name: _cleaned(value) if name in IDS else value for name, value in event.items()}
     event, partly = safe_texts(event)
     event, odd = _with_fitting_metrics(event)
+    event, zoneless = _without_zoneless_times(event)
     misfits = {name: reason for name, value in event.items() if (reason := _not_json(value))}
     kept = {name: value for name, value in event.items() if name not in misfits}
     misfits.update(_schema_errors(kept))
@@ -631,7 +638,22 @@ def fit_event(event: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, s
         return None, misfits
     kept = {name: value for name, value in kept.items() if name not in misfits}
     misfits.update(_too_large(kept))
-    return {name: value for name, value in kept.items() if name not in misfits}, partly | odd | misfits
+    fitted = {name: value for name, value in kept.items() if name not in misfits}
+    return fitted, partly | odd | zoneless | misfits
+
+
+def _without_zoneless_times(event: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The event without times of an unknown zone; two are of one clock, so their difference counts."""
+    times = {
+        name: datetime.fromisoformat(time.upper())
+        for name in ("started_at", "finished_at", "planned_at")
+        if isinstance(time := event.get(name), str) and is_without_zone(time)
+    }
+    kept = {name: value for name, value in event.items() if name not in times}
+    if {"started_at", "finished_at"} <= times.keys() and kept.get("duration_seconds") is None:
+        seconds = (times["finished_at"] - times["started_at"]).total_seconds()
+        kept |= {"duration_seconds": seconds} if seconds >= 0 else {}
+    return kept, dict.fromkeys(times, TIMES_WITHOUT_ZONE)
 
 
 def slot_of(event: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ from typing import Any, cast
 from streamer.schemas.wire import canonical_json, sha256_hex
 from streamer.sources.base import (
     AUTO,
+    TIMES_WITHOUT_ZONE,
     ConvertOptions,
     ConvertReport,
     Item,
@@ -728,7 +729,12 @@ class _Conversion:
             reasons = "; ".join(f"{name} {reason}" for name, reason in misfits.items())
             self._report.unreadable.append(Unreadable(path, f"makes no valid event: {reasons}"))
         else:
-            self._report.left_out.extend((path, name, reason) for name, reason in misfits.items())
+            zoneless = [name for name, reason in misfits.items() if reason == TIMES_WITHOUT_ZONE]
+            if zoneless and "task_id" in fitted:
+                why = "their durations count, their starts and ends are unknown"
+                self._report.note_remark(fitted["run_id"], Remark(path, TIMES_WITHOUT_ZONE, why))
+            others = ((name, reason) for name, reason in misfits.items() if name not in zoneless)
+            self._report.left_out.extend((path, name, reason) for name, reason in others)
         return fitted
 
     def _content(self, run: SourceRun, trial: Parsed, event: dict[str, Any] | None = None) -> str:

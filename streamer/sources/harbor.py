@@ -27,6 +27,7 @@ from typing import Any
 from streamer.schemas.base import MAX_ARTIFACTS, UNKNOWN, label_for_reporting, microseconds
 from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.sources.base import (
+    TIMES_WITHOUT_ZONE,
     ConvertOptions,
     Item,
     Parsed,
@@ -356,9 +357,6 @@ def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | Non
     steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
     offset = steps * _CLOCK_STEP
     return naive.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
-
-
-TIMES_WITHOUT_ZONE = "have times without a zone"
 
 
 def _times(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

@@ -87,7 +87,6 @@ def test_a_file_that_holds_no_trial_is_named_and_the_others_go_on(tmp_path: Path
         ("total_output_tokens", 2**80, "output_tokens"),
         ("is_resolved", "yes", "resolved"),
         ("failure_mode", ["unset"], "failure_mode"),
-        ("trial_started_at", "2025-09-24T10:00:00", "started_at"),
         ("trial_ended_at", "yesterday", "finished_at"),
         ("total_cost", float("inf"), "cost_usd"),
         ("id", {"uuid": 1}, "trial_id"),
@@ -106,6 +105,18 @@ def test_a_value_that_does_not_fit_is_left_out_and_named(
     ((path, name, reason),) = report.left_out
     assert (path, name) == (file, sent_as)
     assert reason
+
+
+def test_times_without_a_zone_give_the_duration_and_one_remark_a_run(tmp_path: Path) -> None:
+    naive = {"trial_started_at": "2025-09-24T10:00:00", "trial_ended_at": "2025-09-24T10:05:00"}
+    run = a_run(tmp_path / "run1", [a_result(task, **naive) for task in ("a", "b")], [])
+    events, report = converted(run)
+    for trial in trials_of(events):
+        assert trial["duration_seconds"] == 300.0
+        assert {"started_at", "finished_at"}.isdisjoint(trial)
+    assert report.left_out == []
+    [remark] = report.remarks.values()
+    assert (remark.what, remark.trials) == ("have times without a zone", 2)
 
 
 def test_a_broken_run_file_is_named(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypedDict
 
 Instant: TypeAlias = datetime | str
-"""A time with a zone: an aware datetime, or RFC 3339."""
+"""A datetime, or RFC 3339; without a zone it is the local time of this machine."""
 '''
 
 SLOT = ("schema_version", "shard", "attempt", "agent", "model", "tier", "subtest")
