@@ -245,7 +245,7 @@ def is_away(error: Exception) -> bool:
 WRONG_CLOCK = (
     "the time of a record is too far from the broker's clock (limits: message.timestamp.after.max.ms and "
     "message.timestamp.before.max.ms of the topic). Compare the clocks of this machine and of the broker, "
-    "set the wrong one, and publish again"
+    "set the wrong one, and try again"
 )
 
 

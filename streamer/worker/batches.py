@@ -22,7 +22,7 @@ from typing import Any
 from streamer.folding.fold import Folded
 from streamer.folding.slots import RunUpdate
 from streamer.schemas.wire import LogRecord
-from streamer.storage.kafka import partition_of
+from streamer.storage.kafka import partition_of, said_of
 from streamer.storage.redis import RedisSink
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import Partition, Pending, PublishRate, RecordEncoder
@@ -202,7 +202,7 @@ class Processor:
 
     async def give_up(self, error: Exception) -> None:
         """End the worker; never returns, so that nothing that was not done counts as done."""
-        log.critical("the worker ends: %s: %s", type(error).__name__, error)
+        log.critical("the worker ends: %s: %s", type(error).__name__, said_of(error))
         await self.crash(error)
         await asyncio.Event().wait()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import InvalidTimestampError
 
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
@@ -98,6 +99,17 @@ async def test_whoever_waits_for_the_lock_while_a_write_fails_counts_nothing_as_
     written = {out.topic for outs in bench.broker.writes for out in outs}
     assert written <= {"trials-changelog"}
     assert not batch.done
+
+
+async def test_a_worker_that_ends_for_a_refused_time_names_the_clocks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    ending = asyncio.ensure_future(bench.processor.give_up(InvalidTimestampError()))
+    while not bench.app.crashes:
+        await asyncio.sleep(0)
+    ending.cancel()
+    assert "Compare the clocks of this machine and of the broker" in caplog.text
 
 
 async def test_a_recovery_whose_publication_was_cancelled_withdraws_nothing() -> None:
