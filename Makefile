@@ -19,7 +19,7 @@ EXAMPLES ?= quick
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES) --durations 10 --durations-min 5
 
-.PHONY: help install demo test test-stack test-kafka test-peers test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
+.PHONY: help install demo test test-stack test-kafka test-peers test-newest test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
 
 help:
 	@echo 'make demo              follow six simulated agents for a minute; DATA=dir for real results'
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-stack        the tests with a broker, Redis, workers or a browser'
 	@echo 'make test-kafka        the tests on a real Apache Kafka (Java and Maven, or KAFKA_BOOTSTRAP)'
 	@echo 'make test-peers        the tests with other harnesses from PyPI, each in an environment of its own'
+	@echo 'make test-newest       run the newest releases of the harnesses, and compare our numbers with theirs'
 	@echo 'make test-all          the demo and all of these, with a time limit for each and a table'
 	@echo 'make fuzz              a million broken inputs for everything that reads some (docs/fuzzing.md)'
 	@echo 'make fuzz-live         30 minutes of events at the limits and beyond, published to real workers (Java)'
@@ -76,6 +77,9 @@ test-kafka: $(STAMP)
 
 test-peers: $(STAMP)
 	$(PYTEST) -m peer -n $(SERVER_JOBS)
+
+test-newest: $(STAMP)
+	$(BIN)/python -m tests.sources.newest docs/harnesses.md
 
 test-all: $(STAMP)
 	.ci/test-all

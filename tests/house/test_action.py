@@ -87,7 +87,10 @@ def runs() -> tuple[Path, Path]:
 
 
 def test_the_action_and_the_example_workflow_are_valid_by_their_schemas() -> None:
-    for name, document in (("action", ACTION), ("workflow", WORKFLOW)):
+    own = [path for path in tracked_files() if path.parent == ROOT / ".github" / "workflows"]
+    nightly = [("workflow", yaml.safe_load(path.read_text("utf-8"))) for path in own]
+    assert nightly
+    for name, document in (("action", ACTION), ("workflow", WORKFLOW), *nightly):
         document = {("on" if key is True else key): value for key, value in document.items()}
         assert [error.message for error in schema(name).iter_errors(document)] == []
         assert not schema(name).is_valid({**document, "runs": {}, "jobs": {}})

@@ -3,6 +3,8 @@
 Needs Python 3.12 and `pip install harbor==0.25.0`, neither of which the tests need. Run it in an empty
 directory: `python record.py` leaves jobs.tar.gz there. Paths of the machine are replaced in it, files
 that no connector reads (exception texts, manifests) are left out, and the harness's logs are emptied.
+
+`python record.py coins` runs the one job `coins`, with any version from 0.1.28 on: jobs-VERSION.tar.gz.
 """
 # mypy: ignore-errors
 
@@ -18,16 +20,21 @@ import shutil
 import sys
 import tarfile
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 os.environ["HARBOR_TELEMETRY"] = "0"
 
 from harbor.agents.base import BaseAgent
-from harbor.agents.installed.base import NonZeroAgentExitCodeError
 from harbor.environments.base import BaseEnvironment, ExecResult
-from harbor.environments.capabilities import EnvironmentCapabilities
+from harbor.environments.factory import EnvironmentFactory
 from harbor.job import Job
+from harbor.models.environment_type import EnvironmentType
 from harbor.models.job.config import JobConfig
+
+with contextlib.suppress(ImportError):  # versions before 0.2 have neither
+    from harbor.agents.installed.base import NonZeroAgentExitCodeError
+    from harbor.environments.capabilities import EnvironmentCapabilities
 
 HERE = Path.cwd().resolve()
 SEEN: Counter[str] = Counter()
@@ -55,6 +62,8 @@ class Environment(BaseEnvironment):
     @staticmethod
     def type():
         return "scripted"
+
+    is_mounted = supports_gpus = can_disable_internet = False
 
     @property
     def capabilities(self):
@@ -167,6 +176,11 @@ async def a_job(name, tasks, agents, **config):
         "quiet": True,
         **config,
     }
+    if not hasattr(Job, "create"):  # before 0.2; it takes no environment of somebody else either
+        EnvironmentFactory._ENVIRONMENT_MAP[EnvironmentType.DOCKER] = Environment
+        settings["environment"] = {}
+        settings["orchestrator"] = {"quiet": settings.pop("quiet")}
+        return await Job(JobConfig.model_validate(settings)).run()
     return await (await Job.create(JobConfig.model_validate(settings))).run()
 
 
@@ -184,10 +198,10 @@ async def stuck_and_cancelled():
         await running
 
 
-def pack():
+def pack(name):
     kept = {"config.json", "lock.json", "result.json", "trajectory.json", "reward.txt", "reward.json"}
     logs = {"job.log", "trial.log"}
-    with tarfile.open("jobs.tar.gz", "w:gz") as archive:
+    with tarfile.open(name, "w:gz") as archive:
         for path in sorted(p for p in Path("jobs").rglob("*") if p.name in kept | logs or p.is_dir()):
             info = archive.gettarinfo(path, str(path.relative_to("jobs")))
             info.uid = info.gid = 0
@@ -215,12 +229,16 @@ def main():
     make_tasks()
     scripted = {"import_path": "record:Scripted", "model_name": CLAUDE, "override_timeout_sec": 0.5}
     silent = {"import_path": "record:Silent"}
+    if "coins" in sys.argv[1:]:
+        agents = [scripted | {"model_name": "gpt-5"}, {"name": "nop"}]
+        asyncio.run(a_job("coins", "coins", agents, n_attempts=5))
+        return pack(f"jobs-{version('harbor')}.tar.gz")
     retry = {"max_retries": 2, "include_exceptions": ["ConnectionError"], "min_wait_sec": 0.05}
     asyncio.run(a_job("kinds", "tasks", [scripted, silent], retry=retry))
     scripted |= {"model_name": "gpt-5"}
     asyncio.run(a_job("coins", "coins", [scripted, {"name": "nop"}], n_attempts=5))
     asyncio.run(stuck_and_cancelled())
-    pack()
+    return pack("jobs.tar.gz")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Make runs.tar.gz again: reports that swebench's own functions wrote, from scripted logs of its containers.
 
 Needs `pip install swebench==5.0.2`, which the tests do without. Run it in an empty directory:
-`python record.py` leaves runs.tar.gz there. What a container prints is scripted in `LOGS`. The grading
-(`run_instance`, which calls `get_eval_report`) and the report of the run (`make_run_report`) are swebench's.
-Paths of the machine are replaced.
+`python record.py` leaves runs.tar.gz there, and runs-VERSION.tar.gz with another version, from 4.1.0 on.
+What a container prints is scripted in `LOGS`. The grading (`run_instance`, which calls `get_eval_report`) and
+the report of the run (`make_run_report`) are swebench's. Paths of the machine are replaced.
 """
 # mypy: ignore-errors
 
@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import io
 import tarfile
+from importlib.metadata import version
 from pathlib import Path
 
 from swebench.harness.constants import APPLY_PATCH_FAIL, END_TEST_OUTPUT, START_TEST_OUTPUT, TESTS_TIMEOUT
 from swebench.harness.reporting import make_run_report
-from swebench.harness.run_evaluation import run_instance, write_run_metadata
-from swebench.types import TestSpec
+from swebench.harness.run_evaluation import run_instance
+
+IS_OLD = version("swebench").startswith("4.")
+if IS_OLD:
+    from swebench.harness import grading
+    from swebench.harness.log_parsers.python import parse_log_pytest
+    from swebench.harness.test_spec.test_spec import TestSpec
+else:
+    from swebench.harness.run_evaluation import write_run_metadata
+    from swebench.types import TestSpec
 
 HERE = Path.cwd().resolve()
 MODEL, RUN, DATASET = "acme/solver-1.5", "nightly", "SWE-bench/SWE-bench_Verified"
@@ -50,6 +59,13 @@ ERRORS = {
 EMPTY, UNSUBMITTED = ["requests__requests-1", "requests__requests-2"], ["pylint__pylint-1"]
 
 
+def an_old_spec(instance):
+    repo = instance.partition("__")[0]
+    grading.MAP_REPO_TO_PARSER[repo] = parse_log_pytest
+    grading.MAP_REPO_VERSION_TO_SPECS[repo] = {"1": {"test_cmd": "pytest"}}
+    return TestSpec(instance, repo, "1", [], [], [], "x86_64", FAIL_TO_PASS, PASS_TO_PASS, "py", {}, None)
+
+
 def a_spec(instance):
     return TestSpec(
         instance_id=instance,
@@ -77,12 +93,17 @@ def evaluated(model, logs, run):
         (home / instance / "run_instance.log").write_text(f"Grading answer for {instance}...\n")
         (home / instance / "test_output.txt").write_text(log)
         prediction = {**a_prediction(instance, "--- a/x\n"), "model_name_or_path": model}
-        run_instance(a_spec(instance), prediction, None, run, 60, rewrite_reports=True)
+        if IS_OLD:
+            run_instance(an_old_spec(instance), prediction, False, False, None, run, 60, rewrite_reports=True)
+        else:
+            run_instance(a_spec(instance), prediction, None, run, 60, rewrite_reports=True)
     return home
 
 
 def pack():
-    with tarfile.open("runs.tar.gz", "w:gz") as archive:
+    installed = version("swebench")
+    name = "runs.tar.gz" if installed == "5.0.2" else f"runs-{installed}.tar.gz"
+    with tarfile.open(name, "w:gz") as archive:
         files = [*Path("logs").rglob("*"), *Path().glob("*.json")]
         for path in sorted(file for file in files if file.is_file()):
             info = archive.gettarinfo(path)
@@ -94,7 +115,8 @@ def pack():
 
 
 def main():
-    write_run_metadata(RUN, DATASET, "test", None)
+    if not IS_OLD:
+        write_run_metadata(RUN, DATASET, "test", None)
     home = evaluated(MODEL, LOGS, RUN)
     for instance, end in ERRORS.items():
         (home / instance).mkdir()
