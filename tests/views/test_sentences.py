@@ -23,7 +23,7 @@ class Case(NamedTuple):
     """One misleading input.
 
     Attributes:
-        events: of one run; ids and types are filled in.
+        events: of one run, or of A and B; ids and types are filled in.
         command: what reads them.
         before: what was said, and was not true.
         now: what is said in its place.
@@ -33,10 +33,18 @@ class Case(NamedTuple):
     command: list[str]
     before: str
     now: str
+    code: int = 0
+    """Exit code of the command now."""
 
 
 def trials(count: int, passes: int, **fields: Any) -> list[Event]:
     return [{"task_id": f"t{at}", "resolved": at < passes, **fields} for at in range(count)]
+
+
+def sides(a: list[Event], b: list[Event]) -> list[Event]:
+    """The trials of two runs that have ended."""
+    runs = (("A", [*a, ENDED]), ("B", [*b, ENDED]))
+    return [{**event, "run_id": run} for run, events in runs for event in events]
 
 
 def plan(**fields: Any) -> Event:
@@ -56,6 +64,18 @@ ENDED: Event = {"type": "run_finished"}
 TIERS = [{**one, "tier": tier} for tier in ("T0", "T1") for one in trials(10, 4)]
 
 FOLD = ["fold", "-"]
+COMPARE = ["compare", "--files", "A.ndjson", "B.ndjson"]
+
+TASKS = [f"t{at}" for at in range(89)]
+
+SPREAD = [{"task_id": f"t{at}", "resolved": at < 18 or 38 <= at < 56} for at in range(89)]
+"""As good as `trials(89, 38)`, on other tasks."""
+
+FIVE_EACH = [
+    {"task_id": f"t{at}", "attempt": attempt, "resolved": at < 16 and (attempt < 5 or at < 13)}
+    for at in range(80)
+    for attempt in range(1, 6)
+]
 
 CASES = {
     "a tiered run without a plan, all assumed trials in": Case(
@@ -111,6 +131,12 @@ CASES = {
         "40.0 % [",
         "40.0 % 10 of 10",
     ),
+    "an order that no plan declared as shuffled": Case(
+        [plan(attempts=1, tasks=TASKS, order=TASKS), *trials(36, 27)],
+        FOLD,
+        "]?",
+        "A run has an interval if its tasks are shuffled",
+    ),
     "an evaluation of numbers alone": Case(
         [{"task_id": f"t{at}", "metrics": {"x": 0.5}} for at in range(8)],
         FOLD,
@@ -148,15 +174,22 @@ CASES = {
 }  # fmt: skip
 
 
+SLOT = {"type": "trial_result", "run_id": "r", "agent": "a", "model": "m"}
+
+
 def ndjson(events: Iterable[Event]) -> bytes:
-    slot = {"type": "trial_result", "run_id": "r", "agent": "a", "model": "m"}
-    return b"\n".join(orjson.dumps(slot | event) for event in events)
+    return b"\n".join(orjson.dumps(SLOT | event) for event in events)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_was_said_of_a_misleading_input_is_no_longer_said(case: Case) -> None:
+def test_what_was_said_of_a_misleading_input_is_no_longer_said(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for run in ("A", "B"):
+        Path(f"{run}.ndjson").write_bytes(ndjson(one for one in case.events if one.get("run_id") == run))
     output = CliRunner().invoke(cli, case.command, input=ndjson(case.events), env={"COLUMNS": "300"})
-    assert output.exit_code == 0, output.output
+    assert output.exit_code == case.code, output.output
     said = " ".join(output.output.split())
     assert case.before not in said
     assert case.now in said
