@@ -6,7 +6,7 @@ Each cell has a plan, a way in which the comparison runs, and a candidate that i
 points. After each result a gate with a margin of 2 points asks both questions of inference 7:
 
 - `final`: whether this run ends so. Wrong is a verdict, at any look, that the run's own end contradicts.
-- `ability`: whether the agent is so on tasks like these. It fails by the e-value, and passes at the end.
+- `ability`: whether the agent is so on tasks like these. It fails by the evidence, and passes at the end.
 
 All levels are 95 %. A trial without a final value keeps the outcome that it would have had. The same seed
 prints the same tables. `--page` puts them into docs/inference.md.
@@ -139,7 +139,8 @@ def judged(plan: Plan, runs: TwoRuns) -> Judged:
     share = look / runs.planned if verdict is not GateVerdict.UNDECIDED else 1.0
     tasks = task_pairs(plan, runs)
     ended = at_end(tasks)
-    answer = ability(evidence_worse(tasks, plan.tasks), ended.interval, MARGIN, ALPHA)
+    pairs = [Pair(*pair) for pair in zip(*runs.at(runs.results), strict=True)]
+    answer = ability(evidence_worse(pairs, plan.pairs), ended.interval, MARGIN, ALPHA)
     shown = ended.p_value is not None and ended.p_value <= ALPHA and ended.agrees
     return Judged(
         verdict,

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, takewhile
 from math import comb, isfinite
 from typing import NamedTuple, Protocol
 
-from streamer.statistics.ability import Clusters, Interval, mean_interval
-from streamer.statistics.exact import StatsError, quotient, sign_test
+from streamer.statistics.ability import Clusters, Interval, rate_interval
+from streamer.statistics.exact import StatsError, quotient, root_of_quotient, sign_test
 from streamer.statistics.final import ALPHA, Outcome, Passes, at_prefixes, final_of_prefixes, prefixes
 
 # -----------------------------------------------------------------------------
@@ -84,12 +84,8 @@ class FinalDifference(NamedTuple):
         return self.low > self.high
 
     def ends(self) -> Ends:
-        """The same as differences of pass rates, exact; nothing lies between them if it is empty."""
+        """The same as differences of pass rates, exact."""
         return Ends(Fraction(self.low, self.planned), Fraction(self.high, self.planned))
-
-    def rates(self) -> tuple[float, float]:
-        """The same as differences of pass rates, -1 to 1."""
-        return quotient(self.low, self.planned), quotient(self.high, self.planned)
 
 
 def final_difference(
@@ -182,14 +178,14 @@ def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
 
 
 def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
-    """The evidence that we are worse: the largest e-value over the prefixes of the order.
+    """The evidence that we are worse: the largest value of `e_value` over the prefixes of the order.
 
-    On tasks where neither is favoured it ever reaches 1/alpha with probability alpha at most. Reject at
+    If neither is favoured on any task, it ever reaches 1/alpha with probability alpha at most. Reject at
     1/alpha for a direction that was fixed beforehand, and at 2/alpha if either may be claimed.
 
     Args:
-        pairs: one for each task, in order. An unknown pair counts as a win as long as it can be one.
-        planned: tasks, at least as many.
+        pairs: in order. An unknown pair counts as a win as long as it can be one.
+        planned: pairs, at least as many.
 
     >>> evidence_worse([Pair(False, True)] * 7, planned=50), evidence_worse([], planned=50)
     (31.875, 1.0)
@@ -198,6 +194,33 @@ def evidence_worse(pairs: Sequence[Compared], planned: int) -> float:
     losses = list(accumulate((pair.lost() is True for pair in pairs), initial=0))
     seen = (size for size in prefixes(planned) if size <= len(pairs))
     return max((e_value(wins[size], losses[size]) for size in seen), default=1.0)
+
+
+def at_worst(pairs: Sequence[Compared], planned: int) -> tuple[int, int]:
+    """The most wins that are possible, and the losses that are sure; pairs in any order.
+
+    >>> at_worst([Pair(False, True), Pair(None, True), Pair(True, None)], planned=4)
+    (2, 1)
+    """
+    lost = sum(pair.lost() is True for pair in pairs)
+    return planned - sum(pair.won() is False for pair in pairs), lost
+
+
+def is_behind(ordered: Sequence[Compared], every: Sequence[Compared], planned: int) -> bool:
+    """Whether we may be called worse: we lose more than we win, as far as all is known, or whatever comes.
+
+    Args:
+        ordered: pairs in order; their longest prefix without an unknown pair counts.
+        every: all pairs that are known, in any order.
+        planned: pairs, at least as many.
+
+    >>> loss, win, unknown = Pair(False, True), Pair(True, False), Pair(None, False)
+    >>> is_behind([loss, unknown, win, win], [], 9), is_behind([unknown, loss], [loss] * 3, 5)
+    (True, True)
+    """
+    decided = list(takewhile(lambda pair: None not in (pair.won(), pair.lost()), ordered))
+    (wins, losses), (most, sure) = at_worst(decided, len(decided)), at_worst(every, planned)
+    return wins < losses or most < sure
 
 
 @lru_cache(maxsize=1 << 14)
@@ -282,6 +305,75 @@ class Totals(NamedTuple):
         return cls(len(values), sum(map(Fraction, values), Fraction()))
 
 
+class Outcomes(NamedTuple):
+    """The trials of one side by task, as the worker counted them.
+
+    Attributes:
+        tasks: every task of which anything is known, by name.
+        unnamed: planned tasks beside them.
+        attempts: planned trials at each of these.
+    """
+
+    tasks: Mapping[str, Attempts]
+    unnamed: int = 0
+    attempts: int = 1
+
+
+class CommonTasks(NamedTuple):
+    """The tasks of two sides.
+
+    Attributes:
+        pairs: both sides of each common task, by name. A planned task without a name has a number, and counts
+            as far as it may be common.
+        total: all tasks of each side, planned ones too.
+        differ: the sides are not about the same tasks.
+    """
+
+    pairs: dict[str | int, PairedTask]
+    total: tuple[int, int]
+    differ: bool
+
+
+def outcomes_of(
+    tasks: Mapping[str, Mapping[str, tuple[int, int, int]]],
+    labels: Collection[str],
+    planned: int | None = None,
+) -> Outcomes:
+    """The trials of some agents of a run together.
+
+    Args:
+        tasks: of their run.
+        labels: the agents.
+        planned: trials that they plan together; None: there is no plan, so those that were seen count.
+    """
+    seen = {
+        task: Attempts(*map(sum, zip(*chosen, strict=True)))
+        for task, counts in tasks.items()
+        if (chosen := [counts[label] for label in labels if label in counts])
+    }
+    [(attempts, _)] = Counter(one.planned for one in seen.values()).most_common(1) or [(1, 0)]
+    missing = (planned or 0) - sum(one.planned for one in seen.values())
+    return Outcomes(seen, max(0, -(-missing // attempts)), attempts)
+
+
+def common_tasks(a: Outcomes, b: Outcomes) -> CommonTasks:
+    """The common tasks of two sides, in the order of the first one."""
+    only_a = [task for task in a.tasks if task not in b.tasks]
+    only_b = [task for task in b.tasks if task not in a.tasks]
+    pairs: dict[str | int, PairedTask] = {
+        task: PairedTask(one, b.tasks[task]) for task, one in a.tasks.items() if task in b.tasks
+    }
+    total = (len(a.tasks) + a.unnamed, len(b.tasks) + b.unnamed)
+    if len(only_a) > b.unnamed or len(only_b) > a.unnamed:
+        return CommonTasks(pairs, total, differ=True)
+    none, other_none = Attempts(0, 0, a.attempts), Attempts(0, 0, b.attempts)
+    pairs |= {task: PairedTask(a.tasks[task], other_none) for task in only_a}
+    pairs |= {task: PairedTask(none, b.tasks[task]) for task in only_b}
+    unseen = min(a.unnamed - len(only_b), b.unnamed - len(only_a))
+    pairs |= {number: PairedTask(none, other_none) for number in range(unseen)}
+    return CommonTasks(pairs, total, differ=len(pairs) < max(total))
+
+
 @dataclass(frozen=True, slots=True)
 class Paired:
     """What two sides say of each other, ours less theirs.
@@ -289,17 +381,15 @@ class Paired:
     Attributes:
         tasks: compared tasks.
         ahead, behind, equal, open: tasks that we pass more often, they do, neither does, and undecided ones.
-        uneven: the other tasks, with unequal attempts. Neither e-value nor test uses them.
+        uneven: the other tasks, with unequal attempts. The test leaves them out.
         difference: of the pass rates over the tasks where both sides have results, -1 to 1; None: no such
             task. Biased while trials are missing.
         reachable: the lowest and the highest difference that the missing trials leave, with no assumption.
-        worse, better: e-values that we are worse, and better; valid whenever you look. An open task counts
-            for the other claim as long as it can. Of a plan whose order is known, the worker looks at
-            prefixes too and may know more.
         ended: no trial is missing.
-        interval: of the difference on tasks like these; None before the end, or with fewer than two tasks.
-        p_value: of the exact two-sided sign test over the tasks with equal attempts; None before the end,
-            and without such a task.
+        interval: of the difference on tasks like these, whatever the missing trials become; None while
+            trials may still come, and with fewer than five tasks.
+        p_value: of the exact two-sided sign test over the tasks with equal attempts, the largest that the
+            missing trials leave. None while trials may still come, and without such a task.
     """
 
     tasks: int
@@ -310,8 +400,6 @@ class Paired:
     uneven: int
     difference: float | None
     reachable: tuple[float, float] | None
-    worse: float
-    better: float
     ended: bool
     interval: Interval | None
     p_value: float | None
@@ -327,13 +415,22 @@ class Paired:
         return self.p_value is not None and self.p_value <= ALPHA and self.agrees
 
 
-def paired(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA, *, complete: bool = True) -> Paired:
+def paired(
+    pairs: Sequence[PairedTask],
+    alpha: Fraction = ALPHA,
+    *,
+    complete: bool = True,
+    over: bool = False,
+    tested: Sequence[PairedTask] | None = None,
+) -> Paired:
     """Compare two sides over their common tasks.
 
     Args:
         pairs: one for each task.
         alpha: 1 - level of the interval, exact.
         complete: the pairs are all that is planned; if not, nothing has ended.
+        over: nothing more comes, so what is missing now may stay missing.
+        tested: the same tasks, with the trials alone that are attempts of both sides; None: as in `pairs`.
 
     Both sides of three tasks, where the last one is still running on our side:
 
@@ -343,29 +440,115 @@ def paired(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA, *, complete: bo
     (1, 1, 1, 0.5, False, None)
     >>> ended = paired([*done, PairedTask(Attempts(1, 0), Attempts(1, 1))])
     >>> ended.difference, ended.p_value, ended.interval
-    (0.0, 1.0, Interval(low=-1.0, high=1.0))
+    (0.0, 1.0, None)
     """
-    even = [pair for pair in pairs if pair.even]
+    even = [pair for pair in (pairs if tested is None else tested) if pair.even and pair.ours.planned]
     won, lost = [pair.won() for pair in even], [pair.lost() for pair in even]
     ahead, behind = won.count(True), lost.count(True)
     equal = sum(one is False and other is False for one, other in zip(won, lost, strict=True))
+    open_ = len(even) - ahead - behind - equal
     ended = complete and bool(pairs) and all(not a.unknown and not b.unknown for a, b in pairs)
-    clusters = rate_differences(pairs)
+    is_last = ended or (complete and over)
+    more, fewer = max(ahead, behind), min(ahead, behind)
     return Paired(
         tasks=len(pairs),
         ahead=ahead,
         behind=behind,
         equal=equal,
-        open=len(even) - ahead - behind - equal,
+        open=open_,
         uneven=len(pairs) - len(even),
-        difference=clusters.mean(),
-        reachable=_reachable(pairs) if complete else None,
-        worse=e_value(ahead + won.count(None), behind),
-        better=e_value(behind + lost.count(None), ahead),
+        difference=_difference_at_end(pairs) if is_last else rate_differences(pairs).mean(),
+        reachable=_rates(reachable(pairs)) if complete else None,
         ended=ended,
-        interval=_within_one(mean_interval(clusters, alpha)) if ended else None,
-        p_value=sign_test(ahead, behind) if ended and even else None,
+        interval=possible_interval(pairs, alpha) if is_last else None,
+        p_value=sign_test(more, min(more, fewer + open_)) if is_last and even else None,
     )
+
+
+LEAST_TASKS = 5
+"""Tasks that an interval of a difference of pass rates needs."""
+
+LEAST_TASKS_OF_A_MEAN = 10
+"""Tasks that an interval of a difference of other means needs."""
+
+
+def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
+    """The interval of the difference of pass rates, whatever the missing trials become (inference 7).
+
+    The missing trials are worst for us at its lower end, and best at its upper end.
+    """
+    if not any(a.unknown or b.unknown for a, b in pairs):
+        return difference_interval(pairs, alpha)
+    low = difference_interval([PairedTask(_as_failed(a), _as_passed(b)) for a, b in pairs], alpha)
+    high = difference_interval([PairedTask(_as_passed(a), _as_failed(b)) for a, b in pairs], alpha)
+    return None if low is None or high is None else Interval(low.low, high.high)
+
+
+def difference_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
+    """The interval of the difference of two pass rates on tasks like these; None of fewer than five tasks.
+
+    It joins the intervals of both rates, and takes into account how alike both sides are on the same task.
+    Source: Newcombe, "Improved confidence intervals for the difference between binomial proportions based on
+    paired data", 1998, method 10. Rates and correlation are clustered by task, and attempts may be unequal.
+    The interval has a width even where all differences are equal.
+
+    Args:
+        pairs: tasks; those without a result on both sides are left out.
+        alpha: 1 - level, exact.
+
+    >>> difference_interval([PairedTask(Attempts(1, 1), Attempts(1, 0))] * 5)
+    Interval(low=0.142184579535095, high=1.0)
+    """
+    tasks = Counter((*a[:2], *b[:2]) for a, b in pairs if a.known and b.known)
+    if tasks.total() < LEAST_TASKS:
+        return None
+    ours = Clusters.of_counts((n, passed, times) for (n, passed, _, _), times in tasks.items())
+    theirs = Clusters.of_counts((k, passed, times) for (_, _, k, passed), times in tasks.items())
+    first, second = rate_interval(ours, alpha), rate_interval(theirs, alpha)
+    assert first and second, "rates have intervals from two tasks on"  # noqa: PT018
+    rate, other = Fraction(ours.total, ours.trials), Fraction(theirs.total, theirs.trials)
+    likeness = Fraction(_correlation(tasks, ours, theirs))
+    down, up = rate - Fraction(first.low), Fraction(first.high) - rate
+    other_down, other_up = other - Fraction(second.low), Fraction(second.high) - other
+    low = rate - other - _joined(down, other_up, likeness)
+    high = rate - other + _joined(up, other_down, likeness)
+    return Interval(max(-1.0, _rounded(low)), min(1.0, _rounded(high)))
+
+
+def _joined(one: Fraction, other: Fraction, likeness: Fraction) -> Fraction:
+    """The distance of the difference to its end, of the distances of both rates to theirs."""
+    square = max(Fraction(), one * one - 2 * likeness * one * other + other * other)
+    return Fraction(root_of_quotient(square.numerator, square.denominator))
+
+
+def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters, theirs: Clusters) -> float:
+    """How alike both sides are on the same task, -1 to 1, corrected for continuity; 0 if a side never varies.
+
+    The sums are in multiples of 1 / (trials of both sides), so that they are whole.
+    """
+    residuals = [
+        (passed * ours.trials - n * ours.total, other * theirs.trials - k * theirs.total, times)
+        for (n, passed, k, other), times in tasks.items()
+    ]
+    products = Fraction(sum(one * other * times for one, other, times in residuals))
+    ours_squared = sum(one * one * times for one, _, times in residuals)
+    spread = ours_squared * sum(other * other * times for _, other, times in residuals)
+    if not spread:
+        return 0.0
+    if products > 0:  # half of the geometric mean of both sides' trials for each task, squared
+        correction = Fraction((ours.trials * theirs.trials) ** 2, 2 * ours.tasks**2)
+        products = max(Fraction(), products - correction)
+    size = root_of_quotient(products.numerator**2, products.denominator**2 * spread)
+    return size if products > 0 else -size
+
+
+def _difference_at_end(pairs: Sequence[PairedTask]) -> float | None:
+    """Our rate less theirs, over all trials of the tasks where both sides have results; None of nothing."""
+    known = [
+        PairedTask(a._replace(unknown=0), b._replace(unknown=0)) for a, b in pairs if a.known and b.known
+    ]
+    ends = reachable(known)
+    return ends and _rounded(ends.low)
 
 
 def rate_differences(pairs: Sequence[PairedTask]) -> Clusters:
@@ -395,13 +578,20 @@ def _differences(tasks: Sequence[tuple[Totals, Totals]]) -> Clusters:
     return Clusters.of_sums((1, a.total / a.trials - b.total / b.trials) for a, b in tasks)
 
 
-def _reachable(pairs: Sequence[PairedTask]) -> tuple[float, float] | None:
-    """Both ends of the difference; None without tasks, or where a side plans no trial."""
+def reachable(pairs: Sequence[PairedTask]) -> Ends | None:
+    """The difference of final pass rates that the missing trials leave, with no assumption (inference 4).
+
+    It is over all planned trials of the tasks. None without tasks, or where a side plans no trial.
+
+    >>> one, other = PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(0, 0, 1), Attempts(1, 1))
+    >>> reachable([one, other])
+    Ends(low=Fraction(0, 1), high=Fraction(1, 2))
+    """
     sides = list(zip(*pairs, strict=True))
     if not sides or not all(sum(one.planned for one in side) for side in sides):
         return None
     (low, high), (other_low, other_high) = map(_ends, sides)
-    return _rounded(low - other_high), _rounded(high - other_low)
+    return Ends(low - other_high, high - other_low)
 
 
 def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
@@ -411,8 +601,18 @@ def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
     return Fraction(passed, planned), Fraction(passed + unknown, planned)
 
 
-def _within_one(interval: Interval | None) -> Interval | None:
-    return interval and Interval(max(interval.low, -1.0), min(interval.high, 1.0))
+def _as_failed(side: Attempts) -> Attempts:
+    """The trials at a task if all missing ones fail."""
+    return Attempts(side.planned, side.passed)
+
+
+def _as_passed(side: Attempts) -> Attempts:
+    """The trials at a task if all missing ones pass."""
+    return Attempts(side.planned, side.passed + side.unknown)
+
+
+def _rates(ends: Ends | None) -> tuple[float, float] | None:
+    return ends and (_rounded(ends.low), _rounded(ends.high))
 
 
 def _rounded(value: Fraction) -> float:
@@ -499,9 +699,9 @@ def places_at_end(
 ) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
-    A task goes to the agent that passes it more often in equal attempts (see `TaskPair.won`). Of each task
-    as many of the newest runs of both agents count as have equally many trials together. A task without such
-    runs says nothing of the two. Two agents without a common task are never told apart. It may be asked once.
+    A task goes to the agent that passes it more often in equal attempts (see `PairedTask.won`). An agent that
+    does not pass less often in all trials of the common tasks is never behind. Of each task as many of the
+    newest runs of both agents count as have equally many trials together; others say nothing. Ask it once.
 
     Args:
         tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
@@ -519,11 +719,14 @@ def places_at_end(
     counts: dict[Direction, tuple[int, int]] = {}
     for one, other in combinations(tasks, 2):
         common = tasks[one].keys() & tasks[other].keys()
+        means = [_mean(trials for task in common for trials in tasks[agent][task]) for agent in (one, other)]
         pairs_there = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
         pairs = Counter(pair for pair in pairs_there if pair is not None)
-        counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
+        if means[0] < means[1]:
+            counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)
         turned = Counter({PairedTask(pair.theirs, pair.ours): times for pair, times in pairs.items()})
-        counts[other, one] = _possible_wins(turned), _sure_losses(turned)
+        if means[1] < means[0]:
+            counts[other, one] = _possible_wins(turned), _sure_losses(turned)
     most = max((sum(count) for count in counts.values()), default=0)
 
     def shown(level: Fraction) -> list[Direction]:
@@ -531,6 +734,12 @@ def places_at_end(
         return [pair for pair, (wins, losses) in counts.items() if losses >= least[wins + losses]]
 
     return places(tasks, shown, alpha)
+
+
+def _mean(trials: Iterable[Attempts]) -> Fraction:
+    """The share of the planned trials that passed; 0 of nothing."""
+    sides = list(trials)
+    return Fraction(sum(one.passed for one in sides), max(1, sum(one.planned for one in sides)))
 
 
 def _pools(runs: Iterable[Attempts]) -> dict[int, Attempts]:
@@ -558,7 +767,7 @@ def _sure_losses(pairs: Mapping[PairedTask, int]) -> int:
 
 @lru_cache(maxsize=256)
 def least_losses(tasks: int, level: Fraction) -> tuple[int, ...]:
-    """From how many losses on the e-value of "we are worse" reaches 1/level, whenever you look.
+    """From how many losses on the evidence of "we are worse" reaches 1/level, whenever you look.
 
     Args:
         tasks: the largest number of tasks that differ.
@@ -573,12 +782,12 @@ def least_losses(tasks: int, level: Fraction) -> tuple[int, ...]:
     (1, 2, 3, 4, 5, 6, 7, 7, 8, 9)
     """
     numerator, denominator = level.as_integer_ratio()
-    least = [1]  # without a task the e-value is 1
+    least = [1]  # of nothing the evidence is 1
     losses, ways, below = 1, 0, 2  # C(n, losses), and the sum of all C(n+1, j) up to j = losses
     for n in range(1, tasks + 1):
         ways = 1 if losses == n else ways * n // (n - losses)
         below = 2 * below - ways
-        if numerator * below < denominator * (n + 1) * ways:  # the e-value of `comparisons.e_value`
+        if numerator * below < denominator * (n + 1) * ways:  # as `e_value` says
             below += ways * (n + 1) // (losses + 1)
             ways = ways * (n - losses) // (losses + 1)
             losses += 1
@@ -629,37 +838,17 @@ def ends_of(values: Clusters) -> Ends | None:
     return Ends(mean, mean)
 
 
-def ends_by_task(tasks: Sequence[PairedTask]) -> Ends | None:
-    """The final difference of pass rates that the missing trials leave, with no assumption; None of nothing.
-
-    It is over all trials where each task has equal attempts on both sides; else each task counts once.
-
-    Args:
-        tasks: both sides of each task, with at least one trial each.
-
-    >>> one, other = PairedTask(Attempts(1, 1), Attempts(1, 0)), PairedTask(Attempts(0, 0, 1), Attempts(1, 1))
-    >>> ends_by_task([one, other])
-    Ends(low=Fraction(0, 1), high=Fraction(1, 2))
-    """
-    lowest = [PairedTask(_finally(a, passed=False), _finally(b, passed=True)) for a, b in tasks]
-    highest = [PairedTask(_finally(a, passed=True), _finally(b, passed=False)) for a, b in tasks]
-    low, high = ends_of(rate_differences(lowest)), ends_of(rate_differences(highest))
-    return None if low is None or high is None else Ends(low.low, high.high)
-
-
-def _finally(side: Attempts, *, passed: bool) -> Attempts:
-    """The trials at a task if all missing ones end alike."""
-    return Attempts(side.planned, side.passed + (side.unknown if passed else 0))
-
-
-def ability(worse: float, interval: Interval | None, margin: Fraction, alpha: Fraction) -> GateVerdict:
+def ability(
+    worse: float, interval: Interval | None, margin: Fraction, alpha: Fraction, *, behind: bool = True
+) -> GateVerdict:
     """Whether the agent is at most `margin` worse on tasks like these.
 
     Args:
-        worse: e-value that it is worse; it fails the gate at 1/alpha, whenever you look.
-        interval: of the paired differences, at the end; None before, and with fewer than two tasks.
+        worse: evidence that it is worse; it fails the gate at 1/alpha, whenever you look.
+        interval: of the paired differences, at the end; None before, and with fewer than five tasks.
         margin: 0 or more.
         alpha: 1 - level.
+        behind: the mean says so, too; evidence against the mean fails nothing.
 
     >>> shown = ability(31.9, None, Fraction("0.02"), Fraction("0.05"))
     >>> close = ability(1.0, Interval(-0.01, 0.04), Fraction("0.02"), Fraction("0.05"))
@@ -667,14 +856,14 @@ def ability(worse: float, interval: Interval | None, margin: Fraction, alpha: Fr
     >>> str(shown), str(close), str(wide)
     ('fail', 'pass', 'undecided')
     """
-    if Fraction(worse) >= 1 / alpha:
+    if behind and Fraction(worse) >= 1 / alpha:
         return GateVerdict.FAIL
     passes = interval is not None and Fraction(interval.low) >= -margin
     return GateVerdict.PASS if passes else GateVerdict.UNDECIDED
 
 
 def mean_ability(interval: Interval | None, margin: Fraction) -> GateVerdict:
-    """The same of a mean that has no e-value: the interval decides either way.
+    """The same of a mean that has no evidence: the interval decides either way.
 
     Args:
         interval: of the paired differences, at the end, positive where we are better; None: none.

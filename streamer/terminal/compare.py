@@ -29,7 +29,7 @@ from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.statistics.pairs import GateVerdict
+from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, GateVerdict
 from streamer.terminal import (
     FAILED,
     UNVERIFIABLE,
@@ -79,7 +79,7 @@ from streamer.views.gate import (
     verdict_line,
     with_order,
 )
-from streamer.views.models import Comparison
+from streamer.views.models import Comparison, Difference
 from streamer.views.tables import Document
 from streamer.web.pages import one_file
 from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, rows_of
@@ -129,6 +129,15 @@ def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -
     metavar="P",
     help="B counts as worse only if the exact sign test says so, too: p <= P.",
 )
+@click.option(
+    "--plain", is_flag=True, help="Judge the difference of these runs alone, whatever chance has done to it."
+)
+@click.option(
+    "--allow",
+    type=click.Choice(["tasks"]),
+    multiple=True,
+    help="Judge the common tasks though the sides ran different ones.",
+)
 @click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
 @out_option
@@ -146,6 +155,8 @@ def compare_command(
     metric: str | None,
     tolerance: float,
     significance: float | None,
+    plain: bool,
+    allow: tuple[str, ...],
     limit: int,
     chosen: str | None,
     out: Path | None,
@@ -156,10 +167,12 @@ def compare_command(
 
     Two agents of one run: streamer compare RUN RUN --a-agent A:M --b-agent A:M.
 
-    Exit codes, for CI: 0 B is not worse than A. 1 B is worse by more than --tolerance (and significantly, if
-    --significance asks for that). 2 used wrongly. 3 they cannot be compared: no task where both know the
-    metric, or none that --significance could test. 3 also: no such run or agent, no server that answers, or
-    a file that cannot be read or written.
+    B is worse where the whole 95 % interval of the difference on tasks like these lies beyond --tolerance.
+    While trials are missing, B is worse where evidence of 20 shows it, however often you look.
+
+    Exit codes, for CI: 0 nothing shows that B is worse. 1 B is worse. 2 used wrongly. 3 they cannot be
+    compared: the sides ran different tasks, or there are too few tasks where both know the metric. 3 also:
+    no such run or agent, no server that answers, or a file that cannot be read or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
@@ -172,7 +185,9 @@ def compare_command(
         raise click.UsageError("text is for the terminal: with --out choose md, html or json")
     try:
         first, second = _both(a, b, (a_run, b_run), files, settings)
-        comparison = compare_sides(_side(first, a_agent), _side(second, b_agent), 0, limit)
+        comparison = compare_sides(
+            _side(first, a_agent), _side(second, b_agent), 0, limit, any_tasks="tasks" in allow
+        )
         comparison = with_order(comparison, first.folded, second.folded)
         _write(comparison, form, out)
     except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
@@ -186,7 +201,7 @@ def compare_command(
         say(f"streamer: {text}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     metric = metric or _leading(comparison, (first, second))
-    raise click.exceptions.Exit(_verdict(comparison, metric, tolerance, significance))
+    raise click.exceptions.Exit(_verdict(comparison, metric, tolerance, significance, plain=plain))
 
 
 def _is_file(name: str) -> bool:
@@ -240,33 +255,63 @@ def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
     return PRIMARY_METRIC
 
 
-def _verdict(comparison: Comparison, metric: str, tolerance: float, significance: float | None) -> int:
-    """Say which side is worse, on stderr; the exit code."""
+def _verdict(
+    comparison: Comparison, metric: str, tolerance: float, significance: float | None, *, plain: bool
+) -> int:
+    """Say on stderr whether B is worse; the exit code."""
     difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
     named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
+    if comparison.not_comparable and comparison.tasks:
+        say(f"not comparable: {comparison.not_comparable}; --allow tasks judges these")
+        return UNVERIFIABLE
     if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
         say(f"cannot be compared by {metric}: {no_verdicts(named)}")
         return UNVERIFIABLE
     if difference is None or worse is None:
         say(f"cannot be compared: there is no task where both sides know {metric}")
         return UNVERIFIABLE
-    column = column_of(metric, difference)
-    by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
-    p = difference.p_value
-    tested = "no p: no task that differs has equal attempts" if p is None else f"p = {p:.3g}"
-    told = f"{metric} of B minus that of A: {by}, {tested}"
-    if worse <= tolerance:
-        say(f"B is not worse than A: {told}")
+    stated = _stated(metric, difference)
+    shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
+    if shown is None:
+        say(f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}")
+        return UNVERIFIABLE
+    if not shown:
+        say(f"{stated}; {'that is within --tolerance' if plain else 'nothing shows that it is worse'}")
         return 0
+    p = difference.p_value
     if significance is not None and p is None:
-        say(f"cannot be tested: B is worse than A, but whether significantly is not known: {told}")
+        say(f"cannot be tested: B is worse than A, but there is no p: {stated}")
         return UNVERIFIABLE
     if significance is not None and p is not None and p > significance:
-        say(f"B is worse than A, but not significantly: {told}")
+        say(f"B is worse than A, but not significantly: {stated}")
         return 0
-    say(f"B is worse than A: {told}")
+    say(f"B is worse than A: {stated}")
     return FAILED
+
+
+def _is_worse(comparison: Comparison, metric: str, difference: Difference, tolerance: float) -> bool | None:
+    """Whether the interval shows it, or before the end the evidence; None: neither can (inference 7)."""
+    if not comparison.ended:
+        return comparison.worse == "b" if metric == PRIMARY_METRIC and not tolerance else None
+    ends = difference.interval
+    if ends is None:
+        return None
+    return (ends.high < -tolerance) if difference.higher_is_better else (ends.low > tolerance)
+
+
+def _why_unjudged(comparison: Comparison, metric: str) -> str:
+    if not comparison.ended:
+        return "trials are missing, and only pass rates without --tolerance are judged before the end"
+    least = LEAST_TASKS if metric == PRIMARY_METRIC else LEAST_TASKS_OF_A_MEAN
+    return f"an interval needs all trials of {least} tasks where both sides know {metric}"
+
+
+def _stated(metric: str, difference: Difference) -> str:
+    column = column_of(metric, difference)
+    by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
+    p = "no p" if difference.p_value is None else f"p = {difference.p_value:.3g}"
+    return f"{metric} of B minus that of A: {by}, {p}"
 
 
 def _write(comparison: Comparison, form: str, out: Path | None) -> None:

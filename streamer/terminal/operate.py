@@ -546,8 +546,7 @@ def _run(message: MessageFields) -> str:
 
 def _comparison(message: MessageFields) -> str:
     from streamer.schemas.summaries import RunComparison  # the other feeds start without what this loads
-    from streamer.views.compare import MISSING
-    from streamer.views.outlook import places_of
+    from streamer.views.outlook import MISSING, places_of
 
     comparison = RunComparison.model_validate(message)
     places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())

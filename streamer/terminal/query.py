@@ -38,7 +38,6 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import shown, visible
-from streamer.views.compare import comparison_tables
 from streamer.views.leaderboard import (
     BenchmarkBoard,
     boards_of,
@@ -46,7 +45,15 @@ from streamer.views.leaderboard import (
     leaderboard_tables,
     with_words,
 )
-from streamer.views.outlook import Estimate, Outlook, budget_words, outlook_of, places_of, usd_words
+from streamer.views.outlook import (
+    Estimate,
+    Outlook,
+    budget_words,
+    comparison_tables,
+    outlook_of,
+    places_of,
+    usd_words,
+)
 from streamer.views.tables import (
     agents_table,
     labels_table,

@@ -12,97 +12,49 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from math import fsum, isfinite
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from streamer.client.queries import ComparedRun
-from streamer.schemas.base import Message
+from streamer.folding.pairs import pairings_of
+from streamer.folding.slots import SlotKey
+from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED, BoardMetric
-from streamer.schemas.summaries import (
-    AgentModelSummary,
-    ComparedPair,
-    ComparisonMissing,
-    RunComparison,
-    TaskOutcomes,
-)
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
 from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.exact import quotient, sign_test
 from streamer.statistics.final import ALPHA
-from streamer.statistics.pairs import Attempts, Paired, PairedTask, paired
-from streamer.text import counted, ends_in_points, points
-from streamer.views.cells import place, text
+from streamer.statistics.pairs import (
+    LEAST_TASKS_OF_A_MEAN,
+    Attempts,
+    CommonTasks,
+    Outcomes,
+    Paired,
+    PairedTask,
+    common_tasks,
+    e_value,
+    outcomes_of,
+    paired,
+)
+from streamer.text import UNSEEN, counted, ends_in_points, percent, points
+from streamer.views.cells import text
 from streamer.views.columns import COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
     AnyRow,
     Comparison,
     Difference,
     Ends,
-    FlipGroup,
+    Rows,
     Side,
     SideTotals,
+    Task,
     TaskPair,
-    stated_mode,
+    flip_groups,
+    name_of,
+    passes,
 )
 from streamer.views.tables import Document, Table, table_of
-
-# -----------------------------------------------------------------------------
-# The tasks that one side of a comparison alone passes, in groups of like ones. Pure.
-
-
-Task = tuple[str, str | None]
-"""Task id and tier."""
-
-Rows = Mapping[Task, Sequence[AnyRow]]
-"""The trials of one side, by task."""
-
-
-def passes(side: Side) -> bool:
-    """Whether a side passes a task: in more than half of its trials."""
-    return side.pass_rate is not None and side.pass_rate > 0.5
-
-
-def name_of(task: Task) -> str:
-    """How a task is listed: the tier in front, where there is one.
-
-    >>> name_of(("fix", None)), name_of(("fix", "T0"))
-    ('fix', 'T0/fix')
-    """
-    return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
-
-
-def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list[FlipGroup]:
-    """The tasks that one side alone passes, by that side, tier and how the other side failed.
-
-    Args:
-        pairs: the common tasks.
-        a, b: the trials of each side.
-        limit: at most so many tasks are listed of each group; its count is of all.
-
-    Returns:
-        First the groups that A passes, then B's groups; the largest first.
-    """
-    groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
-    for pair in pairs:
-        if passes(pair.a) == passes(pair.b):
-            continue
-        task = (pair.task_id, pair.tier)
-        by: Literal["a", "b"] = "a" if passes(pair.a) else "b"
-        mode = _failure_mode((b if by == "a" else a)[task])
-        groups.setdefault((by, pair.tier, mode), []).append(name_of(task))
-    flips = [
-        FlipGroup(passed_by=by, tier=tier, failure_mode=mode, count=len(names), tasks=sorted(names)[:limit])
-        for (by, tier, mode), names in groups.items()
-    ]
-    return sorted(flips, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
-
-
-def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
-    """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
-    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if trial.success is False)
-    named = [(-times, mode) for mode, times in modes.items() if mode is not None]
-    return min(named)[1] if named else None
-
 
 # -----------------------------------------------------------------------------
 # Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
@@ -110,39 +62,11 @@ def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
 # The numbers come from `inference.paired`; here they get the words that every surface uses.
 
 
-RANKS = Board(
-    "Where each agent may truly stand",
-    (
-        Column("agent_model", "agent:model", "name", ("agent_model",)),
-        Column("rank", "place", "state", ("rank",)),
-    ),
-)
-AGENT_PAIRS = Board(
-    "Every two agents",
-    (
-        Column("a", "a", "name", ("a",)),
-        Column("b", "b", "name", ("b",)),
-        Column("wins", "only a passed", "count", ("wins",)),
-        Column("losses", "only b passed", "count", ("losses",)),
-        Column("ties", "the same", "count", ("ties",)),
-        Column("unknown", "unknown", "count", ("unknown",)),
-        Column("words", "what may be said", "state", ("words",)),
-    ),
-)
-MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run has declared no complete plan, and it has not finished",
-    "plan_exceeded": "there are more trials than planned, and the run has not finished",
-    "too_many_agents": "more than 60 agents",
-    "too_many_trials": "too many trials to compare once a second",
-    "no_verdicts": "trials have numbers alone, and no verdict",
-}
-"""Why there are no ranks, for people."""
-
 NOTHING = "Nothing separates"
 """How the words of two agents begin that are not told apart yet."""
 
 EITHER = 2 / ALPHA
-"""An e-value that shows one of two directions, whichever it is, however often you look."""
+"""Evidence that shows one of two directions, whichever it is, however often you look."""
 
 
 class Range(Message):
@@ -163,7 +87,7 @@ class PairStanding(Message):
     behind: int = Field(ge=0, description="Tasks that `b` passes more often.")
     equal: int = Field(ge=0, description="Tasks that both pass equally often.")
     open: int = Field(ge=0, description="Tasks that are undecided.")
-    uneven: int = Field(ge=0, description="Tasks with unequal attempts: no e-value and no test uses them.")
+    uneven: int = Field(ge=0, description="Tasks with unequal attempts: no test uses them.")
     difference: float | None = Field(
         description="Of the pass rates on the tasks with results of both, so far; null: no such task."
     )
@@ -171,14 +95,16 @@ class PairStanding(Message):
         description="Final difference in this run, 95 %, however often you look; null: none."
     )
     reachable: Range | None = Field(description="Differences that are still possible; null: no plan.")
-    better: float = Field(gt=0, description="e-value that `a` is better; 40 shows it, whenever you look.")
-    worse: float = Field(gt=0, description="e-value that `a` is worse; 40 shows it, whenever you look.")
+    better: float = Field(gt=0, description="Evidence that `a` is better; 40 shows it, whenever you look.")
+    worse: float = Field(gt=0, description="Evidence that `a` is worse; 40 shows it, whenever you look.")
     ended: bool = Field(description="True if no trial is missing.")
-    interval: Range | None = Field(description="On tasks like these, 95 %, clustered; null before the end.")
+    interval: Range | None = Field(
+        description="On tasks like these, 95 %, clustered; null before the end, and with under five tasks."
+    )
     p_value: float | None = Field(
         ge=0,
         le=1,
-        description="Exact two-sided sign test; null: `ended` is false, or attempts are nowhere equal.",
+        description="Exact two-sided sign test; null: trials may still come, or attempts are nowhere equal.",
     )
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
@@ -195,56 +121,61 @@ def pair_standings(compared: ComparedRun, only: Collection[str] | None = None) -
         return []
     labels = [agent.agent_model for agent in comparison.agents]
     return [
-        pair_standing(comparison, pair, labels[pair.a], labels[pair.b], compared.tasks)
+        pair_standing(compared, comparison, pair, labels[pair.a], labels[pair.b])
         for pair in comparison.pairs
         if only is None or {labels[pair.a], labels[pair.b]} == set(only)
     ]
 
 
 def pair_standing(
-    comparison: RunComparison, counts: ComparedPair, a: str, b: str, tasks: Mapping[str, TaskOutcomes]
+    run: ComparedRun, comparison: RunComparison, counts: ComparedPair, a: str, b: str
 ) -> PairStanding:
     """Two agents of one comparison."""
-    pairs = task_pairs(tasks, tasks, a, b, comparison.planned)
-    complete = comparison.planned is not None or comparison.ended
-    result = paired(pairs, complete=complete)
+    sides = (outcomes_of(run.tasks, [label], comparison.planned) for label in (a, b))
+    over = comparison.ended or run.run.status is not None
+    result = paired(
+        list(common_tasks(*sides).pairs.values()), complete=comparison.planned is not None or over, over=over
+    )
+    better = e_value(counts.losses + counts.unknown, counts.wins)
+    worse = e_value(counts.wins + counts.unknown, counts.losses)
     final = None
     if counts.final is not None and counts.pairs:
         low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
         final = Range(low=low, high=high)
+    is_shuffled = comparison.order_kind == "shuffled"
     return PairStanding.like(
         result,
         a=a,
         b=b,
         counts=counts,
+        better=better,
+        worse=worse,
         final=final,
         reachable=_range_of(result.reachable),
         interval=_range_of(result.interval),
-        words=list(_pair_words(a, b, result, final, shuffled=comparison.order_kind == "shuffled")),
+        words=list(_pair_words(a, b, result, final, evidence=(better, worse), shuffled=is_shuffled)),
     )
 
 
 def between(
-    a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None, *, ended: bool
+    a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None, result: Paired
 ) -> list[str]:
     """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
 
-    Two agents of one run have the words of their pair. Across runs there is no final difference: nothing but
-    the tasks that both have begun is compared, and it has ended once both runs lack nothing.
+    Two agents of one run have the words of their pair. Across runs there is no final difference.
 
     Args:
         a, b: the runs, as `StateReader.comparison` gives them.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
-        ended: no trial of either side is missing, see `has_ended`.
+        result: both, compared on the tasks that both have begun.
     """
     ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
     if ours is None or theirs is None:
         return []
     if a.run.run_id == b.run.run_id:
         return [said for pair in pair_standings(a, (ours, theirs)) for said in pair.words]
-    result = paired(task_pairs(a.tasks, b.tasks, ours, theirs, None), complete=ended)
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return list(_pair_words(*names, result, None, shuffled=False, about=" on tasks like these"))
+    return list(_pair_words(*names, result, None, about=" on tasks like these"))
 
 
 def _only_agent(run: ComparedRun) -> str | None:
@@ -252,50 +183,21 @@ def _only_agent(run: ComparedRun) -> str | None:
     return labels.pop() if len(labels) == 1 else None
 
 
-def comparison_tables(compared: ComparedRun) -> list[Table]:
-    """The ranks, and every two agents in a sentence; [] without a comparison."""
-    comparison = compared.comparison
-    if comparison is None:
-        return []
-    ranked = [
-        {"agent_model": agent.agent_model, "rank": agent.rank and place(agent.rank)}
-        for agent in comparison.agents
-    ]
-    pairs = [
-        {"a": one.a, "b": one.b, **_counts(one.counts), "words": "; ".join(one.words)}
-        for one in pair_standings(compared)
-    ]
-    ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
-    return [ranks, table_of(AGENT_PAIRS, pairs)] if pairs else [ranks]
-
-
-def task_pairs(
-    tasks: Mapping[str, TaskOutcomes], other: Mapping[str, TaskOutcomes], a: str, b: str, planned: int | None
-) -> list[PairedTask]:
-    """The common tasks of two agents; with a plan also the ones without any trial yet.
-
-    Args:
-        tasks, other: the tasks of each side's run; the same for two agents of one run.
-        planned: planned trials of each; None: only tasks count of which both sides have trials.
-    """
-    ours = {task: Attempts(*counts[a]) for task, counts in tasks.items() if a in counts}
-    theirs = {task: Attempts(*counts[b]) for task, counts in other.items() if b in counts}
-    if planned is None:
-        return [PairedTask(ours[task], theirs[task]) for task in ours if task in theirs]
-    every = {**ours, **theirs}
-    attempts = max((one.planned for one in every.values()), default=1)
-    none = Attempts(0, 0, attempts)
-    unseen = max(0, planned // attempts - len(every))
-    pending = {task: Attempts(0, 0, one.planned) for task, one in every.items()}  # as many as of the other
-    paired_tasks = [PairedTask(ours.get(task, one), theirs.get(task, one)) for task, one in pending.items()]
-    return paired_tasks + [PairedTask(none, none)] * unseen
-
-
 def _pair_words(
-    a: str, b: str, result: Paired, final: Range | None, *, shuffled: bool, about: str = ""
+    a: str,
+    b: str,
+    result: Paired,
+    final: Range | None,
+    *,
+    evidence: tuple[float, float] = (1.0, 1.0),
+    shuffled: bool = False,
+    about: str = "",
 ) -> Iterable[str]:
     """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
-    said = [*_of_run(a, b, result, final if shuffled or result.ended else None), *_of_ability(a, b, result)]
+    said = [
+        *_of_run(a, b, result, final if shuffled or result.ended else None),
+        *_of_ability(a, b, result, evidence),
+    ]
     if final is not None and not shuffled and not result.ended:
         said.append(
             f"{_in_points(result.difference)} so far, {_ends(final)} in the end, if the order has nothing "
@@ -323,18 +225,18 @@ def _of_run(a: str, b: str, result: Paired, final: Range | None) -> Iterable[str
             )
 
 
-def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
-    """About tasks like these."""
-    for ahead, behind, evidence in ((a, b, result.better), (b, a, result.worse)):
-        if not result.ended and Fraction(evidence) >= EITHER:
+def _of_ability(a: str, b: str, result: Paired, evidence: tuple[float, float]) -> Iterable[str]:
+    """About tasks like these. So much evidence, whatever is missing, is no other way of being ahead."""
+    for ahead, behind, shown in ((a, b, evidence[0]), (b, a, evidence[1])):
+        if not result.ended and Fraction(shown) >= EITHER:
             yield (
-                f"{ahead} better than {behind} on tasks like these: e-value {evidence:.3g}, {EITHER} needed; "
+                f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
                 "95 %, however often you look"
             )
+    if result.certain:
+        ahead = a if result.ahead > result.behind else b
+        yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
     if result.interval is not None:
-        if result.certain:
-            ahead = a if result.ahead > result.behind else b
-            yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
         yield (
             f"{a} minus {b}: {_in_points(result.difference)} {_ends(_range_of(result.interval))}; 95 %, "
             "about tasks like these"
@@ -355,20 +257,6 @@ def _ends(ends: Range | None) -> str:
 
 def _range_of(ends: tuple[float, float] | None) -> Range | None:
     return None if ends is None else Range(low=ends[0], high=ends[1])
-
-
-def _counts(counts: ComparedPair | None) -> dict[str, int]:
-    return {} if counts is None else counts.model_dump(include={"wins", "ties", "losses", "unknown"})
-
-
-def _rank_note(comparison: RunComparison) -> str:
-    """What the ranks mean, or why there are none."""
-    if comparison.rank_missing is None:
-        looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
-        return (
-            f"With 95 % probability no agent's true place is outside its range, {looks}, all agents at once."
-        )
-    return f"No ranks: {MISSING[comparison.rank_missing]}."
 
 
 # -----------------------------------------------------------------------------
@@ -413,41 +301,145 @@ def side_of(
 
 
 def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model: str | None) -> bool:
-    """Whether no trial of one side is missing: intervals and the sign test hold then (inference 7).
+    """Whether nothing more comes of one side: intervals and the sign test hold then (inference 7).
+
+    A run without a plan is taken as complete as it stands, once none of its trials is in flight.
 
     Args:
         run: the side's run, with its tasks.
         agents: the run's, baselines too.
         agent_model: whose trials; None: of all but baselines.
     """
-    chosen = [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
+    chosen = _chosen(agents, agent_model)
+    if not chosen or run.run.status is not None:
+        return bool(chosen)
     labels = {agent.agent_model for agent in chosen}
     unknown = any(counts[label][2] for counts in run.tasks.values() for label in labels & counts.keys())
-    has_plan = run.run.progress.planned is not None or run.run.status is not None
-    return bool(chosen) and has_plan and not unknown and not any(agent.provisional for agent in chosen)
+    is_open = any(one.provisional or one.in_flight for one in chosen)
+    return run.run.progress.plan_complete and not unknown and not is_open
 
 
-def compare_sides(a: ComparedSide, b: ComparedSide, offset: int, limit: int) -> Comparison:
+def _chosen(agents: Iterable[AgentModelSummary], agent_model: str | None) -> list[AgentModelSummary]:
+    return [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
+
+
+def compare_sides(
+    a: ComparedSide, b: ComparedSide, offset: int, limit: int, *, any_tasks: bool = False
+) -> Comparison:
     """Compare two sides, and say what may be said of them (inference 8).
 
     Args:
         a, b: the sides; of a named metric that both plans explain, the first one's words count.
         offset, limit: which of the tasks to list; the counts are of all.
+        any_tasks: judge the common tasks, however they came about.
     """
+    ours, theirs = _outcomes(b), _outcomes(a)
+    tasks = common_tasks(ours, theirs)
+    refused = _not_comparable(a, b, tasks) if tasks.differ and not any_tasks else None
+    over = refused is None and all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b))
+    counted_pairs = list(tasks.pairs.values())
+    rows, other_rows = _by_key(b.rows), _by_key(a.rows)
+    tested = [
+        pair if pair.even else _in_pairs(pair, rows.get(str(task), []), other_rows.get(str(task), []))
+        for task, pair in tasks.pairs.items()
+    ]
+    result = paired(counted_pairs, over=over, tested=tested)
     comparison = compare(
         a.rows,
         b.rows,
         ((a.run.run.run_id, a.agent_model), (b.run.run.run_id, b.agent_model)),
         offset,
         limit,
-        ended=all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b)),
+        ended=over,
         readings={**b.run.run.metrics, **a.run.run.metrics},
         without_verdicts={agent.agent_model for agent in (*a.agents, *b.agents) if agent.verdict_trials == 0},
+        rates=(result, counted_pairs),
     )
     words = []
-    if comparison.differences["pass_rate"].tasks or not comparison.tasks:
-        words = between(a.run, b.run, a.agent_model, b.agent_model, ended=comparison.ended)
-    return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
+    if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
+        words = between(b.run, a.run, b.agent_model, a.agent_model, result)
+    words += [] if refused is None else [f"not comparable: {refused}"]
+    words += [_of_tasks(ours, theirs, tasks)] if tasks.differ else []
+    words += _without_plan((a, b))
+    stated = {"words": words, "in_common": _in_common(comparison), "not_comparable": refused}
+    return comparison.model_copy(update=stated)
+
+
+def _outcomes(side: ComparedSide) -> Outcomes:
+    chosen = _chosen(side.agents, side.agent_model)
+    planned = sum(agent.runs_planned or 0 for agent in chosen)
+    return outcomes_of(side.run.tasks, [agent.agent_model for agent in chosen], planned)
+
+
+def _not_comparable(a: ComparedSide, b: ComparedSide, tasks: CommonTasks) -> str | None:
+    """Why the common tasks are no fair sample (inference 7); None: they are.
+
+    They are fair where they are the whole plan of one side, made before the other side began. Otherwise
+    results may have chosen them: tasks that failed once pass more often the next time.
+    """
+    (of_b, of_a), common = tasks.total, len(tasks.pairs)
+    first, second = a.run.run.started_at, b.run.run.started_at
+    if first and second and ((common == of_a and first < second) or (common == of_b and second < first)):
+        return None
+    return (
+        "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
+        "the other began"
+    )
+
+
+def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:
+    """How many tasks are common, and how often each side passes them and all of its tasks."""
+    sides = zip(*tasks.pairs.values(), strict=True) if tasks.pairs else ((), ())
+    stated = [
+        f"{name} passes {_share(common)} of these and {_share(side.tasks.values())} of all its {of:,}"
+        for name, common, side, of in zip("BA", sides, (ours, theirs), tasks.total, strict=True)
+    ]
+    return f"{counted(len(tasks.pairs), 'task')} in common: {'; '.join(reversed(stated))}"
+
+
+def _share(trials: Iterable[Attempts]) -> str:
+    known, passed, _ = map(sum, zip((0, 0, 0), *trials, strict=True))
+    return percent(passed / known) if known else UNSEEN
+
+
+def _without_plan(sides: Iterable[ComparedSide]) -> list[str]:
+    """One line for each run that counts as complete because nothing says what is missing."""
+    runs = {side.run.run.run_id: side.run.run for side in sides}
+    return [
+        f"{run_id} has no plan and no end: it counts as complete as it stands"
+        for run_id, run in runs.items()
+        if run.status is None and run.progress.planned is None and run.progress.plan_complete
+    ]
+
+
+def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> PairedTask:
+    """Both sides of a task with unequal attempts: those that both have, and those that both may still get."""
+    rows = _matched(ours, theirs)
+    both = min(pair.ours.planned, pair.theirs.planned) - len(rows[0])
+    missing = min(both, pair.ours.unknown + pair.theirs.unknown)
+    mine, other = (Attempts(len(side), sum(row.success is True for row in side), missing) for side in rows)
+    return PairedTask(mine, other)
+
+
+def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[AnyRow], list[AnyRow]]:
+    """The trials of a task that are the same attempt on both sides, in the same order."""
+    numbered, other = (
+        dict(zip(pairings_of([_slot(row) for row in side], None)[0], side, strict=True))
+        for side in (ours, theirs)
+    )
+    both = [one for one in numbered if one in other]
+    return [numbered[one] for one in both], [other[one] for one in both]
+
+
+def _slot(row: AnyRow) -> SlotKey:
+    return SlotKey(row.shard, row.task_id, row.attempt, "", "", row.tier, row.subtest)
+
+
+def _by_key(rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
+    by_key: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        by_key.setdefault(task_key(row.tier, row.subtest, row.task_id), []).append(row)
+    return by_key
 
 
 def compare(
@@ -460,6 +452,7 @@ def compare(
     ended: bool = False,
     readings: Mapping[str, Any] | None = None,
     without_verdicts: Collection[str] = (),
+    rates: tuple[Paired, Sequence[PairedTask]] | None = None,
 ) -> Comparison:
     """Compare two lists of trials.
 
@@ -467,29 +460,53 @@ def compare(
         a, b: the trials of each side.
         names: what the sides are called.
         offset, limit: which of the pairs to list; the counts are of all.
-        ended: no trial of either side is missing, see `has_ended`; only then are there intervals.
+        ended: nothing more comes of either side, see `has_ended`; only then are there intervals and p.
         readings: named metric to how to read it, as run summaries have it; None: not known.
         without_verdicts: the agent:models that have no pass rate (R31).
+        rates: what the pass rates say, B's less A's, and their tasks; None: the trials are all there are.
     """
     first, second = _by_task(a), _by_task(b)
     both = [task for task in first if task in second]
     side = partial(_side_of, without_verdicts=without_verdicts)
     pairs = [TaskPair(task_id=t[0], tier=t[1], a=side(first[t]), b=side(second[t])) for t in both]
+    matched = {task: _matched(first[task], second[task]) for task in both}
+    if rates is None:
+        tested = [PairedTask(_attempts(theirs), _attempts(ours)) for ours, theirs in matched.values()]
+        every = [PairedTask(_attempts(second[task]), _attempts(first[task])) for task in both]
+        rates = paired(every, over=ended, tested=tested), every
+    planned = [sum(one.planned for one in trials) for trials in zip(*rates[1], strict=True)] or [0, 0]
+    is_whole = planned[1] <= sum(p.a.trials for p in pairs) and planned[0] <= sum(p.b.trials for p in pairs)
+    even = [
+        pair
+        if pair.a.trials == pair.b.trials
+        else pair.model_copy(update={"a": side(rows[0]), "b": side(rows[1])})
+        for pair in pairs
+        for rows in [matched[pair.task_id, pair.tier]]
+        if rows[0]
+    ]
     pairs.sort(key=lambda pair: (-_apart(pair), pair.task_id, pair.tier or ""))
     of_names = _named_metrics(pairs, readings or {})
-    differences = {
-        metric: _difference(metric, high, pairs, ended) for metric, high in COMPARED_METRICS.items()
-    }
+    difference = partial(_difference, pairs=pairs, even=even if ended else [], whole=ended and is_whole)
+    differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
     for metric, of in of_names.items():
         says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
-        plain = _difference(metric, of.higher_is_better, pairs, ended)
-        differences[metric] = plain.model_copy(update=says)
+        differences[metric] = difference(metric, of.higher_is_better).model_copy(update=says)
+    totals = (
+        _totals(names[0], pairs, 0, len(first) - len(both), of_names),
+        _totals(names[1], pairs, 1, len(second) - len(both), of_names),
+    )
+    if ended and differences["pass_rate"].tasks:
+        differences["pass_rate"] = differences["pass_rate"].model_copy(update=_at_end(rates[0]))
+        totals = (
+            totals[0].model_copy(update={"pass_rate": _rate(rates[1], 1)}),
+            totals[1].model_copy(update={"pass_rate": _rate(rates[1], 0)}),
+        )
     judged = [pair for pair in pairs if pair.a.pass_rate is not None and pair.b.pass_rate is not None]
     passed = Counter((passes(pair.a), passes(pair.b)) for pair in judged)
     listed = slice(offset, offset + limit)
     return Comparison(
-        a=_totals(names[0], pairs, 0, len(first) - len(both), of_names),
-        b=_totals(names[1], pairs, 1, len(second) - len(both), of_names),
+        a=totals[0],
+        b=totals[1],
         tasks=len(pairs),
         a_better=differences["pass_rate"].a_better,
         b_better=differences["pass_rate"].b_better,
@@ -507,6 +524,27 @@ def compare(
         not_in_a=sorted(name_of(task) for task in second if task not in first)[listed],
         not_in_b=sorted(name_of(task) for task in first if task not in second)[listed],
     )
+
+
+def _attempts(rows: Sequence[AnyRow]) -> Attempts:
+    return Attempts(len(rows), sum(row.success is True for row in rows))
+
+
+def _at_end(result: Paired) -> dict[str, Any]:
+    """What the pass rates of all trials say in place of the mean over tasks."""
+    ends = result.interval
+    return {
+        "mean": result.difference,
+        "interval": ends and Ends(low=ends.low, high=ends.high),
+        "p_value": result.p_value,
+    }
+
+
+def _rate(pairs: Iterable[PairedTask], which: int) -> float | None:
+    """The pass rate of one side over all trials of the tasks where both have results."""
+    trials = [pair[which] for pair in pairs if pair.ours.known and pair.theirs.known]
+    known = sum(one.known for one in trials)
+    return sum(one.passed for one in trials) / known if known else None
 
 
 def _apart(pair: TaskPair) -> float:
@@ -584,31 +622,34 @@ def _side_of(trials: Sequence[AnyRow], without_verdicts: Collection[str]) -> Sid
     )
 
 
-def _difference(metric: str, high: bool, pairs: Sequence[TaskPair], ended: bool) -> Difference:
+def _difference(
+    metric: str, high: bool, *, pairs: Sequence[TaskPair], even: Sequence[TaskPair], whole: bool
+) -> Difference:
     """Over the tasks where both sides know the number, so that like is compared with like.
 
-    The test leaves out tasks with unequal attempts, for the reason that `TaskPair.won` of `inference` gives.
+    Args:
+        pairs: the tasks.
+        even: the same with the attempts alone that both sides have, for the sign test; []: nothing is tested.
+        whole: no trial is missing; only then there is an interval.
     """
     moved = [b - a for a, b in _values_of(metric, pairs)]
-    even = [b - a for a, b in _values_of(metric, [pair for pair in pairs if pair.a.trials == pair.b.trials])]
+    tested = [b - a for a, b in _values_of(metric, even)]
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
-    tested_up, tested_down = sum(one > 0 for one in even), sum(one < 0 for one in even)
-    untested = up + down > 0 == tested_up + tested_down
     return Difference(
         tasks=len(moved),
         mean=_mean(moved),
-        interval=_interval(moved) if ended else None,
+        interval=_interval(moved) if whole else None,
         higher_is_better=high,
         a_better=down if high else up,
         b_better=up if high else down,
         equal=len(moved) - up - down,
-        p_value=None if untested else sign_test(tested_up, tested_down),
+        p_value=sign_test(sum(one > 0 for one in tested), sum(one < 0 for one in tested)) if tested else None,
     )
 
 
 def _interval(moved: Sequence[float]) -> Ends | None:
     """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
-    if not all(map(isfinite, moved)):
+    if len(moved) < LEAST_TASKS_OF_A_MEAN or not all(map(isfinite, moved)):
         return None
     interval = mean_interval(Clusters.of_sums((1, one) for one in moved))
     return interval and Ends(low=interval.low, high=interval.high)
@@ -695,14 +736,11 @@ NOT_COMMON = Board(
     ),
 )
 
-UNTESTED = "A row has no p if no task that differs has equal attempts."
-STILL_OPEN = (
-    f"Results or verdicts are missing: there are no intervals, and p holds only with all of them. {UNTESTED}"
-)
+STILL_OPEN = "Trials are missing: there are no intervals and no p before the end."
 METHODS = (
-    f"p: exact sign test over the tasks that differ and have equal attempts. {UNTESTED} "
-    "95 %: interval of the mean difference on tasks like these, clustered by task. "
-    "Each row was asked for itself: of 20 equal metrics one looks different."
+    "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval of "
+    "the difference on tasks like these, clustered by task, of pass rates from 5 tasks on and of other means "
+    "from 10. Each row was asked for itself: of 20 equal metrics one looks different."
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -21,18 +21,23 @@ from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (
+    LEAST_TASKS_OF_A_MEAN,
     Ends,
     GateVerdict,
+    Pair,
     ability,
-    ends_by_task,
+    at_worst,
+    e_value,
     ends_of,
     evidence_worse,
     final_difference,
     hard_difference,
+    is_behind,
     mean_ability,
     mean_differences,
     no_further_behind,
     paired,
+    reachable,
     reaches,
     together,
 )
@@ -84,12 +89,14 @@ class AbilityAnswer(Message):
 
     verdict: GateVerdict = Field(description="pass, fail or undecided.")
     worse: float | None = Field(
-        ge=0,
-        description="e-value that the candidate is worse; null: of a mean or unequal attempts, or too early.",
+        ge=0, description="Evidence that the candidate is worse; null: of a mean, or too early."
     )
-    needed: float = Field(gt=0, description="An e-value from here on fails the gate, whenever you look.")
+    needed: float = Field(
+        gt=0, description="So much evidence fails the gate, whenever you look, if the mean agrees."
+    )
     interval: Range | None = Field(
-        description="Clustered interval of the difference; null before the end, or of fewer than two tasks."
+        description="Clustered interval of the difference; null before the end, and with under five tasks, "
+        "of a mean under ten."
     )
 
 
@@ -119,6 +126,9 @@ class GatePairs(Message):
     ties: int = Field(ge=0, description="Pairs that both passed, or neither.")
     losses: int = Field(ge=0, description="Pairs that only the baseline passed.")
     unknown: int = Field(ge=0, description="Pairs without a final value on one side or both.")
+    unpaired: int = optional(
+        "Trials of common tasks that only one side plans: in no pair, but in the final difference.", 0, ge=0
+    )
     tasks: int = Field(ge=0, description="Common tasks, with planned ones that have no name.")
     only_candidate: list[str] = Field(description="Tasks that the baseline does not have, if that is known.")
     only_baseline: list[str] = Field(description="Tasks that the candidate does not have, if that is known.")
@@ -133,7 +143,7 @@ class GateResult(Message):
     metric: str = Field(description="What is compared: pass_rate, another mean, or metrics/NAME.")
     higher_is_better: bool = Field(description="Direction of the metric.")
     max_drop: float = Field(ge=0, description="How much worse is allowed, in the metric's unit.")
-    level: float = Field(gt=0, lt=1, description="Confidence of intervals; an e-value needs 1/(1 - level).")
+    level: float = Field(gt=0, lt=1, description="Level of intervals; evidence of 1/(1 - level) is needed.")
     candidate: GateSide
     baseline: GateSide | None = Field(description="Null: only the target is judged.")
     pairs: GatePairs | None = Field(description="Null: there is no baseline, or a side has not begun.")
@@ -159,7 +169,6 @@ UNMATCHED: dict[Unmatched, str] = {
     Unmatched.NOTHING_IN_COMMON: "no task is planned on both sides",
     Unmatched.PLAN_EXCEEDED: "a side has more trials than planned; compared at the end only",
     Unmatched.TASKS_UNNAMED: "the plan of a side does not name all its tasks; compared at the end only",
-    Unmatched.ATTEMPTS_DIFFER: "the attempts at some task differ; compared at the end only",
 }
 """Why there is no early verdict, for people."""
 
@@ -179,9 +188,10 @@ def counts(result: GateResult) -> str:
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     if result.metric != PRIMARY_METRIC:
         return f"{decided} pairs"
+    unpaired = f"; {counted(pairs.unpaired, 'trial')} of one side alone in no pair" if pairs.unpaired else ""
     return (
         f"{decided} pairs: only the candidate passed {pairs.wins}, "
-        f"only the baseline {pairs.losses}, the same {pairs.ties}"
+        f"only the baseline {pairs.losses}, the same {pairs.ties}{unpaired}"
     )
 
 
@@ -247,8 +257,10 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
         told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
     if answer.worse is not None:
         told.append(
-            f"e-value that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
+            f"evidence that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
         )
+    if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
+        told.append("it is worse, by how much is not said")
     return (
         f"{answer.verdict}, on tasks like these: {'; '.join(told) or 'nothing before all trials are final'}"
     )
@@ -413,11 +425,13 @@ def no_verdicts(names: Sequence[str]) -> str:
 def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
     """The pass rates that this run ends with."""
     if matched.ended or (matched.over and matched.unmatched):
-        ends = ends_by_task(matched.every_task())
+        ends = reachable(matched.every_task())
         missing = None if matched.ended else NOT_FINAL if ends else NOTHING_COMMON
         return _final_answer(ends, terms, "exact" if matched.ended else "bounds", missing)
     if matched.unmatched:
         return _final_answer(None, terms, "nothing", UNMATCHED[matched.unmatched])
+    if matched.unpaired:
+        return _final_answer(reachable(matched.every_task()), terms, "bounds", "the attempts differ")
     hard = hard_difference(matched.pairs, matched.planned)
     missing, shuffled = matched.order_missing, matched.kind is OrderKind.SHUFFLED
     if missing or matched.ordered is None:
@@ -443,25 +457,27 @@ def _final_answer(
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
-    result = paired(matched.every_task(), terms.alpha, complete=matched.over)
-    worse = None
-    if not matched.attempts_differ and (matched.over or not matched.unmatched):
-        worse = max(result.worse, _worse_so_far(matched))
-    interval = result.interval if matched.ended else None
-    if worse is None:
+    result = paired(matched.every_task(), terms.alpha, complete=matched.over, over=matched.over)
+    ordered, worse, interval = _ordered(matched), None, result.interval
+    if matched.unmatched:
         verdict = mean_ability(interval, terms.max_drop)
     else:
-        verdict = ability(worse, interval, terms.max_drop, terms.alpha)
+        every = e_value(*at_worst(matched.pairs, matched.planned))
+        worse = max(every, evidence_worse(ordered, matched.planned))
+        behind = is_behind(ordered, matched.pairs, matched.planned)
+        if matched.ended:
+            behind = (result.difference or 0.0) < 0
+        verdict = ability(worse, interval, terms.max_drop, terms.alpha, behind=behind)
     return AbilityAnswer(
         verdict=verdict, worse=worse, needed=float(1 / terms.alpha), interval=_ends(interval)
     )
 
 
-def _worse_so_far(matched: Matched) -> float:
-    """The largest e-value over the prefixes of the order; 1: the order may follow results of the baseline."""
-    if matched.kind is not OrderKind.SHUFFLED or matched.order_missing or not matched.ordered_tasks:
-        return 1.0
-    return evidence_worse(matched.ordered_tasks, matched.planned_tasks)
+def _ordered(matched: Matched) -> list[Pair]:
+    """The pairs in an order that is no baseline's results in disguise; []: there is none."""
+    if matched.kind is not OrderKind.SHUFFLED or matched.order_missing:
+        return []
+    return matched.ordered or []
 
 
 def _of_mean(
@@ -475,7 +491,9 @@ def _of_mean(
         first, second = ours.values(metric) or {}, theirs.values(metric) or {}
         values = mean_differences((first.get(task, []), second.get(task, [])) for task in matched.tasks)
         missing = _uncovered(matched, first, second, metric)
-    ends, interval = ends_of(values), mean_interval(values, terms.alpha)
+    ends, interval = ends_of(values), None
+    if values.tasks >= LEAST_TASKS_OF_A_MEAN:
+        interval = mean_interval(values, terms.alpha)
     oriented = _oriented(interval and Ends(*map(Fraction, interval)), higher=higher)
     basis = "nothing" if ends is None else "covered" if missing else "exact"
     return (
@@ -547,6 +565,7 @@ def _pairs(matched: Matched) -> GatePairs:
         ties=decided - wins - losses,
         losses=losses,
         unknown=0 if matched.unmatched else matched.planned - decided,
+        unpaired=matched.unpaired,
         tasks=matched.planned_tasks,
         only_candidate=[task_key(*task) for task in matched.only_ours],
         only_baseline=[task_key(*task) for task in matched.only_theirs],
@@ -675,8 +694,20 @@ def _listed_names(names: Collection[str]) -> str:
 # Sentences about two agents of different runs while one goes on: pairs in order, from both logs. Pure.
 
 
+class Live(NamedTuple):
+    """What the order of the trials allows to say of two sides while trials are missing.
+
+    Attributes:
+        words: the sentences about the final pass rates (inference 8).
+        worse: the side that the evidence shows to be worse.
+    """
+
+    words: list[str]
+    worse: Literal["a", "b"] | None
+
+
 def with_order(comparison: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
-    """A comparison, and what the order of the trials allows to say across two runs.
+    """A comparison, and what the order of the trials allows to say.
 
     Args:
         comparison: the two sides compared.
@@ -684,33 +715,42 @@ def with_order(comparison: Comparison, a: RunState | None, b: RunState | None) -
     """
     if a is None or b is None or not needs_order(comparison):
         return comparison
-    return with_words(comparison, ordered_words(a, b, comparison.a.agent_model, comparison.b.agent_model))
+    return with_live(comparison, in_order(a, b, comparison.a.agent_model, comparison.b.agent_model))
 
 
-def with_words(comparison: Comparison, said: Iterable[str]) -> Comparison:
-    """A comparison with more sentences, before its own; each stands once."""
-    return comparison.model_copy(update={"words": list(dict.fromkeys([*said, *comparison.words]))})
+def with_live(comparison: Comparison, live: Live) -> Comparison:
+    """A comparison with what may be said before the end; each sentence stands once."""
+    words = list(dict.fromkeys([*live.words, *comparison.words]))
+    return comparison.model_copy(update={"words": words, "worse": live.worse})
 
 
 def needs_order(comparison: Comparison) -> bool:
-    """Whether there may be something to say: two runs, and results are missing."""
-    return not comparison.ended and comparison.a.run != comparison.b.run
+    """Whether there may be something to say: results are missing, and the tasks are the same."""
+    return not comparison.ended and comparison.not_comparable is None
 
 
-def ordered_words(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> list[str]:
-    """The sentences about the final pass rates (inference 8); [] once all is in, and of several agents.
+def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> Live:
+    """What may be said of two sides before the end; nothing of several agents.
 
     Args:
-        a, b: two folded runs; of one and the same there is nothing to add, `between` has its words.
+        a, b: two folded runs; of one and the same there are no words, `between` has them.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
     """
-    if a.run_id == b.run_id:
-        return []
     try:
         ours, theirs = _entrant_of(a, a_agent), _entrant_of(b, b_agent)
     except NoSuchSide:
-        return []
-    result = judge(ours, theirs, Terms(metric=PRIMARY_METRIC, max_drop=Fraction()))
+        return Live([], None)
+    terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction())
+    of_a, of_b = judge(ours, theirs, terms), judge(theirs, ours, terms)
+    worse: Literal["a", "b"] | None = "a" if _shown_worse(of_a) else "b" if _shown_worse(of_b) else None
+    return Live([] if a.run_id == b.run_id else _words_in_order(of_a), worse)
+
+
+def _shown_worse(result: GateResult) -> bool:
+    return result.ability is not None and result.ability.verdict is GateVerdict.FAIL
+
+
+def _words_in_order(result: GateResult) -> list[str]:
     final, other = result.final, result.baseline
     if other is None or final is None or final.basis == "exact" or final.ends is None:
         return []

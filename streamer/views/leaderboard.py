@@ -20,11 +20,11 @@ from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardM
 from streamer.schemas.summaries import AgentModelSummary, Rank, is_over, state_of
 from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
-from streamer.statistics.pairs import Attempts, Paired, paired, places_at_end
+from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
 from streamer.views.columns import Board, Column, metric, named, value_at
-from streamer.views.compare import EITHER, between, task_pairs
+from streamer.views.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of
 
@@ -141,18 +141,15 @@ class Change(Message):
         description="Pass rate after minus before, over known trials of common tasks; null: none."
     )
     interval: Ends | None = Field(
-        description="Of the difference, 95 %, clustered; null: trials are unknown, or under two tasks."
+        description="Of the difference, 95 %, clustered, whatever unknown trials become; null: under 5 tasks."
     )
     p_value: float | None = Field(
         ge=0,
         le=1,
-        description="Exact two-sided sign test over the tasks with equal attempts; null: trials are unknown, "
-        "or there is no such task.",
+        description="Exact two-sided sign test over the tasks with equal attempts, the largest that unknown "
+        "trials leave; null: there is no such task.",
     )
-    certain: bool = Field(
-        description="The sign test shows it at 5 %, and the mean agrees; or, where trials are unknown, an "
-        "e-value of 40 does (inference 7)."
-    )
+    certain: bool = Field(description="The sign test shows it at 5 %, and the mean agrees (inference 7).")
     said: str = Field(
         description="The difference, its interval, and `real`, `may be chance` or `attempts differ`."
     )
@@ -165,29 +162,28 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
     It is one comparison that was chosen before its outcome was seen. Of twenty agents that did not change,
     about one looks as if it had.
     """
-    result = paired(task_pairs(after.tasks, before.tasks, agent_model, agent_model, None))
+    sides = (outcomes_of(run.tasks, [agent_model]) for run in (after, before))
+    result = paired(list(common_tasks(*sides).pairs.values()), over=True)
     older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
-    ended = not before.run.provisional and not after.run.provisional
     ends = result.interval
-    certain = result.certain or (not result.ended and max(result.better, result.worse) >= EITHER)
     return Change(
         before=before.run.run_id,
         after=after.run.run_id,
         difference=result.difference,
         interval=ends and Ends(low=ends.low, high=ends.high),
         p_value=result.p_value,
-        certain=certain,
-        said=_said(result, certain=certain),
-        words=between(newer, older, agent_model, agent_model, ended=ended),
+        certain=result.certain,
+        said=_said(result),
+        words=between(newer, older, agent_model, agent_model, result),
     )
 
 
-def _said(result: Paired, *, certain: bool) -> str:
+def _said(result: Paired) -> str:
     if result.difference is None:
         return UNSEEN
     ends, untested = result.interval, result.uneven == result.tasks
     between = f" {ends_in_points(ends.low, ends.high)}" if ends else ""
-    judged = "real" if certain else "attempts differ" if untested else "may be chance"
+    judged = "real" if result.certain else "attempts differ" if untested else "may be chance"
     return f"{points(result.difference)}{between}, {judged}"
 
 

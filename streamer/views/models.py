@@ -271,7 +271,7 @@ class TaskPair(Message):
 class SideTotals(SideMeans):
     """One side over the tasks that both have done; each task counts once, whatever its attempts.
 
-    Each mean is over the tasks where both sides know the value.
+    Each mean is over the tasks where both sides know the value. At the end the pass rate is over all trials.
     """
 
     run: str = Field(description="Run id.")
@@ -295,7 +295,7 @@ class Difference(Message):
     mean: float | None = Field(description="Mean of second minus first, in the unit of the metric.")
     interval: Ends | None = Field(
         description="Of the mean on tasks like these, 95 %, clustered by task. Null before the end, and with "
-        "fewer than two tasks (inference 7)."
+        "fewer than 5 tasks, of other metrics than pass_rate 10 (inference 7)."
     )
     higher_is_better: bool = Field(description="Direction of the metric.")
     unit: str | None = optional("Named metric: its unit; null: not said.")
@@ -306,9 +306,9 @@ class Difference(Message):
     p_value: float | None = Field(
         ge=0,
         le=1,
-        description="Two-sided exact sign test over the tasks that differ, of those with equal attempts; of "
-        "pass rates with one trial per task and side: McNemar's exact test. 1: nothing differs. Null: tasks "
-        "differ, and none of them has equal attempts. It holds at the end only, asked once.",
+        description="Two-sided exact sign test over the tasks that differ, on the attempts that both sides "
+        "have; of pass rates with one trial per task and side: McNemar's exact test. 1: nothing differs. "
+        "Null before the end, and where nothing was tested.",
     )
 
 
@@ -343,7 +343,16 @@ class Comparison(Message):
         description="Metric to its difference: pass_rate, composite_score, task_speedup, agent_advantage, "
         "cost_usd, duration_seconds, and `metrics/NAME` of named metrics (R30)."
     )
-    ended: bool = optional("No trial of either side is missing: intervals and p values hold.", False)
+    ended: bool = optional(
+        "Nothing more comes of either side: intervals and p values hold, whatever verdicts are missing.",
+        False,
+    )
+    not_comparable: str | None = optional(
+        "Why no verdict is possible, because the sides ran different tasks; null: one is."
+    )
+    worse: Literal["a", "b"] | None = optional(
+        "The side that evidence of 20 shows to be worse while trials are missing; null: none, or at the end."
+    )
     flips: list[FlipGroup] = optional(
         "The tasks that one side alone passes, in groups, the largest first.", []
     )
@@ -638,3 +647,61 @@ _ORDERS: dict[MatrixSort, Callable[[MatrixTask], Any]] = {
     "disagreement": lambda task: (-task.disagreement, _name(task)),
     "task": _name,
 }
+
+
+# -----------------------------------------------------------------------------
+# The tasks that one side of a comparison alone passes, in groups of like ones. Pure.
+
+
+Task = tuple[str, str | None]
+"""Task id and tier."""
+
+Rows = Mapping[Task, Sequence[AnyRow]]
+"""The trials of one side, by task."""
+
+
+def passes(side: Side) -> bool:
+    """Whether a side passes a task: in more than half of its trials."""
+    return side.pass_rate is not None and side.pass_rate > 0.5
+
+
+def name_of(task: Task) -> str:
+    """How a task is listed: the tier in front, where there is one.
+
+    >>> name_of(("fix", None)), name_of(("fix", "T0"))
+    ('fix', 'T0/fix')
+    """
+    return task[0] if task[1] is None else f"{task[1]}/{task[0]}"
+
+
+def flip_groups(pairs: Iterable[TaskPair], a: Rows, b: Rows, limit: int) -> list[FlipGroup]:
+    """The tasks that one side alone passes, by that side, tier and how the other side failed.
+
+    Args:
+        pairs: the common tasks.
+        a, b: the trials of each side.
+        limit: at most so many tasks are listed of each group; its count is of all.
+
+    Returns:
+        First the groups that A passes, then B's groups; the largest first.
+    """
+    groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
+    for pair in pairs:
+        if passes(pair.a) == passes(pair.b):
+            continue
+        task = (pair.task_id, pair.tier)
+        by: Literal["a", "b"] = "a" if passes(pair.a) else "b"
+        mode = _failure_mode((b if by == "a" else a)[task])
+        groups.setdefault((by, pair.tier, mode), []).append(name_of(task))
+    flips = [
+        FlipGroup(passed_by=by, tier=tier, failure_mode=mode, count=len(names), tasks=sorted(names)[:limit])
+        for (by, tier, mode), names in groups.items()
+    ]
+    return sorted(flips, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
+
+
+def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
+    """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
+    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if trial.success is False)
+    named = [(-times, mode) for mode, times in modes.items() if mode is not None]
+    return min(named)[1] if named else None

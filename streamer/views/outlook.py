@@ -16,15 +16,18 @@ from streamer.schemas.base import Instant, Message, agent_model_label, optional
 from streamer.schemas.summaries import (
     SILENT_AFTER,
     AgentModelSummary,
+    ComparedPair,
+    ComparisonMissing,
     RunComparison,
     RunSummary,
     Statistics,
     TrialInFlight,
 )
 from streamer.views.cells import event_time_note, finite, place, share_of
-from streamer.views.columns import best_first, primary_of
-from streamer.views.compare import MISSING, pair_standings
+from streamer.views.columns import Board, Column, best_first, primary_of
+from streamer.views.compare import pair_standings
 from streamer.views.models import Label
+from streamer.views.tables import Table, table_of
 
 # -----------------------------------------------------------------------------
 # Forecasts with an interval, and how people read them. Pure.
@@ -617,3 +620,67 @@ def _running(trial: TrialInFlight, at: datetime | None) -> Running:
 
 def _forecast(estimate: Estimate | None) -> Forecast | None:
     return estimate and Forecast.like(estimate)
+
+
+# -----------------------------------------------------------------------------
+# The places of a run's agents, and every two of them, as tables.
+
+
+RANKS = Board(
+    "Where each agent may truly stand",
+    (
+        Column("agent_model", "agent:model", "name", ("agent_model",)),
+        Column("rank", "place", "state", ("rank",)),
+    ),
+)
+AGENT_PAIRS = Board(
+    "Every two agents",
+    (
+        Column("a", "a", "name", ("a",)),
+        Column("b", "b", "name", ("b",)),
+        Column("wins", "only a passed", "count", ("wins",)),
+        Column("losses", "only b passed", "count", ("losses",)),
+        Column("ties", "the same", "count", ("ties",)),
+        Column("unknown", "unknown", "count", ("unknown",)),
+        Column("words", "what may be said", "state", ("words",)),
+    ),
+)
+MISSING: dict[ComparisonMissing, str] = {
+    "no_plan": "the run has declared no complete plan, and it has not finished",
+    "plan_exceeded": "there are more trials than planned, and the run has not finished",
+    "too_many_agents": "more than 60 agents",
+    "too_many_trials": "too many trials to compare once a second",
+    "no_verdicts": "trials have numbers alone, and no verdict",
+}
+"""Why there are no ranks, for people."""
+
+
+def comparison_tables(compared: ComparedRun) -> list[Table]:
+    """The ranks, and every two agents in a sentence; [] without a comparison."""
+    comparison = compared.comparison
+    if comparison is None:
+        return []
+    ranked = [
+        {"agent_model": agent.agent_model, "rank": agent.rank and place(agent.rank)}
+        for agent in comparison.agents
+    ]
+    pairs = [
+        {"a": one.a, "b": one.b, **_counts(one.counts), "words": "; ".join(one.words)}
+        for one in pair_standings(compared)
+    ]
+    ranks = table_of(RANKS, ranked)._replace(note=_rank_note(comparison))
+    return [ranks, table_of(AGENT_PAIRS, pairs)] if pairs else [ranks]
+
+
+def _counts(counts: ComparedPair | None) -> dict[str, int]:
+    return {} if counts is None else counts.model_dump(include={"wins", "ties", "losses", "unknown"})
+
+
+def _rank_note(comparison: RunComparison) -> str:
+    """What the ranks mean, or why there are none."""
+    if comparison.rank_missing is None:
+        looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
+        return (
+            f"With 95 % probability no agent's true place is outside its range, {looks}, all agents at once."
+        )
+    return f"No ranks: {MISSING[comparison.rank_missing]}."

@@ -30,7 +30,7 @@ from streamer.schemas.wire import Position, json_number
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
 from streamer.views.compare import ComparedSide, compare_sides, pair_standings, side_of
-from streamer.views.gate import needs_order, ordered_words, with_words
+from streamer.views.gate import Live, in_order, needs_order, with_live
 from streamer.views.leaderboard import BenchmarkBoard, history_points
 from streamer.views.models import (
     Comparison,
@@ -198,8 +198,8 @@ async def answer_as_of(
     return await web.folds.answer(("as of", question, run_id, version, position), folded)
 
 
-async def in_order(web: Web, comparison: Comparison) -> Comparison:
-    """A comparison of two runs, and what the order of their trials allows to say; see `ordered_words`.
+async def live_comparison(web: Web, comparison: Comparison) -> Comparison:
+    """A comparison of two runs, and what the order of their trials allows to say; see `in_order`.
 
     The same comparison where the log does not hold all events of both, or this server may not read them.
     """
@@ -208,14 +208,14 @@ async def in_order(web: Web, comparison: Comparison) -> Comparison:
     runs, agents = (comparison.a.run, comparison.b.run), (comparison.a.agent_model, comparison.b.agent_model)
     versions = [(await web.reader.run(run_id)).state_version for run_id in runs]
 
-    def folded() -> list[str]:
+    def folded() -> Live:
         a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
         truncated = a.log.begins_at or b.log.begins_at
-        return [] if truncated else ordered_words(a.run.state, b.run.state, *agents)
+        return Live([], None) if truncated else in_order(a.run.state, b.run.state, *agents)
 
     question = "order", *runs, *agents, *versions
     try:
-        return with_words(comparison, await web.folds.answer(question, folded, keep=True))
+        return with_live(comparison, await web.folds.answer(question, folded, keep=True))
     except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
         return comparison
 
@@ -587,7 +587,7 @@ async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    return await in_order(web, compare_sides(a, b, query.offset, query.limit))
+    return await live_comparison(web, compare_sides(a, b, query.offset, query.limit))
 
 
 @_get("/api/health", "Whether this server follows Redis.")

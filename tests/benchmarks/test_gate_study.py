@@ -71,11 +71,12 @@ def test_the_first_loss_fails_a_candidate_whose_baseline_passed_everything() -> 
 
 
 def test_two_sides_that_do_the_same_pass_and_show_nothing() -> None:
+    """Twenty tasks are too few for a margin of 2 points on tasks like these."""
     result = judged(Plan("p", 20), runs_in_order([True, False] * 10, [True, False] * 10))
     assert (result.verdict, result.fails, result.passes, result.behind) == (
         GateVerdict.PASS,
         False,
-        True,
+        False,
         False,
     )
 

@@ -27,7 +27,8 @@ from benchmarks.rank_study import (
 )
 from benchmarks.simulated_runs import Scenario
 from benchmarks.two_agents import PLANS, Plan
-from streamer.statistics.pairs import Attempts, Direction, PairedTask, Place, evidence_worse, places
+from streamer.statistics.final import ALPHA
+from streamer.statistics.pairs import Direction, Pair, Place, evidence_worse, is_behind, places
 
 [TABLE] = re.findall(
     r"<!-- rank-misses: generated -->\n(.*?)\n<!-- end of rank-misses -->", PAGE.read_text("utf-8"), re.DOTALL
@@ -43,25 +44,21 @@ def test_equal_agents_share_their_places() -> None:
 
 @pytest.mark.parametrize("plan", SMALL, ids=lambda plan: plan.name)
 def test_the_places_are_those_of_the_pure_functions(plan: Plan) -> None:
-    """While a run goes on: e-values of every two agents, the task as unit."""
+    """While a run goes on: the evidence of every two agents, pair by pair, and who may be called behind."""
     choice = Random(8)
     tasks = [task for _ in range(plan.attempts) for task in range(plan.tasks)]
     outcomes = np.array([choice.random() < (0.9, 0.5, 0.1)[agent] for _ in tasks for agent in range(3)])
-    known = np.array([choice.random() < 0.9 for _ in outcomes])
-
-    def attempts(task: int, agent: int) -> Attempts:
-        trials = [3 * pair + agent for pair, one in enumerate(tasks) if one == task]
-        stored = [trial for trial in trials if known[trial]]
-        return Attempts(len(stored), int(outcomes[stored].sum()), len(trials) - len(stored))
-
+    known = np.array([pair < 35 or choice.random() < 0.9 for pair in range(len(tasks)) for _ in range(3)])
+    of = np.where(known, outcomes.astype(object), None).reshape(len(tasks), 3)
+    pairs = {
+        (str(a), str(b)): [Pair(*one) for one in of[:, [a, b]].tolist()] for a, b in permutations(range(3), 2)
+    }
     evidence = {
-        (str(a), str(b)): evidence_worse(
-            [PairedTask(attempts(task, a), attempts(task, b)) for task in range(plan.tasks)], plan.tasks
-        )
-        for a, b in permutations(range(3), 2)
+        names: evidence_worse(listed, len(tasks)) if is_behind(listed, listed, len(tasks)) else 0.0
+        for names, listed in pairs.items()
     }
     result = ranked(plan, 3, Run(tasks, outcomes, []), known)
-    assert result == list(places("012", shown_by(evidence)).values())
+    assert result == list(places("012", shown_by(evidence), ALPHA / 2).values())
     assert result != [(1, 3)] * 3
 
 
@@ -73,7 +70,7 @@ def shown_by(evidence: dict[Direction, float]) -> Callable[[Fraction], list[Dire
 def test_two_looks_see_every_miss_of_all_looks(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that differ, taken for equal: then there are misses enough."""
     monkeypatch.setattr(Field, "places", lambda field: [Place(1, field.agents)] * field.agents)
-    field, plan, wrong = Field(3, equal=False), SMALL[0], 0
+    field, plan, wrong = Field(3, equal=False), Plan("small", 80), 0
     for seed in range(12):
         run = simulated(plan, scenario, field, Random(seed))
         complete = len(run.changes) == len(run.outcomes)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamer.folding.pairs.contest import Contestant, Unmatched, match
 from streamer.folding.slots import GroupId
 from streamer.statistics.final import FinalMissing
-from streamer.statistics.pairs import Pair, final_difference
+from streamer.statistics.pairs import Attempts, Pair, PairedTask, final_difference
 from tests.folding import compared
 from tests.folding.matched import ORDER, TASKS, both, side, the_plan, trial
 from tests.support.events import a_plan, a_start, folded
@@ -142,7 +142,6 @@ def test_unnamed_tasks_are_not_common_with_a_side_that_has_fixed_ones() -> None:
     [
         ({"tasks": ["x"], "order": ["x"]}, {}, Unmatched.NOTHING_IN_COMMON),
         ({"tasks": 20}, {}, Unmatched.TASKS_UNNAMED),
-        ({"attempts": 2, "order": None}, {}, Unmatched.ATTEMPTS_DIFFER),
         ({"tasks": 0}, {}, Unmatched.PLAN_EXCEEDED),
     ],
 )
@@ -163,15 +162,15 @@ def test_it_has_ended_when_all_common_trials_have_final_values() -> None:
     assert both([*plans, *done[1:]], fixed=True).over
 
 
-def test_several_attempts_make_a_task_that_stands_where_its_first_pair_does() -> None:
-    order = [(task, attempt) for attempt in (1, 2) for task in ORDER]
-    plans = [the_plan(run, attempts=2, order=order) for run in ("r", "s")]
-    done = [trial("s", "b", task, True, attempt=n) for task in TASKS for n in (1, 2)]
-    done += [trial("r", "a", ORDER[0], False, attempt=n) for n in (1, 2)]
+def test_of_unequal_attempts_the_numbers_that_both_plan_are_the_pairs() -> None:
+    rounds = [(task, attempt) for attempt in (1, 2, 3) for task in ORDER]
+    plans = [the_plan("r", attempts=3, order=rounds), the_plan("s")]
+    done = [trial("s", "b", task, True) for task in TASKS]
+    done += [trial("r", "a", ORDER[0], False, attempt=n) for n in (1, 2, 3)]
     result = both([*plans, *done])
-    assert result.ordered_tasks is not None
-    assert (result.planned, result.planned_tasks, len(result.ordered_tasks)) == (40, 20, 20)
-    assert [task.lost() for task in result.ordered_tasks[:2]] == [True, None]
+    assert (result.planned, result.unpaired, result.unmatched) == (20, 40, None)
+    assert result.ordered == [Pair(False, True), *[Pair(None, True)] * 19]
+    assert result.tasks[None, None, ORDER[0]] == PairedTask(Attempts(3, 0), Attempts(1, 1))
 
 
 def test_two_agents_of_a_run_share_its_plan_even_where_it_names_no_task() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from random import Random
+from math import sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.statistics.pairs import Attempts, Paired, PairedTask, e_value, paired
+from streamer.statistics.exact import student_t
+from streamer.statistics.final import ALPHA
+from streamer.statistics.pairs import Attempts, Paired, PairedTask, paired
 from tests.support.examples import examples
 
 PASSED, FAILED, RUNNING = Attempts(1, 1), Attempts(1, 0), Attempts(0, 0, 1)
@@ -35,13 +37,91 @@ def test_at_the_end_the_published_p_values_come_out(fewer: int, more: int, p: fl
     assert (result.ahead, result.behind, result.equal, result.open) == (fewer, more, 9, 0)
 
 
-def test_the_interval_is_the_t_interval_of_the_differences_by_task() -> None:
-    """Differences 1, 0, 0, -1, 1: mean 0.2, deviation sqrt(0.7), error sqrt(0.7/5); t(4) = 2.776445."""
-    result = paired([WIN, TIE, TIE, LOSS, WIN])
-    half = 2.776445105 * (0.7 / 5) ** 0.5
-    assert result.difference == 0.2
+def by_hand(tasks: list[tuple[int, int, int, int]]) -> tuple[float, float]:
+    """Section 7's interval in plain floats, of (trials, passes, their trials, their passes) by task."""
+
+    def wilson(trials: list[int], passes: list[int]) -> tuple[float, float, float]:
+        many, count = len(trials), sum(trials)
+        rate = sum(passes) / count
+        spread = sum((c - n * rate) ** 2 for n, c in zip(trials, passes, strict=True))
+        variance = many / (many - 1) * spread / count**2
+        worth: float = many if rate in (0, 1) else count
+        if 0 < rate < 1 and variance > 0:
+            worth = min(count, rate * (1 - rate) / variance)
+        quantile = float(student_t(ALPHA, many - 1))
+        middle = (rate + quantile**2 / (2 * worth)) / (1 + quantile**2 / worth)
+        half = sqrt(rate * (1 - rate) / worth + quantile**2 / (4 * worth**2)) * quantile
+        half /= 1 + quantile**2 / worth
+        return rate, middle - half, middle + half
+
+    ours, passed, theirs, other = map(list, zip(*tasks, strict=True))
+    (p1, l1, u1), (p2, l2, u2) = wilson(ours, passed), wilson(theirs, other)
+    u = [a - n * p1 for n, a, _, _ in tasks]
+    v = [b - k * p2 for _, _, k, b in tasks]
+    m2 = sum(ours) / len(tasks) * sum(theirs) / len(tasks)
+    c = sum(x * y for x, y in zip(u, v, strict=True)) / m2
+    c = max(0.0, c - 0.5) if c > 0 else c
+    varies = sqrt(sum(x * x for x in u) * sum(y * y for y in v))
+    r = c * m2 / varies if varies else 0.0
+    low = (p1 - l1) ** 2 - 2 * r * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2
+    high = (u1 - p1) ** 2 - 2 * r * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2
+    return p1 - p2 - sqrt(max(0.0, low)), p1 - p2 + sqrt(max(0.0, high))
+
+
+SIDES = st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
+
+
+@examples(200)
+@given(st.lists(st.tuples(SIDES, SIDES), min_size=5, max_size=30))
+def test_the_interval_is_that_of_section_7_by_hand(
+    tasks: list[tuple[tuple[int, int], tuple[int, int]]],
+) -> None:
+    result = paired([PairedTask(Attempts(*ours), Attempts(*theirs)) for ours, theirs in tasks]).interval
+    assert result == pytest.approx(by_hand([(*ours, *theirs) for ours, theirs in tasks]), abs=1e-9)
+
+
+def test_the_interval_needs_five_tasks_and_never_collapses() -> None:
+    """Two tasks had [100, 100] once."""
+    assert paired([WIN] * 4).interval is None
+    five = paired([WIN] * 5).interval
+    assert five is not None
+    assert five.low == pytest.approx(1 - sqrt(2) * (1 - rate_low(5)))
+    assert five.high == 1.0
+    ties = paired([TIE] * 50).interval
+    assert ties is not None
+    assert ties.low < 0 < ties.high
+
+
+def rate_low(tasks: int) -> float:
+    """The lower end of section 6 where every task was passed."""
+    square = float(student_t(ALPHA, tasks - 1)) ** 2
+    return tasks / (tasks + square)
+
+
+def test_unequal_attempts_have_an_interval() -> None:
+    """47 of 80 against 77 of 400: five attempts at each of the same 80 tasks."""
+    theirs = [1] * 77 + [0] * 3
+    sides = [PairedTask(Attempts(1, n < 47), Attempts(5, theirs[n])) for n in range(80)]
+    result = paired(sides)
+    assert result.difference == 47 / 80 - 77 / 400
     assert result.interval is not None
-    assert result.interval == pytest.approx((max(-1, 0.2 - half), min(1, 0.2 + half)))
+    assert result.interval.low > 0.25
+    assert (result.p_value, result.uneven) == (None, 80)
+    ones = [PairedTask(ours, Attempts(1, n % 5 == 0)) for n, (ours, _) in enumerate(sides)]
+    tested = paired(sides, tested=ones)
+    assert (tested.interval, tested.p_value) == (result.interval, paired(ones).p_value)
+
+
+def test_missing_trials_widen_interval_and_p_value_and_no_more() -> None:
+    done = [WIN] * 20 + [LOSS] * 2 + [TIE] * 10
+    unknown = paired([*done, PairedTask(RUNNING, PASSED)], over=True)
+    ends = [paired([*done, end]) for end in (LOSS, TIE)]
+    intervals = [one.interval for one in (*ends, unknown)]
+    assert None not in intervals
+    low, high, hull = (one for one in intervals if one)
+    assert hull == (low.low, high.high)
+    assert unknown.p_value == max(one.p_value or 0 for one in ends)
+    assert paired([*done, PairedTask(RUNNING, PASSED)]).interval is None
 
 
 def test_with_several_attempts_signs_and_means_may_disagree() -> None:
@@ -54,44 +134,18 @@ def test_with_several_attempts_signs_and_means_may_disagree() -> None:
     assert paired([narrow, narrow]).agrees
 
 
-def test_unequal_attempts_have_a_difference_and_are_no_evidence() -> None:
+def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
     uneven = PairedTask(Attempts(5, 5), Attempts(1, 0))
-    result = paired([uneven] * 20)
-    assert (result.difference, result.interval, result.ended) == (1.0, (1.0, 1.0), True)
-    assert (result.p_value, result.better, result.worse, result.certain) == (None, 1.0, 1.0, False)
-    assert (result.tasks, result.uneven) == (20, 20)
     mixed = paired([WIN] * 6 + [uneven] * 20 + [PairedTask(Attempts(1, 1), Attempts(0, 0, 2))])
-    alone = paired([WIN] * 6)
     assert (mixed.ahead, mixed.behind, mixed.equal, mixed.open, mixed.uneven) == (6, 0, 0, 0, 21)
-    assert (mixed.better, mixed.worse) == (alone.better, alone.worse)
-    assert paired([WIN] * 6 + [uneven] * 20).p_value == alone.p_value == 2 / 64
-
-
-def test_equal_agents_with_unequal_attempts_are_never_told_apart_too_often() -> None:
-    """89 tasks at 20 %, with one attempt against five on all of them or on half of them."""
-    random = Random(7)
-
-    def side(trials: int) -> Attempts:
-        return Attempts(trials, sum(random.random() < 0.2 for _ in range(trials)))
-
-    looks = 200
-    for theirs in ([5] * 89, [1, 5] * 44 + [1]):
-        result = [paired([PairedTask(side(1), side(trials)) for trials in theirs]) for _ in range(looks)]
-        assert sum(one.certain for one in result) <= looks * 0.05
-        assert sum(max(one.worse, one.better) >= 40 for one in result) <= looks * 0.05
-
-
-def test_open_tasks_speak_against_either_claim() -> None:
-    result = paired([LOSS] * 7 + [PairedTask(RUNNING, RUNNING)] * 2 + [PairedTask(RUNNING, PASSED)])
-    assert result.worse == e_value(2, 7)
-    assert result.better == e_value(10, 0)
-    assert (result.ended, result.p_value, result.interval) == (False, None, None)
+    assert paired([WIN] * 6 + [uneven] * 20).p_value == paired([WIN] * 6).p_value == 2 / 64
+    assert paired([uneven] * 20).p_value is None, "nothing was tested"
 
 
 def test_nothing_in_common_says_nothing() -> None:
     result = paired([])
     assert (result.tasks, result.difference, result.reachable, result.ended) == (0, None, None, False)
-    assert (result.worse, result.better, result.p_value) == (1.0, 1.0, None)
+    assert (result.p_value, result.interval) == (None, None)
 
 
 def test_an_incomplete_list_of_tasks_never_ends() -> None:
@@ -101,9 +155,7 @@ def test_an_incomplete_list_of_tasks_never_ends() -> None:
 
 @examples(200)
 @given(st.lists(st.builds(PairedTask, attempts(), attempts()), min_size=1, max_size=8), st.data())
-def test_results_only_narrow_what_is_reachable_and_add_evidence(
-    pairs: list[PairedTask], data: st.DataObject
-) -> None:
+def test_results_only_narrow_what_is_reachable(pairs: list[PairedTask], data: st.DataObject) -> None:
     def finished(side: Attempts) -> Attempts:
         more = data.draw(st.integers(0, side.unknown))
         passed = data.draw(st.integers(0, more))
@@ -114,8 +166,6 @@ def test_results_only_narrow_what_is_reachable_and_add_evidence(
     assert before.reachable is not None
     assert after.reachable is not None
     assert before.reachable[0] <= after.reachable[0] <= after.reachable[1] <= before.reachable[1]
-    assert before.worse <= after.worse
-    assert before.better <= after.better
     assert before.open >= after.open
 
 
@@ -129,7 +179,7 @@ def test_the_other_side_sees_the_mirror_image(pairs: list[PairedTask]) -> None:
         theirs.equal,
         theirs.open,
     )
-    assert (ours.worse, ours.better, ours.p_value) == (theirs.better, theirs.worse, theirs.p_value)
+    assert ours.p_value == theirs.p_value
     assert _negated(ours) == pytest.approx(theirs.difference)
 
 

@@ -49,15 +49,18 @@ def written(folder: Path, name: str, result: list[dict[str, Any]]) -> Path:
 @pytest.mark.parametrize(
     ("passed", "options", "code", "said"),
     [
-        (8, [], 0, "not worse"),
-        (9, [], 0, "not worse"),
-        (7, [], 1, "is worse"),
-        (7, ["--tolerance", "0.1"], 0, "not worse"),
-        (6, ["--tolerance", "0.1"], 1, "is worse"),
-        (7, ["--significance", "0.05"], 0, "not significantly"),
-        (0, ["--significance", "0.05"], 1, "is worse"),
-        (7, ["--metric", "cost_usd"], 1, "is worse"),
-        (7, ["--metric", "cost_usd", "--tolerance", "0.5"], 0, "not worse"),
+        (8, [], 0, "nothing shows that it is worse"),
+        (9, [], 0, "nothing shows that it is worse"),
+        (7, [], 0, "-10.0 points [-41.2, 22.6], p = 1; nothing shows that it is worse"),
+        (7, ["--plain"], 1, "B is worse than A"),
+        (7, ["--plain", "--tolerance", "0.1"], 0, "within --tolerance"),
+        (6, ["--plain", "--tolerance", "0.1"], 1, "B is worse than A"),
+        (2, [], 1, "B is worse than A"),
+        (2, ["--tolerance", "0.4"], 0, "nothing shows that it is worse"),
+        (2, ["--significance", "0.01"], 0, "not significantly"),
+        (0, ["--significance", "0.05"], 1, "B is worse than A"),
+        (7, ["--metric", "cost_usd"], 1, "B is worse than A"),
+        (7, ["--metric", "cost_usd", "--tolerance", "0.5"], 0, "nothing shows that it is worse"),
         (7, ["--metric", "task_speedup"], 3, "no task where both sides know task_speedup"),
     ],
 )
@@ -78,7 +81,7 @@ def test_two_agents_of_one_run_are_compared_and_baselines_left_out(tmp_path: Pat
     agents = ["--a-agent", "terminus:gpt-5", "--b-agent", "other:gpt-5"]
     done = streamer("compare", file, file, "--files", *agents, "--json")
     told = json.loads(done.stdout)
-    assert (done.returncode, told["both_passed"], told["only_a"], told["neither"]) == (1, 3, 5, 2)
+    assert (done.returncode, told["both_passed"], told["only_a"], told["neither"]) == (0, 3, 5, 2)
     assert told["differences"]["pass_rate"]["p_value"] == 0.0625
     everybody = json.loads(streamer("compare", file, file, "--files", "--json").stdout)
     assert everybody["a"]["trials"] == 2 * TASKS
@@ -188,15 +191,17 @@ def test_errors_of_input_and_output_never_look_like_a_verdict(
 
 
 def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: Path) -> None:
-    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1}
-    first = [plan | {"run_id": "r"}, *events("r", 8, agent="old", model="m")]
+    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1, "started_at": "2026-01-02T00:00:00Z"}
+    before = {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}
+    first = [plan | before, *events("r", 8, agent="old", model="m")]
     second = [plan | {"run_id": "s", "tasks": 11}, *events("s", 1, agent="new", model="m")]
     second.append(a_trial(run_id="s", task_id="extra", agent="new", model="m"))
     sides = written(tmp_path, "a", first), written(tmp_path, "b", second)
     text = streamer("compare", *sides, "--files", environment={"COLUMNS": "80"}).stdout.decode()
     assert max(map(len, text.partition("\n\n")[2].splitlines())) <= 80
     assert "old:m of r ahead on tasks like these: sign test p = 0.0156" in text
-    assert "old:m of r minus new:m of s: +70.0 points [" in text
+    assert "new:m of s minus old:m of r: -70.0 points [" in text
+    assert "10 tasks in common: A passes 80.0 % of these and 80.0 % of all its 10; B passes 10.0 %" in text
     flips, not_common = (
         line.split() for line in text.splitlines() if line.startswith(("A alone", "B  ")) and ":" not in line
     )
@@ -206,7 +211,7 @@ def test_what_may_be_said_what_flipped_and_what_is_not_common_is_told(tmp_path: 
     as_json = streamer("compare", tmp_path / "a", tmp_path / "b", "--files", "--json", "--limit", "2")
     result = json.loads(as_json.stdout)
     assert (result["only_a_tasks"], result["only_b_tasks"]) == (["t01", "t02"], [])
-    assert (result["not_in_a"], result["not_in_b"], len(result["words"])) == (["extra"], [], 2)
+    assert (result["not_in_a"], result["not_in_b"], len(result["words"])) == (["extra"], [], 3)
 
 
 def test_two_agents_of_a_running_run_have_the_words_of_their_pair(tmp_path: Path) -> None:
@@ -255,17 +260,52 @@ def test_a_named_metric_decides(tmp_path: Path) -> None:
     assert (wrong.returncode, b"pass_rate" in wrong.stderr) == (2, True)
 
 
-def test_without_equal_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
-    again = [one | {"attempt": 2} for one in events("s", 0)]
-    a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", [*events("s", 0), *again])
+def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
+    """Side A has attempts 1 and 2 of each task, side B has attempt 3."""
+    again = [one | {"attempt": 2} for one in events("r", 10)]
+    a = written(tmp_path, "a", [*events("r", 10), *again])
+    b = written(tmp_path, "b", [one | {"attempt": 3} for one in events("s", 0)])
     done = streamer("compare", a, b, "--files")
     [heads] = [line for line in done.stdout.decode().splitlines() if line.startswith("mean over tasks")]
     assert heads.split()[-1] == "equal", "there is no column p"
-    assert "Without p: no task that differs has equal attempts" in done.stdout.decode()
-    assert (done.returncode, b"no p: no task that differs" in done.stderr) == (1, True)
-    assert "95 %, about" not in done.stdout.decode(), "without a plan or an end no sentence has an interval"
+    assert (done.returncode, b"points [-100.0, -5" in done.stderr) == (1, True), done.stderr
+    assert b"r has no plan and no end: it counts as complete as it stands" in done.stdout
     tested = streamer("compare", a, b, "--files", "--significance", "0.05")
     assert (tested.returncode, b"cannot be tested" in tested.stderr) == (3, True)
+
+
+def test_different_tasks_are_compared_only_where_that_is_allowed(tmp_path: Path) -> None:
+    a, b = written(tmp_path, "a", events("r", 10)), written(tmp_path, "b", events("s", 0)[:6])
+    refused = streamer("compare", a, b, "--files")
+    assert (refused.returncode, b"not comparable: the sides ran different tasks" in refused.stderr) == (
+        3,
+        True,
+    )
+    assert b"6 tasks in common: A passes 100.0 % of these and 100.0 % of all its 10; B" in refused.stdout
+    assert streamer("compare", a, b, "--files", "--allow", "tasks").returncode == 1
+
+
+def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
+    """Seven straight losses are evidence of 31.9, and six are 18.1; 20 is needed."""
+    order = [f"t{n:02}" for n in range(TASKS)]
+    plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
+    first = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10)]
+    a = written(tmp_path, "a", first)
+    for known, code in ((7, 1), (6, 0)):
+        begun = plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}
+        b = written(tmp_path, "b", [begun, *events("s", 0)[:known]])
+        done = streamer("compare", a, b, "--files")
+        assert done.returncode == code, done.stderr
+        cost = streamer("compare", a, b, "--files", "--tolerance", "0.1")
+        assert (cost.returncode, b"before the end" in cost.stderr) == (3, True)
+
+
+def test_four_tasks_give_means_and_no_verdict(tmp_path: Path) -> None:
+    sides = [written(tmp_path, run, events(run, passed)[:4]) for run, passed in (("r", 4), ("s", 0))]
+    done = streamer("compare", *sides, "--files")
+    assert (done.returncode, b"an interval needs all trials of 5 tasks" in done.stderr) == (3, True), (
+        done.stderr
+    )
 
 
 def test_a_run_whose_id_no_file_can_have_is_no_verdict() -> None:
@@ -278,7 +318,7 @@ def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> Non
     a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
     b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
     text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "Results or verdicts are missing: there are no intervals" in text
+    assert "Trials are missing: there are no intervals and no p" in text
     assert "95 %" not in text
     result = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
     assert (result["ended"], result["differences"]["pass_rate"]["interval"]) == (False, None)

@@ -14,6 +14,7 @@ import pytest
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, RunComparison, RunSummary
+from streamer.statistics.pairs import e_value, paired
 from streamer.views.compare import (
     METHODS,
     STILL_OPEN,
@@ -23,17 +24,17 @@ from streamer.views.compare import (
     compare,
     compare_sides,
     comparison_document,
-    comparison_tables,
     has_ended,
     pair_standings,
     worse_by,
 )
-from streamer.views.models import TrialRow, outcome_of
+from streamer.views.models import Comparison, TrialRow, outcome_of
+from streamer.views.outlook import comparison_tables
 from streamer.views.tables import Table
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
 from tests.support.data import shared_data
-from tests.support.events import Event, a_plan, a_trial, folded
+from tests.support.events import Event, a_plan, a_start, a_trial, folded
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 # -----------------------------------------------------------------------------
@@ -83,40 +84,49 @@ def test_a_difference_is_over_the_tasks_where_both_know_the_metric_and_knows_wha
     result = compare(first, second, PAIR, 0, 10).differences
     cost, speedup, passes = result["cost_usd"], result["task_speedup"], result["pass_rate"]
     assert (cost.tasks, cost.mean, cost.a_better, cost.b_better) == (4, 0.25, 3, 1)
-    assert (speedup.tasks, speedup.mean, speedup.a_better, speedup.p_value) == (1, -0.5, 1, 1.0)
+    assert (speedup.tasks, speedup.mean, speedup.a_better, speedup.p_value) == (1, -0.5, 1, None)
     assert (passes.mean, passes.a_better, passes.b_better, passes.equal) == (-0.25, 1, 0, 3)
     assert (worse_by(cost), worse_by(speedup), worse_by(passes)) == (0.25, 0.5, 0.25)
     assert worse_by(result["agent_advantage"]) is None
 
 
-def test_the_sign_test_leaves_out_tasks_with_unequal_attempts() -> None:
-    """Eight tasks with one trial against two say nothing; six with one trial each have p = 2/64."""
+def test_the_sign_test_takes_the_attempts_that_both_sides_have() -> None:
+    """Eight tasks with one trial against two, and six with one trial each: fourteen losses."""
     names = [f"t{n}" for n in range(14)]
     first = [a_row(task_id=name) for name in names]
     second = [a_row(task_id=name, success=False) for name in names]
-    second += [a_row(task_id=name, success=False, attempt=2) for name in names[6:]]
-    passes = compare(first, second, PAIR, 0, 10).differences["pass_rate"]
-    assert (passes.tasks, passes.a_better, passes.mean, passes.p_value) == (14, 14, -1.0, 2 / 64)
-    uneven = compare(first[6:], second[6:], PAIR, 0, 10).differences["pass_rate"]
-    assert (uneven.a_better, uneven.p_value) == (8, None), "nothing could be tested, so there is no p"
-    alike = compare(second[6:], second[6:], PAIR, 0, 10).differences["pass_rate"]
-    assert (alike.equal, alike.p_value) == (8, 1.0), "nothing differs"
+    second += [a_row(task_id=name, attempt=2) for name in names[6:]]
+    passes = compare(first, second, PAIR, 0, 10, ended=True).differences["pass_rate"]
+    assert (passes.tasks, passes.a_better, passes.p_value) == (14, 14, 2 / 2**14)
+    assert passes.mean == 8 / 22 - 1, "all trials are in the mean"
+    running = compare(first, second, PAIR, 0, 10).differences["pass_rate"]
+    assert (running.p_value, running.interval) == (None, None)
+
+
+def test_nothing_has_a_p_value_where_nothing_was_tested() -> None:
+    apart = [a_row(task_id=f"t{n}", attempt=2) for n in range(8)]
+    first = [a_row(task_id=f"t{n}") for n in range(8)]
+    ended = compare(first, apart, PAIR, 0, 10, ended=True).differences
+    assert ended["task_speedup"].p_value is None
+    assert compare(first, first, PAIR, 0, 10, ended=True).differences["pass_rate"].p_value == 1.0
 
 
 def test_at_the_end_each_metric_has_the_t_interval_of_its_paired_differences() -> None:
-    """Differences 0.5, -0.5, 1.0, 1.0: mean 0.5, standard error sqrt(0.5)/2, t(3) = 3.1824."""
-    first = [a_row(task_id=f"t{n}", cost_usd=1.0) for n in range(4)]
-    costs = (1.5, 0.5, 2.0, 2.0)
-    second = [a_row(task_id=f"t{n}", cost_usd=cost) for n, cost in enumerate(costs)]
+    """Differences -0.5 and 1.5, five of each: mean 0.5, standard error sqrt(10/9/10), t(9) = 2.262157."""
+    first = [a_row(task_id=f"t{n}", cost_usd=1.0) for n in range(10)]
+    second = [a_row(task_id=f"t{n}", cost_usd=0.5 + 2 * (n % 2)) for n in range(10)]
     running = compare(first, second, PAIR, 0, 10)
     assert (running.ended, running.differences["cost_usd"].interval) == (False, None)
     ended = compare(first, second, PAIR, 0, 10, ended=True).differences
     interval = ended["cost_usd"].interval
     assert interval is not None
-    half = 3.182446 * 0.5**0.5 / 2
+    half = 2.262157 * (1 / 9) ** 0.5
     assert (interval.low, interval.high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
     assert ended["task_speedup"].interval is None
-    assert compare(first[:1], second, PAIR, 0, 10, ended=True).differences["cost_usd"].interval is None
+    few = compare(first[:9], second, PAIR, 0, 10, ended=True).differences
+    assert few["cost_usd"].interval is None, "fewer than ten tasks"
+    assert few["pass_rate"].interval is not None
+    assert compare(first[:4], second, PAIR, 0, 10, ended=True).differences["pass_rate"].interval is None
 
 
 def test_named_metrics_are_compared_where_both_sides_know_them() -> None:
@@ -144,17 +154,95 @@ def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
     assert has_ended(*a_run(*whole), "terminus:gpt-5")
     assert not has_ended(*a_run(*whole), "other:m")
     assert not has_ended(*a_run(whole[0]), None)
-    assert not has_ended(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
+    assert has_ended(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
     assert not has_ended(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
 
 
-def test_without_a_plan_a_side_ends_with_its_run() -> None:
+def test_without_a_plan_a_side_is_complete_as_it_stands() -> None:
     def ended(*more: dict[str, Any]) -> bool:
         [result] = board_runs([a_trial(), *more])
         return has_ended(ComparedRun(result.run, None, result.tasks), result.agents, None)
 
-    assert not ended()
-    assert ended({"type": "run_finished", "run_id": "run-1"})
+    assert ended()
+    assert not ended(a_start(task_id="in flight"))
+    assert ended(a_start(task_id="in flight"), {"type": "run_finished", "run_id": "run-1"})
+
+
+def two_sides(
+    a: str, b: str, *, planned: tuple[Any, Any], attempts: tuple[int, int] = (1, 1), **fields: Any
+) -> Comparison:
+    """Run r on 1 January and run s on 2 January: `+` passed, `-` failed, `?` without a verdict."""
+    sides = []
+    for run, letters, tasks, many, day in zip("rs", (a, b), planned, attempts, (1, 2), strict=True):
+        plan = a_plan(run_id=run, tasks=tasks, attempts=many, started_at=f"2026-01-0{day}T00:00:00Z")
+        trials = [
+            a_trial(
+                run_id=run,
+                task_id=f"t{n // many:02}",
+                attempt=1 + n % many,
+                resolved={"+": True, "-": False}.get(letter),
+                score=None,
+                cost_usd=0.25 * day,
+            )
+            for n, letter in enumerate(letters)
+        ]
+        end = {"type": "run_finished", "run_id": run, "revision": 99}
+        sides.append(a_side(run, [plan, *trials, end]))
+    return compare_sides(*sides, 0, 10, **fields)
+
+
+def test_unequal_attempts_are_compared() -> None:
+    """47 of 80 against 77 of 400 said "Nothing separates" once."""
+    result = two_sides("+" * 47 + "-" * 33, "+----" * 77 + "-" * 15, planned=(80, 80), attempts=(1, 5))
+    passes = result.differences["pass_rate"]
+    assert (result.a.pass_rate, result.b.pass_rate) == (47 / 80, 77 / 400)
+    assert passes.mean == 77 / 400 - 47 / 80
+    assert passes.interval is not None
+    assert passes.interval.high < -0.25
+    assert passes.p_value is not None
+    assert passes.p_value < 0.001
+
+
+def test_a_missing_verdict_touches_one_pair_and_one_metric() -> None:
+    whole = two_sides("+-" * 20, "+-" * 20, planned=(40, 40))
+    missing = two_sides("+-" * 20, "+-" * 19 + "+", planned=(40, 40))
+    before, after = (one.differences["pass_rate"].interval for one in (whole, missing))
+    assert before is not None
+    assert after is not None
+    assert after.low <= before.low < 0 < before.high < after.high
+    assert after.high - after.low < before.high - before.low + 0.06
+    verdict = two_sides("+-" * 20, "+-" * 19 + "+?", planned=(40, 40))
+    assert verdict.differences["cost_usd"].interval is not None
+
+
+def test_different_tasks_are_judged_only_where_one_side_planned_the_common_ones_before() -> None:
+    subset_first = two_sides("+" * 10, "-" * 20, planned=(10, 20))
+    assert subset_first.not_comparable is None
+    assert subset_first.differences["pass_rate"].interval is not None
+    assert subset_first.words[-1] == (
+        "10 tasks in common: A passes 100.0 % of these and 100.0 % of all its 10; B passes 0.0 % of these "
+        "and 0.0 % of all its 20"
+    )
+    subset_later = two_sides("-" * 20, "+" * 10, planned=(20, 10))
+    passes = subset_later.differences["pass_rate"]
+    assert subset_later.not_comparable is not None
+    assert (passes.mean, passes.interval, passes.p_value) == (1.0, None, None)
+    assert subset_later.words[0] == f"not comparable: {subset_later.not_comparable}"
+    allowed = two_sides("-" * 20, "+" * 10, planned=(20, 10), any_tasks=True)
+    assert allowed.differences["pass_rate"].interval is not None
+
+
+def test_tasks_that_one_side_has_not_reached_are_no_other_tasks() -> None:
+    short = two_sides("+" * 12, "-" * 8, planned=(12, 12))
+    assert short.not_comparable is None
+    interval, full = (
+        one.differences["pass_rate"].interval
+        for one in (short, two_sides("+" * 12, "-" * 12, planned=(12, 12)))
+    )
+    assert interval is not None
+    assert full is not None
+    assert interval.low == full.low < interval.high
+    assert interval.high > full.high
 
 
 def test_with_nothing_in_common_every_mean_is_unknown() -> None:
@@ -212,13 +300,14 @@ def test_public_submissions_compare_to_what_a_count_of_their_rows_gives() -> Non
     passes = result.differences["pass_rate"]
     tail = sum(comb(lost + won, k) for k in range(min(lost, won) + 1))
     assert passes.p_value == pytest.approx(min(1.0, 2 * tail / 2 ** (lost + won)))
-    half = STUDENT_T_79 * stdev(moved) / sqrt(80)
     assert passes.interval is not None
+    assert passes.mean == pytest.approx(mean(moved))
+    half = STUDENT_T_79 * stdev(moved) / sqrt(80)
     assert (passes.interval.low, passes.interval.high) == pytest.approx(
-        (mean(moved) - half, mean(moved) + half), rel=1e-5
-    )
+        (mean(moved) - half, mean(moved) + half), abs=0.02
+    ), "where nothing is near 0 or 1, Newcombe's interval is near that of t"
     assert passes.p_value < 0.05
-    assert result.words[0].startswith("openhands:")
+    assert result.words[0].startswith("cursor-cli:" if won > lost else "openhands:")
     assert f"sign test p = {passes.p_value:.3g}" in result.words[0]
 
 
@@ -242,10 +331,12 @@ def cells(table: Table) -> list[dict[str, str]]:
 
 
 def tables(*, ended: bool, limit: int = 20) -> list[Table]:
-    a = [a_row(task_id=f"t{n}", cost_usd=1.0, metrics={"wait": 1.0 + n}) for n in range(4)]
+    a = [a_row(task_id=f"t{n:02}", cost_usd=1.0, metrics={"wait": 1.0 + n}) for n in range(11)]
     b = [
-        a_row(task_id=f"t{n}", cost_usd=1.5, metrics={"wait": 2.0 + n}, success=False, failure_mode="timeout")
-        for n in range(3)
+        a_row(
+            task_id=f"t{n:02}", cost_usd=1.5, metrics={"wait": 2.0 + n}, success=False, failure_mode="timeout"
+        )
+        for n in range(10)
     ]
     readings = {"wait": {"unit": "seconds", "direction": "lower", "label": "Wait\u202e"}}
     result = compare(a, b, NAMES, 0, limit, ended=ended, readings=readings)
@@ -255,11 +346,11 @@ def tables(*, ended: bool, limit: int = 20) -> list[Table]:
 def test_each_metric_has_a_row_in_its_own_unit() -> None:
     metrics = cells(tables(ended=True)[0])
     assert [(row["mean over tasks"], row["A"], row["B"], row["B - A"], row["95 %"]) for row in metrics] == [
-        ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -100.0]"),
+        ("pass_rate", "100.0 %", "0.0 %", "-100.0 points", "[-100.0, -52.1]"),
         ("cost_usd", "$1.0000", "$1.5000", "+$0.5000", "[$0.5000, $0.5000]"),
-        ("Wait\\u202e", "2 s", "3 s", "+1 s", "[1 s, 1 s]"),
+        ("Wait\\u202e", "5.5 s", "6.5 s", "+1 s", "[1 s, 1 s]"),
     ]
-    assert [row["A better"] for row in metrics] == ["3", "3", "3"]
+    assert [row["A better"] for row in metrics] == ["10", "10", "10"]
 
 
 def test_the_note_says_whether_intervals_hold() -> None:
@@ -274,12 +365,12 @@ def test_lists_end_with_how_many_more_there_are() -> None:
         {
             "passed by": "A alone",
             "the other failed by": "timeout",
-            "tasks": "3",
-            "which": "t0, and 2 more (--limit)",
+            "tasks": "10",
+            "which": "t00, and 9 more (--limit)",
         }
     ]
-    assert (len(pairs.rows), pairs.note) == (1, "and 2 more (--limit)")
-    assert cells(not_common) == [{"only in": "A", "tasks": "1", "which": "t3"}]
+    assert (len(pairs.rows), pairs.note) == (1, "and 9 more (--limit)")
+    assert cells(not_common) == [{"only in": "A", "tasks": "1", "which": "t10"}]
 
 
 def test_a_side_is_called_by_its_run_and_its_agent() -> None:
@@ -359,7 +450,7 @@ def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:
     assert pair.ended
     assert pair.p_value == pytest.approx(2 / 2**10)
     assert pair.words[0] == "a:m ahead on tasks like these: sign test p = 0.00195"
-    assert pair.words[1].startswith("a:m minus b:m: +50.0 points [26.0, 74.0]; 95 %")
+    assert pair.words[1].startswith("a:m minus b:m: +50.0 points [21.9, 71.6]; 95 %")
 
 
 def test_nothing_separates_equal_agents() -> None:
@@ -371,11 +462,11 @@ def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these(
     """The numbers of one run may be decided all the same: other sentences say so."""
     ours = compared([plan(), *trials({"a": "+-+-"})])
     theirs = replace(ours, run=ours.run.model_copy(update={"run_id": "run-2"}))
-    [words] = between(ours, theirs, None, None, ended=False)
+    [words] = between(ours, theirs, None, None, paired([], complete=False))
     assert words == "Nothing separates a:m of run-1 and a:m of run-2 on tasks like these yet"
 
 
-def test_an_e_value_of_forty_shows_either_direction_while_the_run_goes_on() -> None:
+def test_evidence_of_forty_shows_either_direction_while_the_run_goes_on() -> None:
     """Eight losses and twelve open tasks that both sides cannot win any more: b failed them all."""
     long = [*TASKS, *(f"u{number}" for number in range(60))]
     outcomes = trials({"a": "+" * 20, "b": "-" * 20})
@@ -384,10 +475,10 @@ def test_an_e_value_of_forty_shows_either_direction_while_the_run_goes_on() -> N
     pair = the_pair([a_plan(tasks=long, attempts=1, judged=False), *outcomes, *more, *done])
     assert not pair.ended
     assert pair.better > 40
-    assert any(words.startswith("a:m better than b:m on tasks like these: e-value") for words in pair.words)
+    assert any(words.startswith("a:m better than b:m on tasks like these: evidence") for words in pair.words)
 
 
-def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
+def test_with_unequal_attempts_a_pair_has_an_interval_and_no_sign_test() -> None:
     again = [
         a_trial(task_id=task, agent="a", model="m", resolved=True, score=None, attempt=2) for task in TASKS
     ]
@@ -395,9 +486,11 @@ def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
         [*trials({"a": "+" * 20, "b": "-" * 20}), *again, {"type": "run_finished", "run_id": "run-1"}]
     )
     assert (pair.tasks, pair.uneven, pair.ahead, pair.ended) == (20, 20, 0, True)
-    assert (pair.better, pair.worse, pair.p_value, pair.difference) == (1.0, 1.0, None, 1.0)
+    assert (pair.p_value, pair.difference) == (None, 1.0)
+    assert pair.counts is not None
+    assert pair.better == e_value(0, pair.counts.wins) > 40
     assert pair.words == [
-        "a:m minus b:m: +100.0 points [100.0, 100.0]; 95 %, about tasks like these",
+        "a:m minus b:m: +100.0 points [74.6, 100.0]; 95 %, about tasks like these",
         "20 of 20 tasks have unequal attempts: no test uses them",
     ]
 
@@ -405,7 +498,7 @@ def test_with_unequal_attempts_there_is_a_difference_and_no_evidence() -> None:
 def test_a_task_that_one_side_has_not_begun_stays_open_though_another_task_has_more_attempts() -> None:
     again = a_trial(task_id=TASKS[0], agent="a", model="m", resolved=False, score=None, attempt=2)
     pair = the_pair([plan(), *trials({"a": "-----", "b": ".....+"}), again])
-    assert (pair.open, pair.uneven, pair.behind) == (10, 0, 0)
+    assert (pair.open, pair.uneven, pair.behind) == (18, 1, 0)
 
 
 def test_without_a_plan_only_common_tasks_count() -> None:

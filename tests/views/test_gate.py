@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
-from streamer.statistics.pairs import GateVerdict
+from streamer.statistics.pairs import GateVerdict, e_value
 from streamer.views.compare import compare
 from streamer.views.gate import (
     Entrant,
     GateResult,
     Terms,
     counts,
+    in_order,
     judge,
     not_common,
-    ordered_words,
     saved_line,
     verdict_line,
     with_order,
@@ -87,7 +87,7 @@ def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, v
 def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
     events = [*PLANS, *BASELINE, *ours(19, 20)]
     close = judged(events, question="ability", max_drop=Fraction("0.02"))
-    wide = judged(events, question="ability", max_drop=Fraction("0.2"))
+    wide = judged(events, question="ability", max_drop=Fraction("0.3"))
     assert (close.verdict, wide.verdict) == (GateVerdict.UNDECIDED, GateVerdict.PASS)
     assert close.final is not None
     assert close.final.verdict == GateVerdict.FAIL
@@ -149,7 +149,7 @@ def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> 
     assert none.final.missing == "no common task where both sides know cost_usd"
 
 
-def test_unequal_attempts_are_judged_at_the_end_each_task_once() -> None:
+def test_of_unequal_attempts_all_trials_are_in_the_final_difference() -> None:
     plans = [
         the_plan("r", tasks=["x", "y"], order=None),
         the_plan("s", tasks=["x", "y"], attempts=2, order=None),
@@ -158,11 +158,14 @@ def test_unequal_attempts_are_judged_at_the_end_each_task_once() -> None:
     mine = [trial("r", "a", "x", True), trial("r", "a", "y", False)]
     running = judged([*plans, *base, mine[0]])
     assert running.final is not None
-    assert (running.verdict, running.final.basis) == (GateVerdict.UNDECIDED, "nothing")
+    assert (running.verdict, running.final.basis) == (GateVerdict.PASS, "bounds")
+    assert running.final.ends is not None
+    assert (running.final.ends.low, running.final.ends.high) == (0.0, 0.5)
     ended = judged([*plans, *base, *mine], max_drop=Fraction(0))
     assert ended.final is not None
     assert ended.final.ends is not None
     assert (ended.verdict, ended.final.ends.low) == (GateVerdict.PASS, 0.0)
+    assert counts(ended).endswith("; 2 trials of one side alone in no pair")
 
 
 def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
@@ -190,7 +193,10 @@ def test_a_run_that_stopped_early_is_not_judged_on_what_it_has(finished: bool, a
     assert (result.final.ends.low, result.final.ends.high) == (-0.75, 0.75)
     assert result.final.missing == "trials have no final value"
     assert result.ability is not None
-    assert (result.ability.verdict, result.ability.interval) == (GateVerdict.UNDECIDED, None)
+    assert result.ability.verdict == GateVerdict.UNDECIDED
+    assert result.ability.interval is not None, "the missing trials count both ways"
+    assert result.ability.interval.low < -0.75
+    assert result.ability.interval.high > 0.75
     assert judged(events, fixed=not finished, max_drop=Fraction("0.75")).verdict == GateVerdict.PASS
 
 
@@ -223,18 +229,38 @@ def test_an_order_by_results_of_the_baseline_is_no_evidence_of_ability() -> None
 
 
 @pytest.mark.parametrize(("of_three", "verdict"), [(1, "undecided"), (3, "fail")])
-def test_unequal_attempts_leave_ability_to_the_interval(of_three: int, verdict: str) -> None:
-    """One of three passed beats one that failed at 16 of 20 tasks, by pass rates of 0.3 and 0.2."""
+def test_of_unequal_attempts_the_numbers_that_both_plan_are_evidence(of_three: int, verdict: str) -> None:
+    """The baseline passes one of three attempts, or all; of the pairs that is the first attempt."""
     plans = [the_plan("r"), the_plan("s", attempts=3, order=None)]
     tries = [(at, n) for at in range(20) for n in (1, 2, 3)]
-    base = [trial("s", "b", TASKS[at], n <= of_three and at < 18, attempt=n) for at, n in tries]
-    mine = [trial("r", "a", task, at % 18 < 2 and of_three == 1) for at, task in enumerate(TASKS)]
-    result = judged([*plans, *base, *mine], question="ability")
+    base = [trial("s", "b", TASKS[at], n > 3 - of_three, attempt=n) for at, n in tries]
+    mine = [trial("r", "a", task, False) for task in TASKS]
+    result = judged([*plans, *base, *mine[:-1]], question="ability")
     assert result.ability is not None
-    assert (result.verdict, result.ability.worse) == (verdict, None)
-    assert result.ability.interval is not None
-    running = judged([*plans, *base, *mine[:-1]], question="ability")
-    assert (running.verdict, running.ability and running.ability.worse) == ("undecided", None)
+    assert result.verdict == verdict
+    assert result.ability.interval is None
+    ended = judged([*plans, *base, *mine], question="ability").ability
+    assert ended is not None
+    assert ended.interval is not None
+    assert ended.interval.high < 0
+
+
+def test_evidence_against_the_mean_fails_nothing() -> None:
+    """The candidate loses 15 of the first 30 pairs, and wins 45 of the other 90."""
+    tasks = [f"t{n:03}" for n in range(120)]
+    plans = [the_plan(run, tasks=tasks, order=tasks) for run in "rs"]
+    base = [trial("s", "b", task, at < 30) for at, task in enumerate(tasks)]
+    mine = [trial("r", "a", task, at % 2 == 0) for at, task in enumerate(tasks)]
+    for known, verdict in ((30, "fail"), (119, "undecided"), (120, "pass")):
+        result = judged([*plans, *base, *mine[:known]], question="ability").ability
+        assert result is not None
+        assert (result.verdict, result.worse) == (verdict, e_value(0, 15))
+
+
+def test_a_failure_on_ability_says_that_the_candidate_is_worse_and_not_by_how_much() -> None:
+    said = judged([*PLANS, *BASELINE, *ours(0, 9)], question="ability").words[1]
+    assert said.startswith("ability: fail, on tasks like these: evidence that the candidate is worse ")
+    assert said.endswith(", 20 needed; it is worse, by how much is not said")
 
 
 def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
@@ -302,7 +328,7 @@ def test_an_interval_says_that_it_holds_however_often_you_look() -> None:
     assert result.words == [
         "final: undecided, candidate minus baseline -55.0 to +0.0 points in the end, 95 %, however often "
         "you look",
-        "ability: undecided, on tasks like these: e-value that the candidate is worse 1.0, 20 needed",
+        "ability: undecided, on tasks like these: evidence that the candidate is worse 1.0, 20 needed",
     ]
     assert counts(result) == "6 of 20 pairs: only the candidate passed 0, only the baseline 0, the same 6"
     assert saved_line(result) is None
@@ -318,15 +344,20 @@ def test_bounds_say_why_there_is_no_interval() -> None:
 
 
 def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
-    result = judged([*PLANS, *BASELINE, *ours(20, 20)], target=Fraction("0.6"), question="ability")
+    result = judged(
+        [*PLANS, *BASELINE, *ours(20, 20)],
+        target=Fraction("0.6"),
+        question="ability",
+        max_drop=Fraction("0.2"),
+    )
     assert verdict_line(result) == (
-        "PASS: pass_rate at most 2 points worse than b:m of s, on tasks like these and final pass rate of "
+        "PASS: pass_rate at most 20 points worse than b:m of s, on tasks like these and final pass rate of "
         "60.0 % or more"
     )
     assert result.words == [
         "final: candidate minus baseline +0.0 points in this run: pass",
-        "ability: pass, on tasks like these: candidate minus baseline +0.0 to +0.0 points, 95 %; "
-        "e-value that the candidate is worse 1.0, 20 needed",
+        "ability: pass, on tasks like these: candidate minus baseline -18.0 to +18.0 points, 95 %; "
+        "evidence that the candidate is worse 1.0, 20 needed",
         "target: pass, pass rate 100.0 %, 60.0 % wanted",
     ]
 
@@ -387,7 +418,7 @@ def a_run(run_id: str, letters: str, **plan: Any) -> RunState:
 
 
 def words(letters: str, base: str = "+" * 20, **plan: Any) -> list[str]:
-    return ordered_words(a_run("new", letters, **plan), a_run("base", base), None, None)
+    return in_order(a_run("new", letters, **plan), a_run("base", base), None, None).words
 
 
 def test_a_running_run_that_falls_behind_is_told_with_its_interval() -> None:
@@ -410,9 +441,9 @@ def test_an_order_that_nobody_declared_shuffled_claims_nothing_but_bounds() -> N
 def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
     assert words("+-" * 10) == []
     run = a_run("new", "-" * 12)
-    assert ordered_words(run, run, None, None) == []
+    assert in_order(run, run, None, None).words == []
     several = [a_plan(run_id="two"), *(a_trial(run_id="two", agent=agent) for agent in ("x", "y"))]
-    assert ordered_words(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == []
+    assert in_order(folded(several)[0].run("two").state, a_run("base", "+"), None, None) == ([], None)
 
 
 def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
@@ -422,15 +453,17 @@ def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Compari
 
 def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:
     base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
-    first, second = with_order(compared(), base, new).words
-    assert (first, second) == (ordered_words(base, new, None, None)[0], "what stood before")
+    result = with_order(compared(), base, new)
+    live = in_order(base, new, None, None)
+    assert result.words == [live.words[0], "what stood before"]
+    assert result.worse == live.worse == "b"
 
 
-def test_nothing_is_added_at_the_end_within_a_run_and_where_a_log_is_not_at_hand() -> None:
+def test_nothing_is_added_at_the_end_and_where_a_log_is_not_at_hand() -> None:
     base, new = a_run("base", "+" * 20), a_run("new", "-" * 12)
     for result, a, b in (
         (compared(ended=True), base, new),
-        (compared(b="base"), base, base),
+        (compared().model_copy(update={"not_comparable": "other tasks"}), base, new),
         (compared(), base, None),
         (compared(), None, new),
     ):

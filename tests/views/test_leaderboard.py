@@ -13,6 +13,7 @@ import pytest
 
 from streamer.client.queries import BoardRun
 from streamer.schemas.events import BOARD_METRICS, named_metric
+from streamer.statistics.exact import sign_test
 from streamer.views.leaderboard import (
     NOT_RANKED,
     BenchmarkBoard,
@@ -27,7 +28,7 @@ from streamer.views.models import Ends
 from streamer.views.tables import Table
 from tests.support.board_runs import a_night, board_runs
 from tests.support.data import shared_data
-from tests.support.events import Event, a_plan, a_trial
+from tests.support.events import Event, a_plan, a_start
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 # -----------------------------------------------------------------------------
@@ -367,7 +368,7 @@ def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why
     assert first["95 %"].startswith("[2")
     assert first["change"].startswith("+60.0 points [")
     assert first["change"].endswith("], real")
-    assert second["change"] == "+0.0 points [0.0, 0.0], may be chance"
+    assert second["change"] == "+0.0 points [-34.7, 34.7], may be chance"
     assert (below["left out"], below["order"], below["95 %"]) == ("stalled", "–", "–")
     assert "all agents at once" in table.note
     assert "pooled" not in table.note.split("\n")[0]
@@ -442,7 +443,7 @@ def test_only_common_tasks_count() -> None:
 
 @pytest.mark.parametrize(
     ("attempts", "p", "said"),
-    [(2, None, "+100.0 points [100.0, 100.0], attempts differ"), (1, 2 / 2**8, "real")],
+    [(2, None, "+100.0 points [41.8, 100.0], attempts differ"), (1, 2 / 2**8, "real")],
 )
 def test_with_unequal_attempts_a_change_is_not_tested(attempts: int, p: float | None, said: str) -> None:
     events = [*a_night("n1", 1, {"a": "-" * 8}), *a_night("n2", 2, {"a": "+" * 8})]
@@ -458,14 +459,14 @@ def test_with_unequal_attempts_a_change_is_not_tested(attempts: int, p: float | 
     assert any("sign test" in words for words in result.words) is (attempts == 1)
 
 
-def test_with_an_unknown_trial_there_is_an_e_value_in_place_of_a_p_value() -> None:
-    """Ten sure losses and one task that may yet be a win: e = 85.25, and 40 suffices. Of five, it is 3.5."""
+def test_an_unknown_trial_counts_both_ways_in_interval_and_p_value() -> None:
+    """Ten sure losses and one task that may yet be a win: p is at most that of ten losses of eleven."""
     for differing, certain in ((10, True), (5, False)):
         night = [*a_night("n1", 1, {"a": "+" * (differing + 1)})]
-        open_task = a_trial(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m", resolved=None)
+        open_task = a_start(run_id="n2", task_id=f"t{differing:02}", agent="a", model="m")
         stopped = {"type": "run_finished", "run_id": "n2", "revision": 99, "status": "cancelled"}  # (R19)
         after = [*a_night("n2", 2, {"a": "-" * differing}), open_task, stopped]
         newer, older = board_runs([*night, *after])
         result = change_between(older, newer, "a:m")
-        assert (result.p_value, result.interval, result.certain) == (None, None, certain)
-        assert any("e-value" in words for words in result.words) is certain
+        assert (result.p_value, result.certain) == (sign_test(differing, 1), certain)
+        assert result.interval is not None

@@ -351,6 +351,9 @@ def _wins(
 MOST_CELLS = 50_000
 """Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
 
+EACH = ALPHA / 2
+"""Level of the ranks while a run goes on, and of those at its end: both together have alpha."""
+
 MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""
 
@@ -419,17 +422,11 @@ class ComparisonTable:
             return None, reason
         if tasks > MOST_RANKED_TASKS:
             return None, ComparisonMissing.TOO_MANY_TRIALS
-        counts = self._counts if self._attempts == 1 and self.planned else self._of_tasks(tasks)
-        return ranks_of(labels, counts, tasks, ended=self.ended), None
-
-    def _of_tasks(self, tasks: int) -> PairCounts:
-        """The counts with a task as unit; a task stands where its first pair does."""
-        task_of = {pairing: task for task, pairing in ((p.task, p) for p in self.trials.pairings)}
+        if not self.ended:
+            return ranks_so_far(labels, self._counts, self.planned or 1), None
         numbers = {task: number for number, task in enumerate(self.trials.tasks)}
-        columns = [numbers[task_of[pairing]] for pairing in self.trials.pairings]
-        orders = [order and _first_of_each(order, columns) for order in self._orders]
-        unseen = tasks - len(numbers)
-        return pair_counts(self.trials.by_task(), unseen, orders, self._later, prefixes(max(1, tasks)))
+        tasks_of_pairs = [numbers[one.task] for one in self.trials.pairings]
+        return ranks_at_end(labels, self._by_pair, tasks_of_pairs), None
 
     def _orders_of(self, agents: list[GroupId]) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
         """Who began later than whom, and the order of each agent's pairs."""
@@ -476,27 +473,63 @@ class ComparisonTable:
         ]
 
 
-def ranks_of(labels: Sequence[str], counts: PairCounts, tasks: int, *, ended: bool) -> dict[str, Place]:
-    """The places of all agents: by e-values at any look, by the sign test once everything is in.
+def ranks_so_far(labels: Sequence[str], counts: PairCounts, planned: int) -> dict[str, Place]:
+    """The places of all agents by evidence, whenever you look; each pair of trials is one toss.
+
+    An agent stands behind another one only if it also loses more pairs than it wins: in the longest prefix
+    without an unknown pair, or whatever comes.
 
     Args:
         labels: of the agents.
-        counts: of every two of them; with several attempts the unit is the task.
-        tasks: planned, at least as many as the last prefix has.
-        ended: no final value is missing.
+        counts: of every two of them.
+        planned: pairs, at least as many as the last prefix has.
     """
     won, can_win = counts
-    losses, wins = won.transpose(1, 0, 2), can_win
-    if ended:
-        losses, wins = losses[:, :, -1:], won[:, :, -1:]
-    size = 1 << tasks.bit_length()
+    lost = won.transpose(1, 0, 2)
+    is_decided = (won == can_win) & (lost == can_win.transpose(1, 0, 2))
+    last = np.maximum(is_decided.sum(axis=2) - 1, 0)[:, :, None]
+    lead = np.take_along_axis(np.where(is_decided, won - lost, 0), last, axis=2)[:, :, 0]
+    behind = (lead < 0) | (can_win[:, :, -1] < lost[:, :, -1])
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
-        worse = (losses >= _least_losses(size, level, ended)[wins + losses]).any(axis=2)
-        np.fill_diagonal(worse, val=False)
+        least = _least_losses(1 << planned.bit_length(), level, ended=False)
+        worse = (lost >= least[can_win + lost]).any(axis=2) & behind
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
-    return places(labels, shown)
+    return places(labels, shown, EACH)
+
+
+def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: Sequence[int]) -> dict[str, Place]:
+    """The places of all agents by the sign test over tasks, once everything is in.
+
+    A task is won by who passes it more often in the attempts that both have. An agent stands behind another
+    one only if it also passes less often in all trials of the common tasks.
+
+    Args:
+        labels: of the agents.
+        trials: of all agents, pair by pair.
+        tasks: the task of each pair.
+    """
+    order = np.argsort(np.array(tasks, np.intp), kind="stable")
+    first = np.flatnonzero(np.diff(np.array(tasks, np.intp)[order], prepend=-1))
+    there, passed = (part[:, order].astype(np.int64) for part in (trials.planned > 0, trials.low))
+    all_there, all_passed = (np.add.reduceat(part, first, axis=1) for part in (there, passed))
+    count = len(labels)
+    won, passes, planned = (np.zeros((count, count), np.int64) for _ in range(3))
+    for agent in range(count):
+        ours = np.add.reduceat(passed[agent] * there, first, axis=1)
+        theirs = np.add.reduceat(passed * there[agent], first, axis=1)
+        won[agent] = (ours > theirs).sum(axis=1)
+        passes[agent] = (all_passed[agent] * (all_there > 0)).sum(axis=1)
+        planned[agent] = (all_there[agent] * (all_there > 0)).sum(axis=1)
+    behind = passes * planned.T < passes.T * planned
+
+    def shown(level: Fraction) -> list[tuple[str, str]]:
+        least = _least_losses(1 << len(first).bit_length(), level, ended=True)
+        worse = (least[won + won.T] <= won.T) & behind
+        return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
+
+    return places(labels, shown, EACH)
 
 
 def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
@@ -508,13 +541,6 @@ def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
         ends[:, :, place] = np.array(bounds)[where].reshape(passed.shape[:2])
     largest: Numbers = ends.max(axis=2)
     return largest
-
-
-def _first_of_each(order: list[int], columns: list[int]) -> list[int]:
-    """The tasks in the order of their first pairs; an unknown pair may be of a task of its own."""
-    tasks = [column if column < 0 else columns[column] for column in order]
-    first = {task: place for place, task in reversed(list(enumerate(tasks)))}
-    return [task for place, task in enumerate(tasks) if task < 0 or first[task] == place]
 
 
 @lru_cache(maxsize=512)

@@ -1,13 +1,13 @@
 """Two agents, of one run or of two, matched trial by trial in order: what a gate judges (inference 7).
 
-A pair is the same attempt at the same task. Both sides must plan it, with equal attempts. The pairs stand in
-the order of the side that began later. Where that cannot be had, they are compared at the end only.
+A pair is the same attempt at the same task, and both sides must plan it. The pairs stand in the order of the
+side that began later. Where that cannot be had, they are compared at the end only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -239,8 +239,6 @@ class Unmatched(StrEnum):
     """A side has more trials than planned."""
     TASKS_UNNAMED = "tasks_unnamed"
     """A side that goes on has no plan that names its tasks."""
-    ATTEMPTS_DIFFER = "attempts_differ"
-    """The attempts at some task are not the same on both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +254,7 @@ class Matched:
         tasks: the common ones.
         planned_tasks: how many there will be at most.
         attempts: planned trials of each side at a task of which nothing is known.
-        ordered_tasks: as `ordered`, by each task's first pair.
+        unpaired: trials of the common tasks that the other side does not plan; they are in no pair.
         only_ours, only_theirs: tasks that the other side does not have, sorted; [] while that is open.
         unmatched: why there is nothing to say before the end; None: there is, and `pairs` are all.
         over: nothing more is awaited on either side.
@@ -270,7 +268,7 @@ class Matched:
     tasks: dict[Task, PairedTask]
     planned_tasks: int
     attempts: int
-    ordered_tasks: list[PairedTask] | None
+    unpaired: int
     only_ours: list[Task]
     only_theirs: list[Task]
     unmatched: Unmatched | None
@@ -281,11 +279,6 @@ class Matched:
         """Whether every trial of the common tasks has its final value, and nothing more is awaited."""
         is_final = all(not side.unknown for pair in self.tasks.values() for side in pair)
         return self.over and bool(self.tasks) and is_final and len(self.tasks) == self.planned_tasks
-
-    @property
-    def attempts_differ(self) -> bool:
-        """Whether one side has more attempts at some task. Equal agents then do not win it equally often."""
-        return any(ours.planned != theirs.planned for ours, theirs in self.tasks.values())
 
     def every_task(self) -> list[PairedTask]:
         """All `planned_tasks`; unknown ones come last."""
@@ -299,11 +292,13 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
     same_run = ours.run is theirs.run
     shared = same_run and ours.declared is not None and theirs.declared is not None
     common = _common(ours, theirs, shared=shared)
-    trials = frozenset(one for task in common for side in (ours, theirs) for one in side.tasks.get(task, []))
+    both = [[set(side.tasks.get(task, [])) for side in (ours, theirs)] for task in common]
+    trials = frozenset(one for mine, other in both for one in (mine | other if shared else mine & other))
     attempts = max(side.run.plan.attempts or 1 for side in (ours, theirs))
     unseen = 0 if shared else _unseen(ours, theirs, common)
     unmatched = _unmatched(ours, theirs, common, trials, unseen, shared=shared)
     planned = max(len(trials), ours.declared or 0) if shared else len(trials) + unseen * attempts
+    unpaired = 0 if shared else sum(len(mine ^ other) for mine, other in both)
     tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
     places = None if unmatched or unseen or not trials else later.ordered(trials, planned)
@@ -318,7 +313,7 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
         tasks=tasks,
         planned_tasks=max(len(tasks), planned // attempts) if shared else len(tasks) + unseen,
         attempts=attempts,
-        ordered_tasks=None if places is None else _first_of_each(places, tasks),
+        unpaired=unpaired,
         only_ours=[] if theirs.unnamed else _others(ours, common, same_run=same_run),
         only_theirs=[] if ours.unnamed else _others(theirs, common, same_run=same_run),
         unmatched=unmatched,
@@ -353,19 +348,13 @@ def _unmatched(
     *,
     shared: bool,
 ) -> Unmatched | None:
-    sides, both = (ours, theirs), [task for task in common if task in ours.tasks and task in theirs.tasks]
-    differ = any(set(ours.tasks[task]) != set(theirs.tasks[task]) for task in both)
-    if shared and len(trials) <= (ours.declared or 0):
-        return None
     if shared:
-        return Unmatched.ATTEMPTS_DIFFER if differ else Unmatched.PLAN_EXCEEDED
+        return None if len(trials) <= (ours.declared or 0) else Unmatched.PLAN_EXCEEDED
     if not common and not unseen and ours.all_named and theirs.all_named:
         return Unmatched.NOTHING_IN_COMMON
-    if any(side.exceeded and not side.over for side in sides):
+    if any(side.exceeded and not side.over for side in (ours, theirs)):
         return Unmatched.PLAN_EXCEEDED
-    if not all(side.all_named for side in sides):
-        return Unmatched.TASKS_UNNAMED
-    return Unmatched.ATTEMPTS_DIFFER if differ else None
+    return None if ours.all_named and theirs.all_named else Unmatched.TASKS_UNNAMED
 
 
 def _by_start(ours: Contestant, theirs: Contestant) -> tuple[Contestant, Contestant]:
@@ -395,17 +384,6 @@ def _pair(pairing: Pairing | None, ours: Contestant, theirs: Contestant) -> Pair
     if pairing is None:
         return Pair(None, None)
     return Pair(ours.outcome(pairing), theirs.outcome(pairing))
-
-
-def _first_of_each(places: Iterable[Pairing | None], tasks: dict[Task, PairedTask]) -> list[PairedTask]:
-    """The tasks in the order of their first pairs; an unknown pair may be of a task of its own."""
-    first: dict[Task | int, PairedTask] = {}
-    for place, one in enumerate(places):
-        if one is None:
-            first[place] = PairedTask(Attempts(0, 0, 1), Attempts(0, 0, 1))
-        else:
-            first.setdefault(one.task, tasks[one.task])
-    return list(first.values())
 
 
 def _others(side: Contestant, common: list[Task], *, same_run: bool) -> list[Task]:
