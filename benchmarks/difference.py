@@ -28,8 +28,8 @@ UNEQUAL: tuple[tuple[int | None, int | None], ...] = ((1, 5), (None, None))
 UNEQUAL_TASKS = (10, 50, 200)
 RATES = (0.4, 0.6, 0.8, 0.9, 0.98)
 ALIKE = (0.7, 0.95)
-LEAST = 0.94
-"""Coverage below this is a failure: 95 % but for chance."""
+LEAST = 0.92
+"""Coverage below this is a failure: 95 % but for chance, which is about 1 point in 500 runs."""
 
 
 def covers(setting: Setting, random: np.random.Generator) -> tuple[bool, bool]:
@@ -72,9 +72,9 @@ def _whole(*shares: float) -> tuple[int, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if any cell is below 94 %."""
+    """Print the table; 1 if any cell is below 92 %."""
     parser = argparse.ArgumentParser(description="Coverage of the interval of a difference.")
-    parser.add_argument("--runs", type=int, default=4_000, help="comparisons for each setting (4000)")
+    parser.add_argument("--runs", type=int, default=500, help="comparisons for each setting (500)")
     parser.add_argument("--seed", type=int, default=36, help="of all chance (36)")
     parser.add_argument("--page", action="store_true", help="put the table into docs/inference.md as well")
     options = parser.parse_args(arguments)

@@ -165,7 +165,7 @@ def row(plan: Plan, scenario: Scenario, field: Field, result: Missed) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if any row misses in more than 5 % of its runs, while they go on or at their end."""
     parser = argparse.ArgumentParser(description="How often a rank is wrong.")
-    parser.add_argument("--runs", type=int, default=2_000, help="simulated runs for each row (2000)")
+    parser.add_argument("--runs", type=int, default=500, help="simulated runs for each row (500)")
     parser.add_argument("--seed", type=int, default=20, help="of all chance (20)")
     parser.add_argument("--page", action="store_true", help="put the table into docs/inference.md as well")
     options = parser.parse_args(arguments)

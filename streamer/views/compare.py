@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from streamer.client.queries import ComparedRun
-from streamer.folding.pairs import pairings_of
-from streamer.folding.slots import SlotKey
 from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED, BoardMetric
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
@@ -423,16 +421,21 @@ def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]
 
 def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[AnyRow], list[AnyRow]]:
     """The trials of a task that are the same attempt on both sides, in the same order."""
-    numbered, other = (
-        dict(zip(pairings_of([_slot(row) for row in side], None)[0], side, strict=True))
-        for side in (ours, theirs)
-    )
+    numbered, other = _by_number(ours), _by_number(theirs)
     both = [one for one in numbered if one in other]
     return [numbered[one] for one in both], [other[one] for one in both]
 
 
-def _slot(row: AnyRow) -> SlotKey:
-    return SlotKey(row.shard, row.task_id, row.attempt, "", "", row.tier, row.subtest)
+def _by_number(rows: Sequence[AnyRow]) -> dict[tuple[str | None, int, int], AnyRow]:
+    """The trials of a task by attempt; repeats that have only names get numbers as in `pairings_of`."""
+    by_number: dict[tuple[str | None, int, int], AnyRow] = {}
+    is_named = any(row.shard for row in rows) and all(row.attempt == 1 for row in rows)
+    seen: Counter[tuple[str | None, int]] = Counter()
+    for row in sorted(rows, key=lambda row: row.shard):
+        repeat = seen[row.subtest, row.attempt]
+        seen[row.subtest, row.attempt] += 1
+        by_number[row.subtest, *((1 + repeat, 0) if is_named else (row.attempt, repeat))] = row
+    return by_number
 
 
 def _by_key(rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
