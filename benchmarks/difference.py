@@ -29,7 +29,7 @@ UNEQUAL_TASKS = (10, 50, 200)
 RATES = (0.4, 0.6, 0.8, 0.9, 0.98)
 ALIKE = (0.7, 0.95)
 LEAST = 0.92
-"""Coverage below this is a failure: 95 % but for chance, which is about 1 point in 500 runs."""
+"""Coverage below this is a failure. With 500 runs chance moves it by about 1 point."""
 
 
 def covers(setting: Setting, random: np.random.Generator) -> tuple[bool, bool]:

@@ -739,7 +739,7 @@ NOT_COMMON = Board(
     ),
 )
 
-STILL_OPEN = "Trials are missing: there are no intervals and no p before the end."
+STILL_OPEN = "No intervals and no p: trials are missing, or the sides ran different tasks."
 METHODS = (
     "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval of "
     "the difference on tasks like these, clustered by task, of pass rates from 5 tasks on and of other means "

@@ -318,7 +318,7 @@ def test_while_results_are_missing_there_are_no_intervals(tmp_path: Path) -> Non
     a = written(tmp_path, "a", [plan | {"run_id": "r"}, *events("r", 8)])
     b = written(tmp_path, "b", [plan | {"run_id": "s"}, *events("s", 2)])
     text = streamer("compare", a, b, "--files").stdout.decode()
-    assert "Trials are missing: there are no intervals and no p" in text
+    assert "No intervals and no p: trials are missing" in text
     assert "95 %" not in text
     result = json.loads(streamer("compare", a, b, "--files", "--json").stdout)
     assert (result["ended"], result["differences"]["pass_rate"]["interval"]) == (False, None)
