@@ -361,12 +361,19 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
     for outcome, as_ruled in swapped:
         run.totals.count_outcome(as_ruled, -1)
         run.totals.count_outcome(outcome, 1)
+    if run.totals.numeric and not totals["verdict_trials"]:
+        body["primary_metric"] = primary_metric(plan, has_verdicts=False)
     return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
 
 
-def primary_metric(plan: Plan) -> str:
-    """What boards are ordered by: one of their metrics, or `metrics/NAME`."""
-    return plan.get("primary_metric") or PRIMARY_METRIC
+def primary_metric(plan: Plan, *, has_verdicts: bool = True) -> str:
+    """What boards are ordered by: one of their metrics, or `metrics/NAME`.
+
+    Without verdicts there is no pass rate (R31). Then it is the only named metric that the plan has.
+    """
+    names = list(plan.get("metrics") or ())
+    only = NAMED + names[0] if len(names) == 1 and not has_verdicts else PRIMARY_METRIC
+    return plan.get("primary_metric") or only
 
 
 def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:

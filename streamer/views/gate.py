@@ -400,7 +400,8 @@ def _leading(sides: Iterable[Contestant | None]) -> str:
     if all(side.has_verdicts for side in known):
         return PRIMARY_METRIC
     common = set.intersection(*(side.named_metrics for side in known))
-    return next((name for side in known if (name := primary_metric(side.run.plan)) in common), PRIMARY_METRIC)
+    names = (primary_metric(side.run.plan, has_verdicts=False) for side in known)
+    return next((name for name in names if name in common), PRIMARY_METRIC)
 
 
 def _of_no_verdicts(ours: Contestant, theirs: Contestant, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:

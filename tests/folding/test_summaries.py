@@ -160,6 +160,23 @@ def test_without_a_plan_boards_are_ordered_by_the_pass_rate() -> None:
     assert (run["primary_metric"], run["metrics"]) == ("pass_rate", {})
 
 
+@pytest.mark.parametrize(
+    ("plan", "verdict", "primary"),
+    [
+        ({"metrics": {"match": {}}}, {}, "metrics/match"),
+        ({"metrics": {"match": {}}}, {"resolved": True}, "pass_rate"),
+        ({"metrics": {"match": {}, "style": {}}}, {}, "pass_rate"),
+        ({"metrics": {"match": {}}, "primary_metric": "mean_cost"}, {}, "mean_cost"),
+    ],
+)
+def test_r31_a_run_without_verdicts_leads_with_the_only_metric_of_its_plan(
+    plan: Event, verdict: Event, primary: str
+) -> None:
+    numbers = {"resolved": None, "metrics": {"match": 0.5}}
+    result = summarised([a_plan(**plan), a_trial(**numbers | verdict)])
+    assert result[RUN]["primary_metric"] == primary
+
+
 def test_a_corrected_and_a_retracted_metric_leave_no_trace() -> None:
     kept = a_trial(task_id="t1", revision=2, metrics={"reward": 0.25})
     corrected = a_trial(task_id="t1", revision=1, metrics={"reward": 9.0, "gone": 1.0})
