@@ -70,6 +70,7 @@ def shown_by(evidence: dict[Direction, float]) -> Callable[[Fraction], list[Dire
 def test_two_looks_see_every_miss_of_all_looks(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that differ, taken for equal: then there are misses enough."""
     monkeypatch.setattr(Field, "places", lambda field: [Place(1, field.agents)] * field.agents)
+    monkeypatch.setattr("benchmarks.rank_study.WORSE", -0.6)
     field, plan, wrong = Field(3, equal=False), Plan("small", 80), 0
     for seed in range(12):
         run = simulated(plan, scenario, field, Random(seed))
