@@ -202,7 +202,9 @@ def _pair_words(
             "to do with difficulty"
         )
     said = said or [
-        f"{NOTHING} {a} and {b}{about} yet" if not result.ended else f"{a} and {b}: no difference"
+        f"{a} and {b}: no interval, so nothing is shown"
+        if result.ended
+        else f"{NOTHING} {a} and {b}{about} yet"
     ]
     if result.uneven:
         said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")

@@ -171,6 +171,28 @@ CASES = {
         "the final pass rate cannot leave this range",
         "once all planned trials have results, the pass rate lies in this range",
     ),
+    "two equal runs": Case(
+        sides(trials(89, 38), SPREAD), COMPARE, "B is worse than A", "nothing shows that it is worse"
+    ),
+    "two tasks": Case(
+        sides(trials(2, 2), trials(2, 0)),
+        COMPARE,
+        "[-100.0, -100.0]",
+        "an interval needs all trials of 5 tasks",
+        3,
+    ),
+    "unequal attempts": Case(
+        sides(trials(80, 47), FIVE_EACH), COMPARE, "Nothing separates", "B is worse than A", 1
+    ),
+    "a p in every row": Case(
+        sides(trials(20, 12), trials(20, 8)), COMPARE, "ithout p", "p: exact sign test"
+    ),
+    "a table of B - A": Case(
+        sides(trials(20, 12), trials(20, 8)), COMPARE, "a:m of A minus a:m of B", "a:m of B minus a:m of A"
+    ),
+    "two tasks that one side alone passes": Case(
+        sides(trials(2, 2), trials(2, 0)), COMPARE, "no difference", "no interval, so nothing is shown", 3
+    ),
 }  # fmt: skip
 
 
