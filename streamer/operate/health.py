@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 from pydantic import ValidationError
 
-from streamer.schemas.export import TOPICS
 from streamer.schemas.summaries import Rejection
-from streamer.schemas.wire import Reason, Record, decode
+from streamer.schemas.wire import TOPICS, Reason, Record, decode
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
 from streamer.storage.kafka import (

@@ -2,150 +2,21 @@
 
 The output is deterministic; the copies under schemas/ are made by `make schema`, and a test fails
 when they are stale.
-
-The topics: what lies in each, under which key, kept how. Data for the AsyncAPI document.
-
->>> [topic.name for topic in TOPICS if not topic.messages]
-['trials-changelog', 'streamer-meta']
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema
 
 from streamer.schemas.base import EVENT_SCHEMA_VERSION, NO_CONTROL_CHARACTERS, SEMANTICS_VERSION, Message
 from streamer.schemas.events import EVENT_TYPES
-from streamer.schemas.summaries import (
-    SUMMARY_TYPES,
-    AgentModelSummary,
-    GradeChange,
-    Rejection,
-    Rescored,
-    RunComparison,
-    RunSummary,
-    ScoredTrial,
-    TierSummary,
-)
-
-# -----------------------------------------------------------------------------
-# The topics: what lies in each, under which key, kept how. Data for the AsyncAPI document.
-
-
-DEFAULT_PARTITIONS = 8
-"""Partitions of a topic unless the deployment says otherwise; never changed afterwards."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One topic without its namespace prefix.
-
-    Attributes:
-        name: the topic's name in the default namespace.
-        title: a few words for people.
-        description: what lies in it.
-        key: what the record key is.
-        action: what the worker does with it, `receive` or `send`.
-        messages: models of its values; none where the format is private to the worker.
-        compacted: True: Kafka keeps the latest value of each key; a record without a value is a tombstone.
-        retention_ms: milliseconds that records are kept, -1 without a limit; None: the broker's default.
-        partitions: how many it is made with unless the deployment says otherwise.
-    """
-
-    name: str
-    title: str
-    description: str
-    key: str
-    action: Literal["receive", "send"] = "send"
-    messages: tuple[type[Message], ...] = ()
-    compacted: bool = True
-    retention_ms: int | None = None
-    partitions: int = DEFAULT_PARTITIONS
-
-
-TOPICS: tuple[Topic, ...] = (
-    Topic(
-        "trial-events",
-        "Events of harnesses",
-        "What harnesses publish, one JSON object a record of at most 1 MiB. Everything is rebuilt from it. "
-        "A record with the header `streamer-forwarded` has been sent on to its partition once.",
-        "run_id in UTF-8, not encoded",
-        "receive",
-        EVENT_TYPES,
-        compacted=False,
-        retention_ms=-1,
-    ),
-    Topic(
-        "trial-rejections",
-        "Rejected records",
-        "Records of trial-events that were not folded, with their bytes and the way to mend them.",
-        "the key of the rejected record, or the percent-encoded run_id where the partition was wrong",
-        messages=(Rejection,),
-        compacted=False,
-    ),
-    Topic(
-        "scored-trials",
-        "Scored trials",
-        "The winner of each slot with its numbers.",
-        "run|shard|task|attempt|agent|model|tier|subtest, each percent-encoded, empty where null",
-        messages=(ScoredTrial,),
-    ),
-    Topic(
-        "grade-changes",
-        "News",
-        "Grades that moved and trials that were scored again. Which ones appear depends on batching.",
-        "run_id, percent-encoded",
-        messages=(GradeChange, Rescored),
-        compacted=False,
-    ),
-    Topic(
-        "agent-model-summaries",
-        "Summaries of agent:models",
-        "The running summary of each agent:model of a run.",
-        "run|agent:model, ids percent-encoded",
-        messages=(AgentModelSummary,),
-    ),
-    Topic(
-        "tier-summaries",
-        "Summaries of tiers",
-        "The running summary of each tier of a run, pooled and per agent:model within it.",
-        "run|tier, or run|tier|agent:model within it, ids percent-encoded",
-        messages=(TierSummary,),
-    ),
-    Topic(
-        "run-summaries",
-        "Summaries of runs",
-        "The running summary of each run.",
-        "run_id, percent-encoded",
-        messages=(RunSummary,),
-    ),
-    Topic(
-        "run-comparisons",
-        "Comparisons of agents",
-        "Counts of every two agents of a run and the rank of each, published at most once a second.",
-        "run_id, percent-encoded",
-        messages=(RunComparison,),
-    ),
-    Topic(
-        "trials-changelog",
-        "State pages",
-        "State of the workers. Private: its format changes without notice.",
-        "run/writer/page, run percent-encoded",
-    ),
-    Topic(
-        "streamer-meta",
-        "Epoch",
-        "The epoch that summaries are published under. Private: its format changes without notice.",
-        "name of the entry",
-        partitions=1,
-    ),
-)
-
+from streamer.schemas.summaries import SUMMARY_TYPES
+from streamer.schemas.wire import TOPICS, Topic, type_of
 
 # -----------------------------------------------------------------------------
 # JSON Schema of every message and one AsyncAPI 3 document of every topic, made from the models.
@@ -165,16 +36,6 @@ def documents() -> dict[str, str]:
     schemas = {f"{type_of(model)}.schema.json": message_schema(model) for model in MESSAGES}
     schemas[ASYNCAPI_FILE] = asyncapi()
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
-
-
-def type_of(model: type[Message]) -> str:
-    """The value of `type` in messages of this model.
-
-    >>> type_of(EVENT_TYPES[0])
-    'trial_result'
-    """
-    name: str = get_args(model.model_fields["type"].annotation)[0]
-    return name
 
 
 def message_schema(model: type[Message]) -> dict[str, Any]:
@@ -252,7 +113,7 @@ def _operation(topic: Topic, action: str, summary: str) -> dict[str, Any]:
 
 
 def _message_names(topic: Topic) -> list[str]:
-    return [type_of(model) for model in topic.messages] or [_private_name(topic)]
+    return list(topic.messages) or [_private_name(topic)]
 
 
 def _private_name(topic: Topic) -> str:
@@ -260,11 +121,11 @@ def _private_name(topic: Topic) -> str:
 
 
 def _messages() -> dict[str, Any]:
-    messages = {}
+    messages, models = {}, {type_of(model): model for model in MESSAGES}
     for topic in TOPICS:
-        for model in topic.messages:
-            payload = {"$ref": f"#/components/schemas/{model.__name__}"}
-            messages[type_of(model)] = _message(topic, type_of(model), model.__doc__ or "", payload)
+        for name in topic.messages:
+            payload = {"$ref": f"#/components/schemas/{models[name].__name__}"}
+            messages[name] = _message(topic, name, models[name].__doc__ or "", payload)
         if not topic.messages:
             name = _private_name(topic)
             messages[name] = _message(topic, name, topic.description, {"description": "Private."})

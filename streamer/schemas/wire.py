@@ -1,4 +1,4 @@
-"""Bytes and events: canonical JSON with its digest, decoding, rejections, and which version is newer.
+"""Bytes, events, topics: canonical JSON with its digest, decoding, rejections, which version is newer.
 
 Canonical means: UTF-8, keys sorted by code point, no white space, shortest float that reads back
 equal (orjson with `OPT_SORT_KEYS`). Two summaries with equal canonical bytes are the same answer.
@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from math import isfinite
 from traceback import format_exception
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 
 import msgspec
 import orjson
@@ -33,9 +33,10 @@ from streamer.schemas.base import (
     SEMANTICS_VERSION,
     SHOWN_CHARACTERS,
     Instant,
+    Message,
     encode_id,
 )
-from streamer.schemas.events import EVENT, AnyEvent, TrialResult, judges_score
+from streamer.schemas.events import EVENT, EVENT_TYPES, AnyEvent, TrialResult, judges_score
 
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z
 
@@ -578,3 +579,127 @@ class Guard:
             return False
         self._newest[key] = version
         return True
+
+
+# -----------------------------------------------------------------------------
+# The topics: what lies in each, under which key, kept how.
+
+
+DEFAULT_PARTITIONS = 8
+"""Partitions of a topic unless the deployment says otherwise; never changed afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic without its namespace prefix.
+
+    Attributes:
+        name: the topic's name in the default namespace.
+        title: a few words for people.
+        description: what lies in it.
+        key: what the record key is.
+        action: what the worker does with it, `receive` or `send`.
+        messages: `type` of its values; none where the format is private to the worker.
+        compacted: True: Kafka keeps the latest value of each key; a record without a value is a tombstone.
+        retention_ms: milliseconds that records are kept, -1 without a limit; None: the broker's default.
+        partitions: how many it is made with unless the deployment says otherwise.
+    """
+
+    name: str
+    title: str
+    description: str
+    key: str
+    action: Literal["receive", "send"] = "send"
+    messages: tuple[str, ...] = ()
+    compacted: bool = True
+    retention_ms: int | None = None
+    partitions: int = DEFAULT_PARTITIONS
+
+
+def type_of(model: type[Message]) -> str:
+    """The value of `type` in messages of this model.
+
+    >>> type_of(EVENT_TYPES[0])
+    'trial_result'
+    """
+    name: str = get_args(model.model_fields["type"].annotation)[0]
+    return name
+
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        "trial-events",
+        "Events of harnesses",
+        "What harnesses publish, one JSON object a record of at most 1 MiB. Everything is rebuilt from it. "
+        "A record with the header `streamer-forwarded` has been sent on to its partition once.",
+        "run_id in UTF-8, not encoded",
+        "receive",
+        tuple(map(type_of, EVENT_TYPES)),
+        compacted=False,
+        retention_ms=-1,
+    ),
+    Topic(
+        "trial-rejections",
+        "Rejected records",
+        "Records of trial-events that were not folded, with their bytes and the way to mend them.",
+        "the key of the rejected record, or the percent-encoded run_id where the partition was wrong",
+        messages=("rejection",),
+        compacted=False,
+    ),
+    Topic(
+        "scored-trials",
+        "Scored trials",
+        "The winner of each slot with its numbers.",
+        "run|shard|task|attempt|agent|model|tier|subtest, each percent-encoded, empty where null",
+        messages=("scored_trial",),
+    ),
+    Topic(
+        "grade-changes",
+        "News",
+        "Grades that moved and trials that were scored again. Which ones appear depends on batching.",
+        "run_id, percent-encoded",
+        messages=("grade_change", "rescored"),
+        compacted=False,
+    ),
+    Topic(
+        "agent-model-summaries",
+        "Summaries of agent:models",
+        "The running summary of each agent:model of a run.",
+        "run|agent:model, ids percent-encoded",
+        messages=("agent_model_summary",),
+    ),
+    Topic(
+        "tier-summaries",
+        "Summaries of tiers",
+        "The running summary of each tier of a run, pooled and per agent:model within it.",
+        "run|tier, or run|tier|agent:model within it, ids percent-encoded",
+        messages=("tier_summary",),
+    ),
+    Topic(
+        "run-summaries",
+        "Summaries of runs",
+        "The running summary of each run.",
+        "run_id, percent-encoded",
+        messages=("run_summary",),
+    ),
+    Topic(
+        "run-comparisons",
+        "Comparisons of agents",
+        "Counts of every two agents of a run and the rank of each, published at most once a second.",
+        "run_id, percent-encoded",
+        messages=("run_comparison",),
+    ),
+    Topic(
+        "trials-changelog",
+        "State pages",
+        "State of the workers. Private: its format changes without notice.",
+        "run/writer/page, run percent-encoded",
+    ),
+    Topic(
+        "streamer-meta",
+        "Epoch",
+        "The epoch that summaries are published under. Private: its format changes without notice.",
+        "name of the entry",
+        partitions=1,
+    ),
+)

@@ -42,7 +42,7 @@ from aiokafka.errors import KafkaError as KafkaError
 from aiokafka.errors import TopicAuthorizationFailedError as TopicAuthorizationFailedError
 from aiokafka.partitioner import murmur2
 
-from streamer.schemas.export import TOPICS
+from streamer.schemas.wire import TOPICS
 from streamer.settings import Settings, mismatch
 
 # -----------------------------------------------------------------------------

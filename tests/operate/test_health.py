@@ -26,9 +26,8 @@ from streamer.operate.health import (
     still_wrong,
 )
 from streamer.operate.local.processes import free_port
-from streamer.schemas.export import TOPICS
 from streamer.schemas.summaries import Rejection
-from streamer.schemas.wire import Record
+from streamer.schemas.wire import TOPICS, Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from tests.operate.verifying import scatter

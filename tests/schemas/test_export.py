@@ -12,17 +12,9 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
 from streamer.schemas.events import EVENT
-from streamer.schemas.export import (
-    ASYNCAPI_FILE,
-    MESSAGES,
-    TOPICS,
-    asyncapi,
-    documents,
-    message_schema,
-    type_of,
-)
+from streamer.schemas.export import ASYNCAPI_FILE, MESSAGES, asyncapi, documents, message_schema
 from streamer.schemas.summaries import SUMMARY
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.wire import TOPICS, canonical_json, type_of
 from streamer.settings import Settings
 from streamer.worker.process import plan
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
@@ -164,8 +156,8 @@ def test_the_asyncapi_payloads_accept_what_the_message_schemas_accept() -> None:
 
 
 def test_every_message_lies_in_exactly_one_topic() -> None:
-    models = [model for topic in TOPICS for model in topic.messages]
-    assert sorted(map(type_of, models)) == sorted(map(type_of, MESSAGES))
+    names = [name for topic in TOPICS for name in topic.messages]
+    assert sorted(names) == sorted(map(type_of, MESSAGES))
 
 
 def test_the_document_describes_the_topics_that_the_worker_creates() -> None:
