@@ -491,7 +491,7 @@ EXIT_CODES = {GateVerdict.PASS: 0, GateVerdict.FAIL: 1, GateVerdict.UNDECIDED: U
 STUDY = (
     "Simulated with --max-drop 0.02 (docs/inference.md): a candidate as good as its baseline fails question "
     "final in 40 % of runs of 89 tasks and in 19 % of 500, but question ability in at most 3 %. Ability "
-    "finds a drop of 10 points in 27 % of runs of 89 tasks, in 62 % with three attempts, in 93 % of 500 "
+    "finds a drop of 10 points in 27 % of runs of 89 tasks, in 67 % with three attempts, in 93 % of 500 "
     "tasks."
 )
 """False alarms and power, as benchmarks simulate them."""
