@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
-from streamer.folding.score import NO_FAILURE, NOP, Scored, cost_of_pass
+from streamer.folding.score import NOP, Scored, cost_of_pass
 from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import GroupId, SlotKey, groups_of
-from streamer.schemas.events import ADVANTAGES
+from streamer.schemas.events import ADVANTAGES, NO_FAILURE
 from streamer.schemas.summaries import GradeBasis
 from streamer.schemas.wire import json_count, json_number
 from streamer.statistics.ability import PassAtK
@@ -217,7 +217,7 @@ class GroupState:
         unscored: how many may still get a judge's score: they have none, and no failure mode (R13).
         scores_out_of_range: how many have a judge's score outside 0 to 1, which counts as none (R13).
         has_verdicts: false for a group whose numbers rest on no verdict, see `as_ruled`.
-        superseded, conflicts, impoverished: of its slots; these are set, not merged.
+        superseded, conflicts, impoverished, failures_rerun: of its slots; these are set, not merged.
         failure_modes: trials by failure mode.
         subtests: trials by subtest.
         owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
@@ -234,6 +234,7 @@ class GroupState:
         *_COUNTERS,
         "conflicts",
         "distributions",
+        "failures_rerun",
         "formulacode",
         "has_verdicts",
         "impoverished",
@@ -253,7 +254,7 @@ class GroupState:
         self.unscored = 0
         self.scores_out_of_range = 0
         self.has_verdicts = True
-        self.superseded = self.conflicts = self.impoverished = 0
+        self.superseded = self.conflicts = self.impoverished = self.failures_rerun = 0
         self.failure_modes: Counter[str] = Counter()
         self.subtests: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
@@ -662,7 +663,7 @@ _MOST_WAITING = 16_384
 """Trials that may wait to be counted, 500 bytes each: a few megabytes for a large run."""
 
 
-_UNMARKED = (0, 0, 0)
+_UNMARKED = (0, 0, 0, 0)
 
 
 class Counts:
@@ -702,11 +703,11 @@ class Counts:
         return self.waiting >= _MOST_WAITING
 
     def mark(self, group_id: GroupId, *more: int) -> None:
-        """Count more, or fewer, losers, conflicts and impoverished results in a group."""
+        """Count more, or fewer, of each mark in a group."""
         marks = self._marks[group_id] = tuple(map(add, self._marks.get(group_id, _UNMARKED), more))
         group = self.groups.get(group_id)
         if group is not None:
-            group.superseded, group.conflicts, group.impoverished = marks
+            group.superseded, group.conflicts, group.impoverished, group.failures_rerun = marks
 
     def count(self, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         """Count what waits; the groups that it changed."""
@@ -731,7 +732,7 @@ class Counts:
         if group is None:
             group = self.groups[group_id] = GroupState()
             marks = self._marks.get(group_id, _UNMARKED)
-            group.superseded, group.conflicts, group.impoverished = marks
+            group.superseded, group.conflicts, group.impoverished, group.failures_rerun = marks
         change(group, part, sign)
         if not group.trials:
             del self.groups[group_id]

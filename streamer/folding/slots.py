@@ -30,7 +30,15 @@ from streamer.schemas.base import (
     microseconds,
     model_of_agent,
 )
-from streamer.schemas.events import NAMED, AnyEvent, Event, TrialRetracted, TrialScored, known_content
+from streamer.schemas.events import (
+    NAMED,
+    NO_FAILURE,
+    AnyEvent,
+    Event,
+    TrialRetracted,
+    TrialScored,
+    known_content,
+)
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content, plain_trial
 from streamer.schemas.wire import canonical_json, decode, sha256_hex
 
@@ -259,8 +267,8 @@ def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tu
 SlotRank = tuple[int, int, str]
 """(revision, finished_at in microseconds, fingerprint); the greatest wins (R17)."""
 
-VERDICT, COST = 1, 2
-"""Bits of what a content has."""
+VERDICT, COST, PLAIN_FAILURE = 1, 2, 4
+"""Bits of what a content has: a verdict, a cost, and a failed verdict without any failure mode."""
 
 
 class Place(NamedTuple):
@@ -541,7 +549,18 @@ class Slot(Struct, gc=False, eq=False):
         """True if the result lacks the verdict or the cost that another content of the slot had (R32)."""
         had = {VERDICT for late in self.late_scores if late.resolved is not None}
         had |= {place.has for place in self.losers.values()}
-        return any(had) and self.revision is not None and any(bits & ~_has(self.event) for bits in had)
+        if not any(had) or self.revision is None:
+            return False
+        return any(bits & (VERDICT | COST) & ~_has(self.event) for bits in had)
+
+    @property
+    def is_failure_rerun(self) -> bool:
+        """True if the result passes, and an earlier revision was a plain failure (inference 3)."""
+        revision = self.revision
+        if revision is None or not self.losers:
+            return False
+        failed = any(one.has & PLAIN_FAILURE and one.revision < revision for one in self.losers.values())
+        return failed and self.event.resolved is True
 
     def fill(self, revision: int, raw: bytes, agent_index: int | None) -> None:
         """Let this result stand here."""
@@ -615,10 +634,12 @@ class Slot(Struct, gc=False, eq=False):
 
 
 def _has(event: AnyTrial | bytes) -> int:
-    """Bits of what a result has: :data:`VERDICT`, :data:`COST`."""
+    """Bits of what a result has: :data:`VERDICT` and its like."""
     if isinstance(event, bytes):  # empty: the slots of a follower's ledger keep no events
         return 0
-    return (VERDICT if event.resolved is not None else 0) | (COST if event.cost_usd is not None else 0)
+    failed = event.resolved is False and event.failure_mode in NO_FAILURE
+    verdict = (VERDICT if event.resolved is not None else 0) | (PLAIN_FAILURE if failed else 0)
+    return verdict | (COST if event.cost_usd is not None else 0)
 
 
 # -----------------------------------------------------------------------------

@@ -344,6 +344,7 @@ class RunState:
         superseded: results that lost their slot.
         conflicts: slots in which the fingerprint alone decided (R17).
         impoverished: slots whose result lacks the verdict or cost that another event of the slot had (R32).
+        failures_rerun: slots whose result passes after a plain failure of an earlier revision (inference 3).
         state_version: offset of the last event folded, -1 for none.
         last_event_at: greatest event time folded, microseconds since 1970; NO_TIME for none.
         deleted_to: events up to this revision are ignored, None if the run was never deleted.
@@ -358,7 +359,7 @@ class RunState:
         self.counts = Counts()
         self.scores = Scores(self.slots, prices, self.counts, self.changes)
         self.queue = Queue(run_id, self.plan, self.scores.began)
-        self.superseded = self.conflicts = self.impoverished = 0
+        self.superseded = self.conflicts = self.impoverished = self.failures_rerun = 0
         self.state_version = -1
         self.last_event_at = NO_TIME
         self.deleted_to: int | None = None
@@ -622,22 +623,24 @@ class RunState:
         self.count()
         self.changes.groups(self.every_group())
         self.counts.clear()
-        self.superseded = self.conflicts = self.impoverished = 0
+        self.superseded = self.conflicts = self.impoverished = self.failures_rerun = 0
         self.scores.score_all(self.plan.scoring_rules(self.rules.prices), ended=self.plan.has_ended)
         for key, slot in self.slots.items():
             self._mark(key, *marks_of(slot))
 
-    def _mark(self, key: SlotKey, superseded: int, conflicts: int, impoverished: int) -> None:
-        """Count losers, conflicts and impoverished results where the slot counts."""
-        if not superseded and not conflicts and not impoverished:
+    def _mark(self, key: SlotKey, *marks: int) -> None:
+        """Count the marks of a slot where it counts: see `marks_of`."""
+        if not any(marks):
             return
+        superseded, conflicts, impoverished, failures_rerun = marks
         self.superseded += superseded
         self.conflicts += conflicts
         self.impoverished += impoverished
+        self.failures_rerun += failures_rerun
         for group_id in self.scores.groups_of(key):
-            self.counts.mark(group_id, superseded, conflicts, impoverished)
+            self.counts.mark(group_id, *marks)
 
 
-def marks_of(slot: Slot) -> tuple[int, bool, bool]:
-    """Losers of a slot, whether it is in conflict, and whether it is impoverished."""
-    return slot.superseded, slot.in_conflict, slot.is_impoverished
+def marks_of(slot: Slot) -> tuple[int, bool, bool, bool]:
+    """Losers of a slot; whether it is in conflict, impoverished, or a plain failure that ran again."""
+    return slot.superseded, slot.in_conflict, slot.is_impoverished, slot.is_failure_rerun

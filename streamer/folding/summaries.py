@@ -219,7 +219,7 @@ def _owner(group_id: GroupId) -> AgentModel:
     return group_id.agent or "", group_id.model or ""
 
 
-MARKS = ("superseded", "conflicts", "impoverished")
+MARKS = ("superseded", "conflicts", "impoverished", "failures_rerun")
 """Counts of slots that tell how a summary came about."""
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from streamer.folding.groups import COMPOSITE, GroupState, Owner
 from streamer.folding.plan import GroupPlan, Queue
-from streamer.folding.score import NO_FAILURE, GradingProfile, Scored
+from streamer.folding.score import GradingProfile, Scored
 from streamer.folding.slots import RUN, GroupId, Slot, SlotKey, groups_of
 from streamer.schemas.base import NO_TIME, microseconds
-from streamer.schemas.events import NAMED
+from streamer.schemas.events import NAMED, NO_FAILURE
 from streamer.schemas.plain import AnyTrial
 from streamer.statistics.ability import (
     Attempted,

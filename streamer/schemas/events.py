@@ -606,6 +606,9 @@ EVENT_TYPES: tuple[type[Event], ...] = get_args(AnyEvent)
 # The content of an event: what its fingerprint covers (R17), and what it states but does not have.
 
 
+NO_FAILURE = frozenset({None, "", "unset", "none"})
+"""Failure modes of a trial that did not fail to end (G6)."""
+
 _TIMES = ("started_at", "finished_at", "planned_at")
 _NO_CONTENT = ("revision", "schema_version")
 _DEFAULTS = {

@@ -501,6 +501,12 @@ class Counted(Published):
         description="Slots whose result lacks the verdict or cost that another event of the slot had (R32); "
         "not digested. Send a correction whole, or a late score as `trial_scored`.",
     )
+    failures_rerun: int = Field(
+        default=0,
+        ge=0,
+        description="Slots whose result passes, and that were a plain failure in an earlier revision "
+        "(inference 3); not digested.",
+    )
 
 
 class Group(Counted):

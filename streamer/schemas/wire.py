@@ -61,6 +61,7 @@ NOT_DIGESTED = frozenset(
         "superseded",
         "conflicts",
         "impoverished",
+        "failures_rerun",
         "digest",
         "made_with",
         "degraded",

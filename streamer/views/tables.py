@@ -232,6 +232,11 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
             f"{counted(lost, 'result')} without the verdict or cost of an earlier event: send corrections "
             "whole, and late scores as trial_scored"
         )
+    if rerun := run.get("failures_rerun"):
+        lines.append(
+            f"{counted(rerun, 'trial')} passed after a plain failure: if they crashed and ran again, send "
+            "the crash as infrastructure_error, or intervals mislead"
+        )
     if wrong := run.get("score_out_of_range"):
         lines.append(f"{counted(wrong, 'score')} outside 0 to 1 counted as none")
     if now and (note := event_time_note(run["last_event_at"], now)):

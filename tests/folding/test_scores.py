@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.ability import Clusters, mean_interval, rate_interval
 from streamer.statistics.final import final
+from streamer.views.tables import head_lines
 from tests.support.events import (
     Event,
     a_late_score,
@@ -608,6 +609,20 @@ def test_r32_a_correction_that_lacks_what_was_known_is_counted_once() -> None:
     assert summary(whole, poor)["impoverished"] == summary(poor, whole)["impoverished"] == 1
     assert summary(whole, a_trial(resolved=False, cost_usd=0.0, revision=1))["impoverished"] == 0
     assert summary(whole, poor, a_late_score(resolved=True))["impoverished"] == 1  # the cost is missing still
+
+
+def test_a_plain_failure_that_passes_in_a_later_revision_is_counted_and_said_once_a_run() -> None:
+    """inference 3: crashes that are sent as failures and run again miss in 49 to 75 % of runs."""
+    failed, passed = a_trial(resolved=False, revision=1), a_trial(resolved=True, revision=2)
+    told = a_trial(resolved=False, failure_mode="infrastructure_error", revision=1)
+    for order in permutations([failed, passed]):
+        run = summarised(order)["run run-1"]
+        assert (run["failures_rerun"], summary(*order)["failures_rerun"]) == (1, 1)
+        assert any("1 trial passed after a plain failure" in line for line in head_lines(run, None))
+    assert summary(told, passed)["failures_rerun"] == 0
+    assert summary(failed, passed, a_trial(resolved=False, revision=3))["failures_rerun"] == 0
+    assert summary(failed, a_trial(resolved=True, revision=1, cost_usd=1.0))["failures_rerun"] == 0
+    assert summary(failed, passed, a_retraction(revision=1))["failures_rerun"] == 0
 
 
 def test_r13_a_score_outside_its_scale_is_missing_and_counted() -> None:

@@ -23,6 +23,7 @@ from streamer.folding.score.formulacode import (
 from streamer.schemas.base import BASELINE_LABELS, SEMANTICS_VERSION
 from streamer.schemas.events import (
     INFRASTRUCTURE_FAILURES,
+    NO_FAILURE,
     Measurements,
     SnapshotCounts,
     TestCounts,
@@ -247,10 +248,6 @@ def is_infrastructure_failure(
 
 # -----------------------------------------------------------------------------
 # One trial, or one group of sub-trials, to scored trials: the specification's per-run metrics.
-
-
-NO_FAILURE = frozenset({None, "", "unset", "none"})
-"""Failure modes of a trial that did not fail to end (G6)."""
 
 
 MEASURED = tuple(Measurements.model_fields)
