@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.folding.slots import RUN, GroupId, RunUpdate, SummaryChange, SummaryKind
+from streamer.folding.summaries import MARKS
 from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label
 from streamer.schemas.events import FormulaCodeCoverage, FormulaCodeSummary
 from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
@@ -140,7 +141,7 @@ def _counts() -> dict[str, Any]:
         "coverage": {},
         "grading_profile": "specified",
         "provisional": False,
-        **dict.fromkeys(("superseded", "conflicts", "impoverished", "score_out_of_range"), 0),
+        **dict.fromkeys((*MARKS, "score_out_of_range"), 0),
     }
 
 
