@@ -161,7 +161,7 @@ def test_the_board_says_what_may_be_concluded_in_the_words_of_every_surface(
         expect(cell.locator(".bar b")).to_have_count(1)
     expect(board.locator("tbody tr").first).to_contain_text(re.compile(r"\d-\d"))
     main = page.locator("main")
-    expect(main).to_contain_text("[low, high]: the final pass rate lies there")
+    expect(main).to_contain_text("[low, high]: this run, final. Once all planned trials have results")
     expect(main).to_contain_text("place: with 95 % probability no agent truly stands outside")
     expect(main).to_contain_text(re.compile("Nothing separates|ahead in this run|no longer be overtaken"))
 
@@ -185,7 +185,7 @@ def test_running_trials_have_an_age_and_the_end_and_the_cost_are_forecasts(
 
 def test_a_run_without_an_interval_says_why(page: Page, web: WebProcess, sets: None) -> None:
     opened(page, web, SCREENS["hostile"])
-    expect(page.locator("main")).to_contain_text("No interval of the final pass rate: the run has not said")
+    expect(page.locator("main")).to_contain_text("No interval of the final pass rate: the run has declared no")
     expect(page.locator("main")).to_contain_text("so far: results are still missing")
 
 
