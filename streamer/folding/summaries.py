@@ -348,7 +348,7 @@ def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
             "done": run.totals.slots,
             "planned": total,
             "plan_complete": not planned.incomplete,
-            "parts": plan.parts,
+            **({"parts": plan.parts} if plan.parts else {}),
         },
         "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | STORED),
         "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),

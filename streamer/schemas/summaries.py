@@ -613,7 +613,9 @@ class Progress(Message):
         "finished; `planned` is then null. True also if nobody said anything of a plan.",
         True,
     )
-    parts: Parts | None = optional("The parts of the run; null: it has none.")
+    parts: Parts | None = optional(
+        "The parts of the run; left out where it has none.", exclude_if=lambda parts: parts is None
+    )
 
 
 class RunSummary(Counted):

@@ -215,7 +215,7 @@ def test_the_run_without_times_has_the_reason_that_the_page_says() -> None:
 # The trace of one event names what the event really touches, and that does not grow.
 
 
-MOST_FILES = 17
+MOST_FILES = 18
 """Of the core. Lower it when an event touches fewer."""
 
 MOST_FILES_OF_A_WORKER = 35

@@ -127,7 +127,8 @@ def test_readers_add_the_state_and_the_digest_still_fits() -> None:
 
 
 def test_what_the_harness_calls_the_end_stands_beside_the_state_not_in_its_place() -> None:
-    assert state_and_status("complete", "completed") == "complete (completed)"
+    assert state_and_status("complete", "completed") == "complete"
+    assert state_and_status("complete", "error") == "complete (error)"
     assert state_and_status("running", None) == "running"
 
 
