@@ -277,7 +277,10 @@ def _verdict(
         say(f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}")
         return UNVERIFIABLE
     if not shown:
-        say(f"{stated}; {'that is within --tolerance' if plain else 'nothing shows that it is worse'}")
+        why = "that is within --tolerance" if plain else "nothing shows that it is worse"
+        if not plain and _is_worse(comparison, metric, difference, 0.0, side="a"):
+            why = "B is better than A"
+        say(f"{stated}; {why}")
         return 0
     p = difference.p_value
     if significance is not None and p is None:
@@ -290,14 +293,17 @@ def _verdict(
     return FAILED
 
 
-def _is_worse(comparison: Comparison, metric: str, difference: Difference, tolerance: float) -> bool | None:
+def _is_worse(
+    comparison: Comparison, metric: str, difference: Difference, tolerance: float, side: str = "b"
+) -> bool | None:
     """Whether the interval shows it, or before the end the evidence; None: neither can (inference 7)."""
     if not comparison.ended:
-        return comparison.worse == "b" if metric == PRIMARY_METRIC and not tolerance else None
+        return comparison.worse == side if metric == PRIMARY_METRIC and not tolerance else None
     ends = difference.interval
     if ends is None:
         return None
-    return (ends.high < -tolerance) if difference.higher_is_better else (ends.low > tolerance)
+    is_low = difference.higher_is_better is (side == "b")
+    return ends.high < -tolerance if is_low else ends.low > tolerance
 
 
 def _why_unjudged(comparison: Comparison, metric: str) -> str:

@@ -146,7 +146,7 @@ def test_a_comparison_is_shown_whole(folder: Path, runs: tuple[Path, Path]) -> N
     done = run(JUDGE, folder, candidate=str(candidate), baseline=str(baseline), mode="compare")
     assert (done.code, done.outputs["verdict"]) == (0, "pass")
     assert "80 tasks in common" in done.summary
-    assert "B is not worse than A" in done.summary
+    assert "B is better than A" in done.summary
 
 
 def test_files_of_events_agents_and_a_target_do_as_well(folder: Path, runs: tuple[Path, Path]) -> None:
