@@ -122,7 +122,7 @@ class Rows:
         """The earliest known time, _NEVER if no time is known."""
         stored = np.frombuffer(self.states, np.uint8) & STORED != 0
         times = np.frombuffer(self.times, np.int64)[stored]
-        return min(int(times.min(initial=_NEVER)), *self.started.values(), _NEVER)
+        return min(int(times.min(initial=_NEVER)), min(self.started.values(), default=_NEVER))
 
     def task_speedups(self) -> Iterator[tuple[str, float]]:
         """Task and speedup of each trial that has one; of a failure without sections it is 1.0 (R21)."""
@@ -216,6 +216,7 @@ class Roster:
         rows = self._rows_of(key, slot)
         row = slot.row
         rows.states[row] = rows.states[row] & STARTED | _state(scored)
+        self._timed(_NEVER, rows.times[row])
         rows.measure(row, scored)
         if scored.formulacode is not None:
             rows.speedups[row] = scored.formulacode.task_speedup
@@ -224,9 +225,9 @@ class Roster:
 
     def timed(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
         """The result that stands in the slot, or is about to, has these times."""
-        at = microseconds(event.started_at or event.finished_at)
-        self._rows_of(key, slot).times[slot.row] = _NEVER if at == NO_TIME else at
-        self._began = None
+        at, rows = microseconds(event.started_at or event.finished_at), self._rows_of(key, slot)
+        before, rows.times[slot.row] = rows.times[slot.row], _NEVER if at == NO_TIME else at
+        self._timed(before, rows.times[slot.row])
 
     def began(self) -> int | None:
         """When the first trial started, or ended if that is earlier or all that is known; in microseconds.
@@ -237,13 +238,18 @@ class Roster:
             self._began = min((rows.began() for rows in self._rows.values()), default=_NEVER)
         if self._began != _NEVER:
             return self._began
-        return NO_TIME if self.lineup(RUN).stored.any() else None
+        return NO_TIME if any(s & STORED for rows in self._rows.values() for s in rows.states) else None
+
+    def _timed(self, before: int, after: int) -> None:
+        """One time of a row is another one now: only the earliest has to be looked for again."""
+        if self._began is not None:
+            self._began = None if before == self._began < after else min(self._began, after)
 
     def leave(self, key: SlotKey, slot: Slot) -> None:
         """No result stands in the slot."""
-        self._began = None
-        states = self._rows_of(key, slot).states
-        states[slot.row] &= STARTED
+        rows = self._rows_of(key, slot)
+        rows.states[slot.row] &= STARTED
+        self._timed(rows.times[slot.row], _NEVER)
 
     def start(self, key: SlotKey, slot: Slot) -> None:
         """The starts of the slot changed."""
@@ -252,10 +258,10 @@ class Roster:
         before, after = rows.positions.pop(slot.row, None), slot.position
         if after is not None:
             rows.positions[slot.row] = after
-        rows.started.pop(slot.row, None)
+        at = rows.started.pop(slot.row, _NEVER)
         if slot.started_at is not None:
             rows.started[slot.row] = slot.started_at
-        self._began = None
+        self._timed(at, rows.started.get(slot.row, _NEVER))
         self.positions_changed += before != after
 
     def lineup(self, group: GroupId) -> Lineup:
