@@ -165,7 +165,7 @@ DIFFERENCES = (
         "It takes the verdict of the last sub-trial and the percentage of the agent that the last log names. "
         "Either can be nop or the oracle.",
         "Verdict, failure mode and percentage come from the sub-trial with the highest index that is not a "
-        "baseline.",
+        "baseline. A trial that lacks a planned agent is unresolved once the run has ended.",
         (
             (
                 "merged",
@@ -199,7 +199,9 @@ DIFFERENCES = (
         "R20",
         "without tests and snapshot, success is the verdict",
         "It counts a trial whose metrics do not mention success as a success.",
-        "A trial without tests and snapshot succeeds if its harness says that it is resolved.",
+        "A trial without tests and snapshot succeeds if its harness says that it is resolved. The oracle is "
+        "the agent with exactly this label. If its counts cannot be read, they are 0, marked "
+        "`reference: none`.",
         (("aggregate", "run-0045", GPT_5, "mean_success_rate"),),
     ),
     Difference(
