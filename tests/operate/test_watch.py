@@ -91,7 +91,7 @@ async def test_a_run_is_told_from_start_to_end_once_and_a_restart_tells_nothing_
         with notifying(environment, tmp_path / "second.log", *arguments):
             await asyncio.to_thread(receiver.expect, *told, "Nightly (run-1) finished (completed)")
             body = receiver.taken[-1][1]
-            assert "2 of 3 resolved" in body
+            assert "2 of 3 trials resolved" in body
             assert "terminus:gpt-5: grade D" in body
         with notifying(environment, tmp_path / "third.log", *arguments):
             await until_followed(settings)

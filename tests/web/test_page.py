@@ -379,7 +379,7 @@ def test_intervals_stand_at_the_end_and_not_before(
     totals = sized.get_by_role("region", name="Totals")
     rows = totals.locator("tbody tr")
     expect(rows).to_have_count(3)
-    expect(rows.nth(0)).to_contain_text("[−74.0, −26.0]")  # -.5 -+ 2.093 sqrt(.25 20/19 / 20)
+    expect(rows.nth(0)).to_contain_text("[−71.6, −21.9]")  # Newcombe of 20 and 10 of 20 (inference 7)
     expect(rows.nth(1)).to_contain_text("[$2.00, $2.00]")
     expect(rows.nth(2)).to_contain_text("wait")
     expect(sized.get_by_text(METHODS)).to_be_visible()
@@ -514,7 +514,7 @@ def test_many_runs_stand_on_pages_and_are_found_by_a_search(unlocked_page: Page,
         expect(rows).to_have_count(10)
         page.get_by_role("searchbox").fill("nothing")
         expect(page.get_by_text("No run fits.")).to_be_visible()
-        page.goto(f"http://127.0.0.1:{serving.port}/#/compare?a=run+001&b=unlisted")
+        page.goto(f"http://127.0.0.1:{serving.port}/#/compare?a=run+001&b=run+002")
         expect(page.get_by_role("combobox", name="Run A")).to_have_value("run 001")
         page.goto("about:blank")
 

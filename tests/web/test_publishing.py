@@ -53,7 +53,8 @@ def test_what_is_acknowledged_is_in_the_log_in_order_and_in_its_runs_partition(
 ) -> None:
     lines = [line(run_id=f"run-{n % 3}", task_id=f"t{n}") for n in range(300)]
     answer = serving.post(b"\r\n".join(lines))
-    assert (answer.status, answer.json()) == (200, {"accepted": 300, "rejected": 0, "rejections": []})
+    said = {"accepted": 300, "rejected": 0, "rejections": [], "ignored": {}, "remarks": []}
+    assert (answer.status, answer.json()) == (200, said)
     result = list(read_topic(topics, Names(topics.namespace).trial_events))
     for run in ("run-0", "run-1", "run-2"):
         of_run = [one for one in result if one.key == run.encode()]

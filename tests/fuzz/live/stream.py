@@ -113,6 +113,7 @@ class Stream:
 
     def __init__(self, seed: str, partitions: int, names: Names) -> None:
         self._rng = Random(seed)
+        self._chance = Random(f"{seed} faults")  # of its own: new faults leave a seed's events alone
         self._names = names
         self._events = Events(self._rng)
         self._partitions = partitions
@@ -128,14 +129,15 @@ class Stream:
         fuzzed = [self._fuzzed() for _ in range(rng.choice(ROUND_EVENTS))]
         for run_id in self.healthy:
             fuzzed.insert(rng.randrange(len(fuzzed)), self._healthy(run_id))
-        false = [(rng.randrange(self._partitions), rng.choice(FALSE_OFFSETS)) for _ in range(rng.choice(FEW))]
-        private = private_poison(rng, self._names, self._partitions) if rng.random() < PRIVATE else []
+        codec, chance, count = rng.choice(CODECS), self._chance, self._partitions
+        false = [(chance.randrange(count), chance.choice(FALSE_OFFSETS)) for _ in range(chance.choice(FEW))]
+        private = private_poison(chance, self._names, count) if chance.random() < PRIVATE else []
         publications = fuzzed + [self._healthy(run_id) for run_id in self.healthy]
-        return Round(rng.choice(CODECS), publications, false, private, rng.random() < FULL)
+        return Round(codec, publications, false, private, chance.random() < FULL)
 
     def restart(self) -> Restart:
         """The next restart."""
-        rng = self._rng
+        rng = self._chance
         return Restart(rng.random() < 0.5, rng.choice(CLOCKS), rng.randrange(2**32), rng.choice(PAGES))
 
     def _healthy(self, run_id: str) -> Publication:
