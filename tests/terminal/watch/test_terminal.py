@@ -59,7 +59,7 @@ def test_a_benchmark_is_watched_from_an_empty_list_to_its_end(here: Path) -> Non
         )
         assert len(small.rstrip("\n").splitlines()) == SMALL[1]
         assert max(map(len, small.splitlines())) <= SMALL[0]
-        for title in ("rests on▲", "trials▼", "speedup▼"):
+        for title in ("trials▼", "speedup▼"):
             terminal.press("s")
             terminal.shows(title)
         terminal.press("r")
