@@ -102,7 +102,7 @@ def test_without_the_limits_the_same_events_find_the_three_ends_of_a_worker(
 ) -> None:
     result: set[str] = set()
     with embedded(tmp_path, module=UNLIMITED) as at_work:
-        episode = Episode(at_work, SEED)
+        episode = Episode(at_work, SEED, faults=False)
         deadline = time.monotonic() + FIND_SECONDS
         while result != FAULTS.keys() and time.monotonic() < deadline:
             episode.round()
@@ -118,7 +118,7 @@ def test_without_the_limits_the_same_events_find_the_three_ends_of_a_worker(
 def test_the_end_of_a_worker_is_harm(tmp_path: Path) -> None:
     """Without the quarantine as well, the first of those faults ends the worker."""
     with embedded(tmp_path, module=UNLIMITED, environment={"QUARANTINE": "off"}) as at_work:
-        outcome = Episode(at_work, SEED).run(seconds=FIND_SECONDS)
+        outcome = Episode(at_work, SEED, faults=False).run(seconds=FIND_SECONDS)
     assert "has ended" in outcome.harm[0], outcome
 
 

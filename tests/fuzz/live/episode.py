@@ -87,12 +87,15 @@ class Episode:
     Args:
         bed: at work, with an empty log.
         seed: decides what is published, and in which order.
+        faults: whether anything but records comes between.
     """
 
-    def __init__(self, bed: Bed, seed: int) -> None:
+    def __init__(self, bed: Bed, seed: int, *, faults: bool = True) -> None:
         self.outcome = Outcome()
         self._bed = bed
-        self._stream = Stream(str(seed), bed.settings.partitions, Names(bed.settings.namespace))
+        self._stream = Stream(
+            str(seed), bed.settings.partitions, Names(bed.settings.namespace), faults=faults
+        )
         self._expected = Pipeline()
         self._processes = bed.processes()
 

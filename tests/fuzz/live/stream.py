@@ -109,9 +109,10 @@ class Restart:
 
 
 class Stream:
-    """Rounds of records without end. The same seed gives the same rounds."""
+    """Rounds of records without end, alone or with faults. The same seed gives the same rounds."""
 
-    def __init__(self, seed: str, partitions: int, names: Names) -> None:
+    def __init__(self, seed: str, partitions: int, names: Names, *, faults: bool = True) -> None:
+        self._has_faults = faults
         self._rng = Random(seed)
         self._chance = Random(f"{seed} faults")  # of its own: new faults leave a seed's events alone
         self._names = names
@@ -133,6 +134,8 @@ class Stream:
         false = [(chance.randrange(count), chance.choice(FALSE_OFFSETS)) for _ in range(chance.choice(FEW))]
         private = private_poison(chance, self._names, count) if chance.random() < PRIVATE else []
         publications = fuzzed + [self._healthy(run_id) for run_id in self.healthy]
+        if not self._has_faults:
+            return Round(codec, publications, [], [], full=False)
         return Round(codec, publications, false, private, chance.random() < FULL)
 
     def restart(self) -> Restart:
