@@ -543,7 +543,7 @@ def _correlation(tasks: Mapping[tuple[int, int, int, int], int], ours: Clusters,
 
 
 def _difference_at_end(pairs: Sequence[PairedTask]) -> float | None:
-    """Our rate less theirs, over all trials of the tasks where both sides have results; None of nothing."""
+    """Our rate less theirs, over all trials of the tasks that both sides know; None without any."""
     known = [
         PairedTask(a._replace(unknown=0), b._replace(unknown=0)) for a, b in pairs if a.known and b.known
     ]
@@ -737,7 +737,7 @@ def places_at_end(
 
 
 def _mean(trials: Iterable[Attempts]) -> Fraction:
-    """The share of the planned trials that passed; 0 of nothing."""
+    """The share of the planned trials that passed; 0 without a planned trial."""
     sides = list(trials)
     return Fraction(sum(one.passed for one in sides), max(1, sum(one.planned for one in sides)))
 
@@ -782,7 +782,7 @@ def least_losses(tasks: int, level: Fraction) -> tuple[int, ...]:
     (1, 2, 3, 4, 5, 6, 7, 7, 8, 9)
     """
     numerator, denominator = level.as_integer_ratio()
-    least = [1]  # of nothing the evidence is 1
+    least = [1]  # before the first pair the evidence is 1
     losses, ways, below = 1, 0, 2  # C(n, losses), and the sum of all C(n+1, j) up to j = losses
     for n in range(1, tasks + 1):
         ways = 1 if losses == n else ways * n // (n - losses)
