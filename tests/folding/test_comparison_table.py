@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.folding import pairs
+from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.schemas.summaries import SUMMARY
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.final import ALPHA
@@ -159,6 +161,23 @@ def test_several_attempts_are_evidence_pair_by_pair_while_the_run_goes_on() -> N
         for task, n in rounds[:58]
     ]
     assert ranks(the_comparison([plan, *done])) == {"a": (1, 1), "b": (2, 2)}
+
+
+def test_the_losses_that_came_bound_the_work_of_a_rank_not_the_attempts_that_are_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    work = pairs._least_losses
+    monkeypatch.setattr(
+        pairs, "_least_losses", lambda n, *how, **told: asked.append(n) or work(n, *how, **told)
+    )
+    plan = a_plan(tasks=TASKS, attempts=MAX_PLANNED_ATTEMPTS, order=ORDER, order_kind="shuffled")
+    trials = [trial(agent, task, agent == "a") for agent in "ab" for task in ORDER[:3]]
+    result = the_comparison([plan, *trials])
+    assert result["planned"] == len(TASKS) * MAX_PLANNED_ATTEMPTS
+    assert ranks(result) == {"a": (1, 2), "b": (1, 2)}
+    assert asked
+    assert max(asked) <= 8
 
 
 def test_an_order_that_starts_tell_is_that_of_the_side_that_began_later() -> None:

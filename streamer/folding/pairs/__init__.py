@@ -423,7 +423,7 @@ class ComparisonTable:
         if tasks > MOST_RANKED_TASKS:
             return None, ComparisonMissing.TOO_MANY_TRIALS
         if not self.ended:
-            return ranks_so_far(labels, self._counts, self.planned or 1), None
+            return ranks_so_far(labels, self._counts), None
         numbers = {task: number for number, task in enumerate(self.trials.tasks)}
         tasks_of_pairs = [numbers[one.task] for one in self.trials.pairings]
         return ranks_at_end(labels, self._by_pair, tasks_of_pairs), None
@@ -473,7 +473,7 @@ class ComparisonTable:
         ]
 
 
-def ranks_so_far(labels: Sequence[str], counts: PairCounts, planned: int) -> dict[str, Place]:
+def ranks_so_far(labels: Sequence[str], counts: PairCounts) -> dict[str, Place]:
     """The places of all agents by evidence, whenever you look; each pair of trials is one toss.
 
     An agent stands behind another one only if it also loses more pairs than it wins: in the longest prefix
@@ -482,7 +482,6 @@ def ranks_so_far(labels: Sequence[str], counts: PairCounts, planned: int) -> dic
     Args:
         labels: of the agents.
         counts: of every two of them.
-        planned: pairs, at least as many as the last prefix has.
     """
     won, can_win = counts
     lost = won.transpose(1, 0, 2)
@@ -490,10 +489,14 @@ def ranks_so_far(labels: Sequence[str], counts: PairCounts, planned: int) -> dic
     last = np.maximum(is_decided.sum(axis=2) - 1, 0)[:, :, None]
     lead = np.take_along_axis(np.where(is_decided, won - lost, 0), last, axis=2)[:, :, 0]
     behind = (lead < 0) | (can_win[:, :, -1] < lost[:, :, -1])
+    # Evidence takes more losses than wins. So the losses that came bound the work, not the plan, which
+    # anybody may set to a million attempts.
+    most = 1 << (2 * int(lost.max(initial=0))).bit_length()
+    differing = np.minimum(can_win + lost, most)
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
-        least = _least_losses(1 << planned.bit_length(), level, ended=False)
-        worse = (lost >= least[can_win + lost]).any(axis=2) & behind
+        least = _least_losses(most, level, ended=False)
+        worse = (lost >= least[differing]).any(axis=2) & behind
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
     return places(labels, shown, EACH)
