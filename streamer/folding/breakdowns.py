@@ -13,7 +13,7 @@ import numpy as np
 from streamer.folding.groups import COMPOSITE, GroupState
 from streamer.folding.plan import Denominators, GroupPlan
 from streamer.folding.score import NOP, Scored, score_trial
-from streamer.folding.slots import GroupId, Slot, SlotKey, event_time
+from streamer.folding.slots import Slot, SlotKey, event_time
 from streamer.folding.state import RunState, marks_of
 from streamer.folding.summaries import (
     MARKS,
@@ -29,7 +29,7 @@ from streamer.folding.summaries import (
 from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
 from streamer.schemas.plain import AnyTrial
-from streamer.schemas.wire import json_number
+from streamer.schemas.wire import GroupId, json_number
 from streamer.statistics.final import OrderKind
 
 # -----------------------------------------------------------------------------

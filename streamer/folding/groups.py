@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
-from streamer.folding.score import NOP, Scored, cost_of_pass
+from streamer.folding.prices import cost_of_pass
+from streamer.folding.score import NOP, Scored
 from streamer.folding.score.formulacode import FormulaCodeScore
-from streamer.folding.slots import GroupId, SlotKey, groups_of
+from streamer.folding.slots import SlotKey
 from streamer.schemas.events import ADVANTAGES, NO_FAILURE
 from streamer.schemas.summaries import GradeBasis
-from streamer.schemas.wire import json_count, json_number
+from streamer.schemas.wire import GroupId, groups_of, json_count, json_number
 from streamer.statistics.ability import PassAtK
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import ExactSum

@@ -12,9 +12,10 @@ from typing import Any
 from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ORACLE, ScoringRules, grading_profile
-from streamer.folding.slots import GroupId, SlotKey
+from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT, NO_TIME, UNKNOWN, microseconds, model_of_agent, split_label
 from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted
+from streamer.schemas.wire import GroupId
 from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
 
 DEFAULT_BASELINE_TIER = "T0"

@@ -14,9 +14,7 @@ from streamer.folding.pairs import Comparisons
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import Scored, fields_of
 from streamer.folding.slots import (
-    RUN,
     Effect,
-    GroupId,
     InFlightChange,
     LateScore,
     NotificationRecord,
@@ -30,7 +28,6 @@ from streamer.folding.slots import (
     SlotKey,
     Start,
     SummaryChange,
-    SummaryKind,
     slot_in_run,
     slot_key,
     slot_topic_key,
@@ -40,7 +37,17 @@ from streamer.folding.summaries import Summaries
 from streamer.schemas.base import MAX_COUNT, NO_TIME, SEMANTICS_VERSION, decode_id, encode_id, rfc3339
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
 from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
-from streamer.schemas.wire import DAMAGED, Reason, canonical_json, decode, json_number, sha256_hex
+from streamer.schemas.wire import (
+    DAMAGED,
+    RUN,
+    GroupId,
+    Reason,
+    SummaryKind,
+    canonical_json,
+    decode,
+    json_number,
+    sha256_hex,
+)
 
 # -----------------------------------------------------------------------------
 # What a state page looks like: one JSON line, its header, then events as they were received, compressed.

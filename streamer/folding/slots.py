@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from sys import intern
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import orjson
 from msgspec import Struct, structs
@@ -23,9 +23,6 @@ from streamer.schemas.base import (
     LATEST_MICROSECONDS,
     NO_TIME,
     UNKNOWN,
-    agent_model_key,
-    agent_model_label,
-    decode_id,
     encode_id,
     microseconds,
     model_of_agent,
@@ -40,7 +37,7 @@ from streamer.schemas.events import (
     known_content,
 )
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content, plain_trial
-from streamer.schemas.wire import canonical_json, decode, sha256_hex
+from streamer.schemas.wire import GroupId, SummaryKind, canonical_json, decode, sha256_hex
 
 if TYPE_CHECKING:
     from streamer.folding.score import Scored
@@ -152,112 +149,6 @@ def event_time(event: AnyEvent | PlainEvent, timestamp_ms: int) -> int:
     if _EARLIEST_TIME <= event.revision < _LATEST_TIME:
         return event.revision // 1000
     return NO_TIME if timestamp_ms < 0 else timestamp_ms * 1000
-
-
-SummaryKind = Literal["agent_model", "tier", "run", "comparison"]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupId:
-    """An agent:model, a tier, an agent:model within a tier, or with nothing set the run itself.
-
-    The comparison of a run's agents has an id of the same kind, since it travels as summaries do.
-
-    Attributes:
-        tier: set for tiers, and for an agent:model within one; not encoded.
-        agent: set for an agent:model, also within a tier; not encoded.
-        model: set where the agent is.
-        compared: the comparison of the run's agents; nothing else is set then.
-
-    >>> agent, tier = GroupId(None, "a", "m"), GroupId("T0")
-    >>> agent.kind, agent.topic_key("r"), agent.redis_suffix
-    ('agent_model', 'r|a:m', 'agent_model:a:m')
-    >>> tier.kind, tier.topic_key("r"), tier.redis_suffix
-    ('tier', 'r|T0', 'tier:T0')
-    >>> RUN.kind, RUN.topic_key("r"), RUN.redis_suffix
-    ('run', 'r', 'run')
-    >>> COMPARISON.kind, COMPARISON.topic_key("r"), COMPARISON.redis_suffix
-    ('comparison', 'r', 'comparisons')
-    """
-
-    tier: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    compared: bool = False
-
-    @property
-    def kind(self) -> SummaryKind:
-        """Which topic and which family of Redis keys hold the summary."""
-        if self.compared:
-            return "comparison"
-        if self.tier is not None:
-            return "tier"
-        return "run" if self.agent is None else "agent_model"
-
-    @property
-    def type(self) -> str:
-        """The `type` of the published value."""
-        return "run_comparison" if self.compared else f"{self.kind}_summary"
-
-    @property
-    def agent_model(self) -> str | None:
-        """The label of the agent:model (R7); None where the group is not of one."""
-        return None if self.agent is None else agent_model_label(self.agent, self.model or "")
-
-    def topic_key(self, run_id: str) -> str:
-        """Key of the summary in its topic, ids percent-encoded."""
-        return "|".join((encode_id(run_id), *self._parts()))
-
-    @property
-    def redis_suffix(self) -> str:
-        """What follows the run in the summary's Redis key, ids percent-encoded."""
-        if self.compared:
-            return "comparisons"
-        return ":".join((self.kind, *self._parts()))
-
-    @classmethod
-    def of_topic_key(cls, kind: SummaryKind, key: str) -> Self:
-        """Inverse of :meth:`topic_key`.
-
-        >>> GroupId.of_topic_key("tier", "r|T1|a%3Ab:m"), GroupId.of_topic_key("run", "r") == RUN
-        (GroupId(tier='T1', agent='a:b', model='m', compared=False), True)
-        """
-        if kind == "comparison":
-            return cls(compared=True)
-        parts = key.split("|")[1:]
-        tier = decode_id(parts.pop(0)) if kind == "tier" else None
-        if not parts:
-            return cls(tier)
-        agent, model = parts[0].split(":", 1)
-        return cls(tier, decode_id(agent), decode_id(model))
-
-    def _parts(self) -> tuple[str, ...]:
-        tier = () if self.tier is None else (encode_id(self.tier),)
-        return tier if self.agent is None else (*tier, agent_model_key(self.agent, self.model or ""))
-
-    def __lt__(self, other: GroupId) -> bool:
-        """Agents and tiers by name, then the comparison, the run last."""
-        return self._order() < other._order()
-
-    def _order(self) -> tuple[bool, bool, str, str, str]:
-        return (self == RUN, self.compared, self.tier or "", self.agent or "", self.model or "")
-
-
-RUN = GroupId()
-"""The run itself."""
-
-COMPARISON = GroupId(compared=True)
-"""The comparison of the run's agents."""
-
-
-@lru_cache(maxsize=4096)
-def groups_of(agent: str, model: str, tier: str | None, *, baseline: bool) -> tuple[GroupId, ...]:
-    """The groups that a trial counts in; baselines stay out of pooled tiers (R4)."""
-    if tier is None:
-        return (GroupId(None, agent, model),)
-    if baseline:
-        return (GroupId(None, agent, model), GroupId(tier, agent, model))
-    return (GroupId(None, agent, model), GroupId(tier, agent, model), GroupId(tier))
 
 
 # -----------------------------------------------------------------------------
@@ -720,6 +611,12 @@ class TasksChange(NamedTuple):
     epoch: int
     state_version: int
 
+    @property
+    def fields(self) -> dict[str, str]:
+        """Task to its outcomes: what :func:`packed` was given; {}: there are none."""
+        fields: dict[str, str] = orjson.loads(zlib.decompress(self.packed)) if self.packed else {}
+        return fields
+
 
 def packed(fields: Mapping[str, str]) -> bytes:
     """A hash of Redis in a tenth of its size; b"" of none. Equal fields give equal bytes in a process.
@@ -728,12 +625,6 @@ def packed(fields: Mapping[str, str]) -> bytes:
     {'t': '{"a:m":[1,1,0]}'}
     """
     return zlib.compress(canonical_json(dict(fields)), 1) if fields else b""
-
-
-def unpacked(compressed: bytes) -> dict[str, str]:
-    """Inverse of :func:`packed`."""
-    fields: dict[str, str] = orjson.loads(zlib.decompress(compressed)) if compressed else {}
-    return fields
 
 
 class ScoredChange(NamedTuple):

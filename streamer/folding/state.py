@@ -23,9 +23,7 @@ from streamer.folding.score import (
 )
 from streamer.folding.score.formulacode import FormulaCodeScore, missing_score, task_payload
 from streamer.folding.slots import (
-    RUN,
     Effect,
-    GroupId,
     Judged,
     LateScore,
     Page,
@@ -38,7 +36,6 @@ from streamer.folding.slots import (
     event_of,
     event_time,
     fingerprint,
-    groups_of,
     slot_key,
     with_scores,
 )
@@ -62,7 +59,7 @@ from streamer.schemas.base import (
 )
 from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
 from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial
-from streamer.schemas.wire import canonical_json, decode, json_number, sha256_hex
+from streamer.schemas.wire import RUN, GroupId, canonical_json, decode, groups_of, json_number, sha256_hex
 
 # -----------------------------------------------------------------------------
 # Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).

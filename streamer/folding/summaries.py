@@ -21,12 +21,21 @@ import orjson
 from streamer.folding.groups import ESTIMATED, FormulaCodeSums, GroupState, Outcome, accuracies, cost_sums
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP
-from streamer.folding.slots import RUN, GroupId, SummaryChange, SummaryKind, TrialGroupKey
+from streamer.folding.slots import SummaryChange, TrialGroupKey
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import MEANS, STARTED, STORED, Evidence, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION, microseconds, rfc3339
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
-from streamer.schemas.wire import JsonNumber, canonical_json, json_count, json_number, sha256_hex
+from streamer.schemas.wire import (
+    RUN,
+    GroupId,
+    JsonNumber,
+    SummaryKind,
+    canonical_json,
+    json_count,
+    json_number,
+    sha256_hex,
+)
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import ExactSum

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from streamer.folding.groups import COMPOSITE, GroupState, Owner
 from streamer.folding.plan import GroupPlan, Queue
 from streamer.folding.score import GradingProfile, Scored
-from streamer.folding.slots import RUN, GroupId, Slot, SlotKey, groups_of
+from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED, NO_FAILURE
 from streamer.schemas.plain import AnyTrial
+from streamer.schemas.wire import RUN, GroupId, groups_of
 from streamer.statistics.ability import (
     Attempted,
     Clusters,

@@ -23,10 +23,10 @@ from streamer.client.readers import StateReader
 from streamer.folding.fold import BATCH, Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
-from streamer.folding.slots import RUN, RunUpdate, ScoredChange, SummaryChange, SummaryKind
+from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
 from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key
-from streamer.schemas.wire import NOT_DIGESTED, canonical_json, digest_of, sha256_hex
+from streamer.schemas.wire import NOT_DIGESTED, RUN, SummaryKind, canonical_json, digest_of, sha256_hex
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of
 from streamer.storage.kafka import (

@@ -17,22 +17,16 @@ from functools import partial
 from importlib.resources import files
 from itertools import count
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from streamer.folding.slots import (
-    COMPARISON,
-    GroupId,
-    InFlightChange,
-    RunUpdate,
-    SummaryChange,
-    TasksChange,
-    unpacked,
-)
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import BOARD_METRICS, board_values, planned_means
-from streamer.schemas.wire import Version, is_older
+from streamer.schemas.wire import COMPARISON, GroupId, Version, is_older
+
+if TYPE_CHECKING:
+    from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, TasksChange
 
 
 class _RunKey:
@@ -279,7 +273,7 @@ def entries_of(update: RunUpdate, *, notify: bool) -> list[KeyState]:
         fields = {slot: trial.decode() for slot, trial in update.in_flight.trials.items()}
         hashes.append(_hash(IN_FLIGHT, update.in_flight, fields))
     if update.tasks is not None:
-        hashes.append(_hash(TASKS, update.tasks, unpacked(update.tasks.packed)))
+        hashes.append(_hash(TASKS, update.tasks, update.tasks.fields))
     told = ((change, notify and change.group != COMPARISON) for change in update.summaries)
     return [*hashes, *(entry_of(change, notify=is_told) for change, is_told in told)]
 

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from streamer.folding.pairs import Task, compared_agents
 from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
-from streamer.folding.slots import GroupId
 from streamer.folding.state import RunState
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
+from streamer.schemas.wire import GroupId
 from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (

@@ -15,7 +15,7 @@ from streamer.client.queries import UnknownMetric
 from streamer.folding.fold import Folded, Pipeline, event_in, fold_records
 from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
-from streamer.folding.slots import GroupId, SlotKey, slot_key
+from streamer.folding.slots import SlotKey, slot_key
 from streamer.folding.state import RunState
 from streamer.folding.summaries import board_value, missing_sub_trials
 from streamer.schemas.base import Instant, Message, Number, agent_model_label
@@ -31,7 +31,7 @@ from streamer.schemas.events import (
     can_have_board,
     named_metric,
 )
-from streamer.schemas.wire import LogRecord, Position, Reason, Rejected, json_number, time_of
+from streamer.schemas.wire import GroupId, LogRecord, Position, Reason, Rejected, json_number, time_of
 from streamer.settings import Settings
 from streamer.text import UNSEEN, counted, points, visible
 from streamer.views import cells

@@ -14,18 +14,9 @@ import orjson
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import made_with
-from streamer.folding.slots import (
-    RUN,
-    GroupId,
-    InFlightChange,
-    RunUpdate,
-    ScoredChange,
-    SummaryChange,
-    SummaryKind,
-    TasksChange,
-)
+from streamer.folding.slots import InFlightChange, RunUpdate, ScoredChange, SummaryChange, TasksChange
 from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import Rejected
+from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
 from streamer.storage.kafka import Names
 from streamer.storage.log import Quarantine
 from streamer.worker.producer import ProducerRecord, clock

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import Any
 
 from streamer.folding.fold import Pipeline
-from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, SummaryKind, TasksChange
+from streamer.folding.slots import InFlightChange, RunUpdate, SummaryChange, TasksChange
 from streamer.schemas.base import run_of_key
-from streamer.schemas.wire import Failure, Rejected, canonical_json, quarantine_reason, reject
+from streamer.schemas.wire import Failure, Rejected, SummaryKind, canonical_json, quarantine_reason, reject
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, records_between, repair_key

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.folding.pairs.contest import Contestant, Matched, match
-from streamer.folding.slots import GroupId
+from streamer.schemas.wire import GroupId
 from tests.support.events import Event, a_plan, a_trial, folded
 
 TASKS = [f"t{number:02}" for number in range(20)]

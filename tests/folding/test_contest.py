@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.folding.pairs.contest import Contestant, Unmatched, match
-from streamer.folding.slots import GroupId
+from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, final_difference
 from tests.folding import compared

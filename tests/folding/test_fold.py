@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from streamer.folding.fold import Pipeline, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import join_page
-from streamer.folding.slots import unpacked
 from streamer.folding.state import RunState
 from streamer.folding.summaries import MissingTrials, missing_sub_trials
 from streamer.folding.uncertainty import Evidence
@@ -526,7 +525,7 @@ def test_what_was_cut_along_the_way_ends_as_what_stands(arrived: list[dict[str, 
                 else:
                     published[change.kind, change.key] = change.value
             if cut.tasks is not None:
-                tasks[run_id] = unpacked(cut.tasks.packed)
+                tasks[run_id] = cut.tasks.fields
             for trial in cut.scored:
                 if trial.value is None:
                     scored.pop(trial.key, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from streamer.folding.slots import RUN, GroupId, RunChanges, SlotKey, SummaryChange
+from streamer.folding.slots import RunChanges, SlotKey, SummaryChange
 from streamer.folding.uncertainty import UNFINISHED, Evidence
+from streamer.schemas.wire import RUN, GroupId
 from tests.support.events import Event, a_start, a_trial, folded
 
 # -----------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamer.folding.slots import RUN, GroupId
 from streamer.folding.uncertainty import PASSED, PENDING, STARTED, STORED, Roster
+from streamer.schemas.wire import RUN, GroupId
 from tests.support.events import Event, a_retraction, a_start, a_trial, folded
 
 AGENT = GroupId(None, "terminus", "gpt-5")

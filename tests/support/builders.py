@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.folding.slots import RUN, GroupId, RunUpdate, SummaryChange, SummaryKind
+from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.folding.summaries import MARKS
 from streamer.schemas.base import SEMANTICS_VERSION, agent_model_label
 from streamer.schemas.events import FormulaCodeCoverage, FormulaCodeSummary
 from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
-from streamer.schemas.wire import canonical_json, digest_of
+from streamer.schemas.wire import RUN, GroupId, SummaryKind, canonical_json, digest_of
 from streamer.views.models import TrialRow
 
 METRICS = (

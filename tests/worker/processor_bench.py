@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from streamer.folding.fold import Pipeline
-from streamer.folding.slots import RunUpdate, SummaryChange, SummaryKind
+from streamer.folding.slots import RunUpdate, SummaryChange
+from streamer.schemas.wire import SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.worker.agents import BYTES, CHANGELOG

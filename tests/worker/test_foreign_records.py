@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.prices import PriceTable
-from streamer.folding.slots import SummaryKind
+from streamer.schemas.wire import SummaryKind
 from streamer.settings import Settings
 from streamer.storage import log as storage_log
 from streamer.storage.kafka import Names

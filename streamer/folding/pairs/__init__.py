@@ -16,20 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamer.folding.plan import Denominators
-from streamer.folding.slots import (
-    COMPARISON,
-    GroupId,
-    SlotKey,
-    SummaryChange,
-    SummaryKind,
-    TasksChange,
-    packed,
-)
+from streamer.folding.slots import SlotKey, SummaryChange, TasksChange, packed
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
-from streamer.schemas.wire import canonical_json
+from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
 from streamer.statistics.final import ALPHA, FinalMissing, Passes, digest, lowest, prefixes, with_gaps
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,

@@ -19,11 +19,11 @@ import numpy as np
 from streamer.folding.groups import GroupState
 from streamer.folding.pairs import Pairing, Task, by_place, pairings_of
 from streamer.folding.plan import Denominators
-from streamer.folding.slots import GroupId
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import NUMERIC, Evidence, conclusion
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED
+from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome
 from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask
 
