@@ -23,6 +23,7 @@ from streamer.schemas.base import (
     LATEST_MICROSECONDS,
     NO_TIME,
     UNKNOWN,
+    decode_id,
     encode_id,
     microseconds,
     model_of_agent,
@@ -122,6 +123,16 @@ def slot_in_run(key: SlotKey) -> str:
     shard, task_id, attempt, agent, model, tier, subtest = key
     place = _encoded_place(agent, model, tier, subtest)
     return f"{shard and _encoded(shard)}|{_encoded(task_id)}|{attempt}|{place}"
+
+
+def slot_of_topic_key(key: str) -> tuple[str, SlotKey]:
+    """The run and its slot that a key of the topic `scored-trials` names; ValueError: it names none.
+
+    >>> slot_of_topic_key("r||a%7Cb|1|c|d%2Fe|T0|")[1] == SlotKey("", "a|b", 1, "c", "d/e", "T0", None)
+    True
+    """
+    run_id, shard, task_id, attempt, agent, model, tier, subtest = map(decode_id, key.split("|"))
+    return run_id, SlotKey(shard, task_id, int(attempt), agent, model, tier or None, subtest or None)
 
 
 @lru_cache(maxsize=4096)

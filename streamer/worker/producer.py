@@ -222,9 +222,16 @@ class Producer:
         """The offset after the last record that was written here, 0 without one."""
         return self._written_to.get((topic, partition), 0)
 
+    def answered_to(self, topic: str, partition: int) -> int:
+        """Like `written_to`, or the first offset that others wrote, while it waits to be looked at."""
+        foreign = self._foreign_ranges.get((topic, partition), ())
+        return min([self.written_to(topic, partition), *(start for start, _ in foreign)])
+
     def note_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Where topics and partitions end that were just read; what others append later is foreign."""
-        self._ends, self._foreign_ranges = dict(ends), {}
+        self._ends |= ends
+        for place in ends:
+            self._foreign_ranges.pop(place, None)
 
     def take_foreign_ranges(self, topic: str, partition: int, end: int) -> list[tuple[int, int]]:
         """Drain the ranges of offsets, up to `end`, that others have written among ours."""

@@ -86,13 +86,13 @@ class CheckpointWriter:
     async def note_scored(self, partition: Partition) -> None:
         """Note how far the scored trials are published, so that a worker notices their loss."""
         if self.can_note_scored(partition):
-            end = self.producer.written_to(self.scored_trials, partition.number)
+            end = self.producer.answered_to(self.scored_trials, partition.number)
             partition.checkpoint = replace(partition.checkpoint, scored_to=end)
             await self._write_or_wait(partition)
 
     def can_note_scored(self, partition: Partition) -> bool:
         """Whether `note_scored` has anything to write."""
-        end = self.producer.written_to(self.scored_trials, partition.number)
+        end = self.producer.answered_to(self.scored_trials, partition.number)
         return end > partition.checkpoint.scored_to and partition.pending_checkpoint is None
 
     async def write_pending(self, partition: Partition) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -18,9 +19,9 @@ import orjson
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import slots_on
-from streamer.folding.slots import SummaryChange
+from streamer.folding.slots import SummaryChange, slot_of_topic_key
 from streamer.schemas.base import encode_id, run_of_key
-from streamer.schemas.wire import Failure, is_older, version_of
+from streamer.schemas.wire import Failure, Version, is_older, version_of
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, Names, partition_of
 from streamer.storage.log import (
@@ -48,7 +49,7 @@ from streamer.worker.partition import (
     is_page,
 )
 from streamer.worker.producer import PAGES_PER_TURN, Producer, ProducerRecord
-from streamer.worker.tables import NoRow, StateTable, Tables, refuse_page, row_key
+from streamer.worker.tables import NoRow, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
 # -----------------------------------------------------------------------------
@@ -112,6 +113,12 @@ def _lacks_scored(told: Checkpoint, at: LogPositions, pages: Mapping[str, bytes]
     """Whether the topic of scored trials lost records: it was deleted, and perhaps created again."""
     filled = any(map(is_page, pages))
     return at.scored_end < told.scored_to or (filled and at.scored_end == 0)
+
+
+def _answered_to(partition: Partition, end: int) -> int:
+    """Offset from which scored trials may be a dead worker's late ones; the end where all come again."""
+    noted = partition.checkpoint.scored_to
+    return end if partition.refill or not noted else min(noted, end)
 
 
 class OtherLog(RuntimeError):
@@ -258,6 +265,12 @@ class PartitionRecovery:
             if rebalance != self.app.rebalances:
                 log.info("another rebalance began; its rebuild follows")
                 return
+        self.producer.note_ends(
+            {
+                (self._names.scored_trials, number): _answered_to(partition, logs[number].scored_end)
+                for number, partition in partitions.items()
+            }
+        )
         self.processor.own(partitions)
         await self.processor.publish_passed()
         self.on_ready(mine)
@@ -586,8 +599,9 @@ class Repairs:
 # An owner's answer to others who write over it: what they put over newer summaries is published again.
 #
 # A worker that was cut off from its group, though not stopped, may go on for a while after its partitions
-# went to another one. Its pages do no harm. Its summaries, older than the owner's, would stand last in the
-# public topics until the run changes again.
+# went to another one, and what it had sent before it died may arrive late. Its pages do no harm. Its
+# summaries and scored trials, older than the owner's, would stand last in the public topics until the run or
+# the slot changes again.
 #
 # An operator writes among the pages, too: requests to fold a run again (`streamer runs repair`).
 
@@ -602,6 +616,7 @@ class Fencing:
         self._settings = settings
         self._tables = {table.topic: table for table in tables.all()}
         self._pages = tables.trials
+        self._scored_trials = Names(settings.namespace).scored_trials
         self._processor = processor
         self._producer = producer
 
@@ -612,41 +627,71 @@ class Fencing:
 
     async def _look(self) -> None:
         owned = [p.number for p in self._processor.partitions.values() if p.caught_up]
-        places = [TopicPartition(topic, number) for topic in self._tables for number in owned]
+        topics = [*self._tables, self._scored_trials]
+        places = [TopicPartition(topic, number) for topic in topics for number in owned]
         if not places:
             return
         for place, end in (await self._app.event_consumer.highwaters(*places)).items():
-            for start, stop in self._producer.take_foreign_ranges(place.topic, place.partition, end):
-                try:
-                    written = await self._read(place, start, stop)
-                except KafkaError:
+            ranges = self._producer.take_foreign_ranges(place.topic, place.partition, end)
+            written: dict[str, bytes | None] = {}
+            try:
+                for start, stop in ranges:
+                    written |= await self._read(place, start, stop)
+            except KafkaError:
+                for start, stop in ranges:
                     self._producer.note_foreign_range(place.topic, place.partition, start, stop)
-                    raise
-                await self._answer(self._tables[place.topic], place.partition, _by_key(written))
+                raise
+            async with self._processor.lock:
+                partition = self._processor.partitions.get(place.partition)
+                if written and partition and partition.caught_up:
+                    await self._answer(partition, place.topic, written)
 
-    async def _answer(self, table: StateTable, number: int, written: dict[str, bytes | None]) -> None:
-        async with self._processor.lock:
-            partition = self._processor.partitions.get(number)
-            if partition is None:
-                return
-            if table is self._pages:
-                _note_requests(partition, written)
-                return
-            outs = []
+    async def _answer(self, partition: Partition, topic: str, written: dict[str, bytes | None]) -> None:
+        if topic == self._scored_trials:
+            await self._answer_scored(partition, written)
+        elif topic == self._pages.topic:
+            _note_requests(partition, written)
+        else:
+            table, outs = self._tables[topic], []
             for key, value in written.items():
                 run_id = run_of_key(key)
                 known = partition.pipeline.knows(run_id) or partition.pipeline.holds(run_id)
                 if (known or run_id in partition.closed) and is_overwritten(value, table.get(key)):
-                    outs.append(table.put(number, key, table.get(key)))
+                    outs.append(table.put(partition.number, key, table.get(key)))
             if outs:
-                log.warning(
-                    "%d summaries on %s were overwritten by older ones: again", len(outs), table.topic
-                )
+                log.warning("%d summaries on %s were overwritten by older ones: again", len(outs), topic)
                 await self._producer.write(outs)
 
-    async def _read(self, place: TopicPartition, start: int, stop: int) -> list[Any]:
+    async def _answer_scored(self, partition: Partition, written: dict[str, bytes | None]) -> None:
+        """Publish again what says something else than the run does; no table holds scored trials.
+
+        Some of what is looked at after a take-over is in order: what the worker before has written last.
+        """
+        publisher, runs = self._processor.summary_publisher, Counter[str]()
+        for key, value in written.items():
+            with suppress(ValueError):
+                run_id, slot = slot_of_topic_key(key)
+                if run_id in partition.closed:
+                    await publisher.idle.open(partition, run_id)
+                    publisher.idle.touch(partition, [run_id])
+                if partition.pipeline.knows(run_id):
+                    with partition.guard(run_id):
+                        state = partition.pipeline.run(run_id).state
+                        is_newer = _is_newer(value, (partition.epoch, state.state_version))
+                        if not (is_newer or _has_digest(value, state.scores.scored_trial(run_id, slot))):
+                            state.changes.scored_trial(slot)
+                            runs[run_id] += 1
+                    await asyncio.sleep(0)
+        if runs:
+            log.warning("%d scored trials were overwritten by older ones: again", runs.total())
+            await publisher.publish_scored(partition, runs)
+
+    async def _read(self, place: Any, start: int, stop: int) -> dict[str, bytes | None]:
         async with aclosing(records_between(self._settings, place, start, stop)) as batches:
-            return [record async for batch in batches for record in batch]
+            written: dict[str, bytes | None] = {}
+            async for batch in batches:
+                written |= _by_key(batch)
+            return written
 
 
 def _by_key(written: Iterable[Any]) -> dict[str, bytes | None]:
@@ -679,7 +724,24 @@ def is_overwritten(written: bytes | None, own: bytes | None) -> bool:
     if written is None or own is None or written == own:
         return written != own
     try:
-        said = version_of(orjson.loads(written))
-        return not is_older(version_of(orjson.loads(own)), said)
+        return not _is_newer(written, version_of(orjson.loads(own)))
     except (ValueError, TypeError, KeyError):
         return True
+
+
+def _has_digest(written: bytes | None, current: bytes | None) -> bool:
+    """Whether two scored trials say the same; None: the slot is empty."""
+    if written is None or current is None:
+        return written is current
+    try:
+        return str(orjson.loads(written)["digest"]).encode() in current
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def _is_newer(written: bytes | None, own: Version) -> bool:
+    """Whether a value is of a later version than the owner's; what cannot be read is not."""
+    try:
+        return is_older(own, version_of(orjson.loads(written or b"")))
+    except (ValueError, TypeError, KeyError):
+        return False

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -22,7 +22,7 @@ from streamer.storage.kafka import Names
 from streamer.storage.log import CONFIGURATION_KEY, EPOCH_KEY, LOG_KEY, quarantine_key, repair_key
 from streamer.worker import recovery
 from streamer.worker.partition import Checkpoint, Partition, checkpoint_key
-from streamer.worker.recovery import LogPositions, PartitionRecovery
+from streamer.worker.recovery import Fencing, LogPositions, PartitionRecovery
 from streamer.worker.tables import NoRow, Tables, refuse_page, refuse_summary
 from tests.support.examples import examples
 from tests.support.packed import a_batch_at, send_batches
@@ -257,6 +257,7 @@ keys = st.one_of(
     st.sampled_from([b"", b"r", b"r/w/1", b"r/w/0", b"/w/1", b"r|a:m", b"r|T", b"|", b"//", b"%/%/1"]),
     st.sampled_from([b"r/w/" + HUGE, b"/covered/0", b"/covered/", b"/repair/", b"/repair/r"]),
     st.sampled_from([b"/quarantined/r", b"/quarantined/", EPOCH_KEY, LOG_KEY, CONFIGURATION_KEY]),
+    st.sampled_from([b"r||t|1|a|m||", b"r||t|x|a|m||"]),
 )
 topics = st.sampled_from([*TOPICS, NAMES.streamer_meta])
 
@@ -281,6 +282,9 @@ def test_no_record_in_its_topics_keeps_a_worker_from_taking_over(
             partition.position = partition.end
             asyncio.run(bench.processor.publish_passed())
             assert partition.caught_up
+            app, broker = cast("Any", FakeApp()), cast("Any", bench.broker)
+            fencing = Fencing(app, Settings(partitions=1), bench.tables, bench.processor, broker)
+            asyncio.run(fencing._answer_scored(partition, recovery._by_key(records)))
             assert not partition.abandoned
     finally:
         logging.disable(logging.NOTSET)

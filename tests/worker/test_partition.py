@@ -43,7 +43,7 @@ class Producing:
         assert [record.key for record in records] == [checkpoint_key(0).encode()]
         self.written += [Checkpoint.decoded(record.value) for record in records]
 
-    def written_to(self, topic: str, partition: int) -> int:
+    def answered_to(self, topic: str, partition: int) -> int:
         return self.scored_end
 
 

@@ -184,7 +184,9 @@ async def test_what_others_write_among_ours_is_found_and_told_once(
     async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap) as other:
         await other.send_and_wait(topic, b"foreign", partition=0)
     await producer.write(some(topic, 1))
+    assert (producer.written_to(topic, 0), producer.answered_to(topic, 0)) == (4, 2)
     assert producer.take_foreign_ranges(topic, 0, 4) == [(2, 3)]
+    assert producer.answered_to(topic, 0) == 4
     assert producer.take_foreign_ranges(topic, 0, 4) == []
     assert producer.take_foreign_ranges(topic, 0, 6) == [(4, 6)]
 

@@ -19,8 +19,9 @@ from streamer.operate.local.broker import Broker
 from streamer.schemas.base import encode_id
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import meta_records
+from streamer.storage.log import meta_records, read_topic
 from streamer.storage.redis import RedisSink
+from streamer.worker.partition import Checkpoint, checkpoint_key
 from streamer.worker.process import ensure_topics
 from streamer.worker.recovery import LogIdentity, LogPositions, OtherLog, read_positions
 from streamer.worker.tables import log_name
@@ -292,3 +293,58 @@ def test_pages_lost_beside_unpublished_events_are_noticed_by_fewer_results(on_em
     worker.start()
     on_embedded.wait_until_equal(worker)
     assert "PagesLost" in worker.output
+
+
+# -----------------------------------------------------------------------------
+# A dead worker's late writes stand last in a topic: the owner publishes what is right again.
+
+
+@pytest.fixture(params=ENGINES)
+def deployed(request: pytest.FixtureRequest) -> Deployment:
+    return request.getfixturevalue(f"on_{request.param}")
+
+
+@pytest.mark.parametrize("way", ["open", "closed", "restarted"])
+def test_scored_trials_that_others_put_older_ones_over_are_published_again(
+    deployed: Deployment, way: str
+) -> None:
+    idle = {"STREAMER_RUN_IDLE_SECONDS": "0.5"} if way == "closed" else {}
+    worker = deployed.worker(environment=idle).start()
+    trial = {"type": "trial_result", "run_id": "r|1", "agent": "a", "model": "m/1", "tier": "T0"}
+    slots = [trial | {"task_id": f"task {number}"} for number in range(3)]
+    deployed.publish([orjson.dumps(slot | {"resolved": False, "revision": 0}) for slot in slots])
+    deployed.wait_until_equal(worker)
+    older = deployed.latest("scored-trials")
+    number = deployed.place(orjson.dumps(trial))
+    worker.wait_until(lambda: is_noted(deployed, number), "how far scored trials are published is noted")
+    missing = slots[2] | {"type": "trial_retracted", "revision": 2}
+    deployed.publish([orjson.dumps(slot | {"resolved": True, "revision": 1}) for slot in slots])
+    deployed.publish([orjson.dumps(missing)])
+    deployed.wait_until_equal(worker)
+    digests = scored_digests(deployed)
+    first, second, third = sorted(older)
+    assert digests.keys() == {first, second}
+    assert digests[first] != orjson.loads(older[first])["digest"]
+    if way == "closed":
+        worker.wait_until(lambda: "closed 1 idle runs" in worker.output, "the run is closed")
+    if way == "restarted":
+        worker.kill()
+    for key, value in ((first, older[first]), (second, None), (third, older[third])):
+        deployed.send_to("scored-trials", number, key.encode(), value)
+    deployed.send_to("scored-trials", number, b"r%7C1|no slot", None)
+    if way == "restarted":
+        worker.start()
+    worker.wait_until(lambda: scored_digests(deployed) == digests, "the topic has the newer ones again")
+    assert worker.alive
+
+
+def scored_digests(deployed: Deployment) -> dict[str, str]:
+    """The digest of each scored trial that stands last in its topic."""
+    return {key: orjson.loads(value)["digest"] for key, value in deployed.latest("scored-trials").items()}
+
+
+def is_noted(deployed: Deployment, number: int) -> bool:
+    """Whether the last checkpoint of a partition says how far its scored trials are published."""
+    rows = read_topic(deployed.settings, deployed.names.trials_changelog)
+    told = [row.value for row in rows if row.key == checkpoint_key(number).encode()]
+    return bool(told) and Checkpoint.decoded(told[-1]).scored_to > 0
