@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from operator import add, attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
-from streamer.folding.prices import cost_of_pass
-from streamer.folding.score import NOP, Scored
+from streamer.folding.score import NOP, Scored, cost_of_pass
 from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import SlotKey
 from streamer.schemas.events import ADVANTAGES, NO_FAILURE

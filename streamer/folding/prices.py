@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import ModelInfo, TieredPrices
 
-    from streamer.schemas.plain import AnyTrial
-    from streamer.schemas.summaries import CostSource
-
 
 # -----------------------------------------------------------------------------
 # Reading a price table: TOML text to entries, or an error that says what to mend.
@@ -464,33 +461,3 @@ def price_table(file: Path | None) -> PriceTable:
         ) from error
     except (PriceTableError, UnicodeDecodeError) as error:
         raise PriceTableError(f"{file}: {error}") from error
-
-
-def cost_of_trial(
-    event: AnyTrial, prices: PriceTable, *, baseline: bool
-) -> tuple[float | None, CostSource | None]:
-    """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
-
-    An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
-    """
-    if event.cost_usd is not None:
-        return event.cost_usd, "reported"
-    counted = (event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_write_tokens)
-    if not any(counted) and not baseline:
-        return None, None
-    estimate = prices.cost(event.model, *counted)
-    return (None, None) if estimate is None else (estimate, "estimated")
-
-
-def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
-    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
-
-    Args:
-        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
-            known cost; None: no pass has a known cost.
-        passes: how many trials passed, at a known cost or not.
-
-    >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
-    (0.5, None, inf)
-    """
-    return cost_per_pass if passes else math.inf

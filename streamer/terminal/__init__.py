@@ -15,14 +15,14 @@ import tempfile
 import threading
 import traceback
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -522,10 +522,36 @@ class StatusLine:
                 sys.stderr.flush()
             self._text = ""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(_CLEAR + start_of(visible(self._text), width))
         sys.stderr.flush()
+
+
+@contextmanager
+def meanwhile(tell: Callable[[], None], first: float, later: float) -> Iterator[None]:
+    """Inside, another thread calls `tell` after `first` seconds, then each time `later` more have passed."""
+    over = threading.Event()
+
+    def run() -> None:
+        seconds = first
+        while not over.wait(seconds):
+            tell()
+            seconds = later
+
+    thread = threading.Thread(target=run, name="meanwhile", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 # -----------------------------------------------------------------------------

@@ -9,11 +9,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from hashlib import sha256
@@ -25,7 +22,7 @@ import orjson
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
-from streamer.terminal import FAILED, StatusLine, fail_if, print_json, print_line, print_table, say
+from streamer.terminal import FAILED, StatusLine, fail_if, meanwhile, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
     as_of_option,
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from streamer.folding.fold import Folding
     from streamer.folding.prices import Price, PriceTable
     from streamer.schemas.wire import Failure, Position
-    from streamer.storage.outbox import ThreadedPublisher
 
 
 # -----------------------------------------------------------------------------
@@ -335,12 +331,18 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     from streamer.schemas.wire import Reason, decode, missing_times_remark
     from streamer.storage.outbox import Outgoing, ThreadedPublisher
 
-    sent = bad = 0
+    sent = bad = read = 0
     unknown, missing = Counter[str](), Counter[str]()
+    began = time.monotonic()
+
+    def show() -> None:
+        line.show(_progress(file, read, publisher.acknowledged, time.monotonic() - began))
+
     with (
         open_records(file) as records,
         ThreadedPublisher(settings) as publisher,
-        _shown(progress := _Progress(file, publisher)) as line,
+        StatusLine() as line,
+        meanwhile(show, SHOWN_SECONDS, SHOWN_SECONDS),
     ):
         for record in records:
             value = record.value or b""
@@ -355,7 +357,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
                 key = None if isinstance(event, Reason) else event.run_id.encode()
                 publisher.send(Outgoing(key, value))
                 sent += 1
-            progress.read += len(value) + 1
+            read += len(value) + 1
         publisher.flush()
     unsent = "" if raw or not bad else " not sent"
     say(f"{counted(sent, 'event')} sent and acknowledged; {counted(bad, 'bad line')}{unsent}")
@@ -367,51 +369,19 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
     fail_if(bad)
 
 
+def _progress(file: Path, read: int, acknowledged: int, seconds: float) -> str:
+    """How far publishing is; bytes that were read say it where the file has so many."""
+    size = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
+    share = f"{min(100, 100 * read // size)} % read, " if size else ""
+    return f"{share}{counted(acknowledged, 'event')} acknowledged, {timedelta(seconds=int(seconds))}"
+
+
 def _named(unknown: Counter[str]) -> str:
     """The most frequent unknown fields and how often each came."""
     shown_fields = ", ".join(
         f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN)
     )
     return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
-
-
-class _Progress:
-    """How far the command is.
-
-    Args:
-        file: the input.
-        publisher: knows how many events are acknowledged.
-    """
-
-    def __init__(self, file: Path, publisher: ThreadedPublisher) -> None:
-        self.read = 0  # bytes
-        self._publisher = publisher
-        self._bytes = file.stat().st_size if file.is_file() and file.suffix != ".gz" else 0
-        self._begun = time.monotonic()
-
-    def __str__(self) -> str:
-        share = f"{min(100, 100 * self.read // self._bytes)} % read, " if self._bytes else ""
-        seconds = timedelta(seconds=int(time.monotonic() - self._begun))
-        return f"{share}{counted(self._publisher.acknowledged, 'event')} acknowledged, {seconds}"
-
-
-@contextmanager
-def _shown(progress: _Progress) -> Iterator[StatusLine]:
-    """A line on stderr that tells of the progress several times a second, if that is a terminal."""
-    line, over = StatusLine(), threading.Event()
-
-    def show() -> None:
-        while not over.wait(SHOWN_SECONDS):
-            line.show(str(progress))
-
-    thread = threading.Thread(target=show, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield line
-    finally:
-        over.set()
-        thread.join()
-        line.end()
 
 
 # -----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ import click
 from streamer.settings import Settings, read_discovery
 from streamer.sources.base import AUTO, NO_RUN, ConvertOptions, ConvertReport, Explanation, fit_event
 from streamer.sources.files import FileError, read_object
-from streamer.terminal import INTERRUPTED, StatusLine, fail_if, print_json, print_line, say
+from streamer.terminal import INTERRUPTED, StatusLine, fail_if, meanwhile, print_json, print_line, say
 from streamer.terminal.local import Asked, check_urls, notify_options, started_stack
 from streamer.terminal.options import FiniteRange, bundled, read_settings, with_local_settings, with_settings
 from streamer.text import counted, percent, shown, visible
@@ -97,7 +97,12 @@ def convert_command(
         run_id=run_id, agent=agent, model=model, trial_files_only=trial_files_only, harness=harness
     )
     report = ConvertReport()
-    with _activity_told(report):
+
+    def tell() -> None:
+        what, where = report.activity
+        say(f"{what} {where}: {counted(report.trials, 'trial')} so far")
+
+    with meanwhile(tell, FIRST_SECONDS, LATER_SECONDS):
         for event in convert(paths, options, report):
             print_json(canonical_json(event))
     for line in (*(explained(report) if explain else ()), *lines_of(report)):
@@ -107,27 +112,6 @@ def convert_command(
 
 FIRST_SECONDS, LATER_SECONDS = 1.5, 10.0
 """A conversion that takes longer says what it is doing, then again each time this long has passed."""
-
-
-@contextmanager
-def _activity_told(report: ConvertReport) -> Iterator[None]:
-    """Inside, say on stderr from time to time what is being done, and how far it is."""
-    over = threading.Event()
-
-    def tell() -> None:
-        seconds = FIRST_SECONDS
-        while not over.wait(seconds):
-            what, where = report.activity
-            say(f"{what} {where}: {counted(report.trials, 'trial')} so far")
-            seconds = LATER_SECONDS
-
-    thread = threading.Thread(target=tell, name="activity", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def explained(report: ConvertReport) -> list[str]:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.groups import FormulaCodeSums
-from streamer.folding.prices import PriceTable, cost_of_pass
-from streamer.folding.score import Scored, ScoringRules, grading_profile, score_trial
+from streamer.folding.prices import PriceTable
+from streamer.folding.score import Scored, ScoringRules, cost_of_pass, grading_profile, score_trial
 from streamer.folding.score.formulacode import MAX_PAYLOAD_BYTES
 from streamer.folding.summaries import cost_delta, tier_uplift, variance_of_medians
 from streamer.schemas.base import model_for_pricing, model_for_reporting

@@ -19,8 +19,8 @@ from streamer.folding.breakdowns import by_subtest
 from streamer.folding.fold import Pipeline
 from streamer.folding.groups import FormulaCodeSums, GroupState
 from streamer.folding.plan import Plan
-from streamer.folding.prices import cost_of_pass
 from streamer.folding.run import Grades
+from streamer.folding.score import cost_of_pass
 from streamer.folding.summaries import (
     MAX_FAILURE_MODES,
     MAX_SUMMARY_BYTES,

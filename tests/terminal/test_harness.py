@@ -9,14 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
 import orjson
 import pytest
 
-from streamer.terminal.files import _Progress, _shown
+from streamer.terminal import StatusLine, meanwhile
+from streamer.terminal.files import _progress
 from streamer.terminal.harness import declared_plan
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial
@@ -151,10 +151,7 @@ def test_a_terminal_sees_the_share_that_is_read_if_it_is_known_the_acknowledged_
     monkeypatch.setenv("COLUMNS", "80")
     file = tmp_path / name
     file.write_bytes(b"x" * 400)
-    publisher: Any = SimpleNamespace(acknowledged=3)
-    progress = _Progress(file, publisher)
-    progress.read = 100
-    with _shown(progress) as line:
+    with StatusLine() as line, meanwhile(lambda: line.show(_progress(file, 100, 3, 0.5)), 0.05, 0.05):
         wait_for(terminal.getvalue, "the line")
         line.say("line 1: not_json")
     _, first, *_ = terminal.getvalue().split("\r\x1b[2K")

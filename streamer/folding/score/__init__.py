@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamer.folding.prices import PriceTable, cost_of_pass, cost_of_trial
+from streamer.folding.prices import PriceTable
 from streamer.folding.score.formulacode import (
     Entries,
     FormulaCodeScore,
@@ -29,7 +30,7 @@ from streamer.schemas.events import (
     judges_score,
 )
 from streamer.schemas.plain import AnyTrial, PlainTrial
-from streamer.schemas.summaries import Grade, TrialScore, VerdictSource
+from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
 from streamer.schemas.wire import canonical_json, sha256_hex
 
 # -----------------------------------------------------------------------------
@@ -401,7 +402,7 @@ def _scored(
     pass_rate = None if success is None else float(success)
     impl_rate = judges_score(event.score)
     resolved, verdict_source = _verdict(event, success)
-    cost, cost_source = cost_of_trial(event, rules.prices, baseline=rules.is_baseline(event.agent))
+    cost, cost_source = _cost(event, rules)
     return Scored(
         resolved=resolved,
         verdict_source=verdict_source,
@@ -486,9 +487,37 @@ def _has_counts(tests: TestCounts | None) -> bool:
     return tests is not None and (tests.failed is not None or tests.error is not None)
 
 
+def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
+    """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
+
+    An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
+    """
+    if event.cost_usd is not None:
+        return event.cost_usd, "reported"
+    counted = (event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_write_tokens)
+    if not any(counted) and not rules.is_baseline(event.agent):
+        return None, None
+    estimate = rules.prices.cost(event.model, *counted)
+    return (None, None) if estimate is None else (estimate, "estimated")
+
+
 def _elapsed(event: AnyTrial) -> float | None:
     """Seconds from start to end; None where one is missing or the end comes first."""
     if event.started_at is None or event.finished_at is None:
         return None
     seconds = (event.finished_at - event.started_at).total_seconds()
     return seconds if seconds >= 0 else None
+
+
+def cost_of_pass(cost_per_pass: float | None, passes: int) -> float | None:
+    """Cost of one pass in USD: Infinity without a pass, whatever is known of the cost (R14).
+
+    Args:
+        cost_per_pass: the known costs, failed trials' included, over the passes among the trials with a
+            known cost; None: no pass has a known cost.
+        passes: how many trials passed, at a known cost or not.
+
+    >>> cost_of_pass(0.5, 8), cost_of_pass(None, 8), cost_of_pass(None, 0)
+    (0.5, None, inf)
+    """
+    return cost_per_pass if passes else math.inf
