@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -221,8 +222,14 @@ PROVIDERS = {
 _ROUTE = re.compile(r":(beta|thinking|nitro|floor|exacto|extended)$")
 """What OpenRouter's users append to choose a route to the same model; `:free` is another price."""
 
+_FREE = ":free"
+"""The end of a name on OpenRouter that costs nothing within limits, whatever its model costs elsewhere."""
+
 _ON_BEDROCK = re.compile(r":\d+$")
 """How every name of a model on Amazon Bedrock ends."""
+
+_CLAUDE_ON_BEDROCK = re.compile(r"(?:.*[./])?anthropic\.(claude-.+)-v\d+(?::\d+)?", re.DOTALL)
+"""Amazon's name of a model of Anthropic, with the region and what else stands before it."""
 
 
 def spellings(name: str) -> Iterator[str]:
@@ -232,15 +239,20 @@ def spellings(name: str) -> Iterator[str]:
 
     >>> list(spellings("litellm_proxy/team/claude-opus-4-5"))
     ['litellm_proxy/team/claude-opus-4-5', 'team/claude-opus-4-5', 'claude-opus-4-5']
+    >>> list(spellings("bedrock/us.anthropic.claude-opus-4-5-20251101-v1:0"))[1:]
+    ['claude-opus-4-5-20251101']
     >>> list(spellings("ollama/llama3")), list(spellings("openrouter/z-ai/glm-4.6:nitro"))[1]
     (['ollama/llama3'], 'openrouter/z-ai/glm-4.6')
     """
     behind = name.partition("/")[0].lower() in GATEWAYS
+    claude = _CLAUDE_ON_BEDROCK.fullmatch(name)
     while name:
         yield name
         if plain := _ROUTE.sub("", name):
             yield from [plain] if plain != name else []
         name = name.partition("/")[2] if behind else ""
+    if claude:
+        yield claude[1]
 
 
 def _readings(name: str) -> list[tuple[str | None, str]]:
@@ -413,13 +425,13 @@ class PriceTable:
             return tariff
 
     def _find(self, model: str) -> Price | None:
-        prices = (self._listed(model_for_pricing(name)) for name in spellings(model))
+        names = [model_for_pricing(name) for name in spellings(model)]
+        prices = chain(map(self._named.get, names), map(self._listed, names))
         return next((price for price in prices if price is not None), None)
 
     def _listed(self, name: str) -> Price | None:
-        if (named := self._named.get(name)) is not None:
-            return named
-        entry = snapshot_price(name)
+        """The library's price, or the tables' of the model that the library takes the name for."""
+        entry = None if name.endswith(_FREE) else snapshot_price(name)
         if entry is None:
             return None
         name_there, price = entry

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -159,14 +160,37 @@ class RunPlan:
         return bool(started.keys() - of_all - {"plan_complete"}) or started.get("plan_complete") is False
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a JSON value is a number that a float can hold.
+
+    >>> is_finite(0.5), is_finite(10**400), is_finite(float("nan")), is_finite("1")
+    (True, False, False, False)
+    """
+    return isinstance(value, int | float) and -sys.float_info.max <= value <= sys.float_info.max
+
+
+MAX_COUNT_DIGITS = 19
+"""No files hold so many of anything."""
+
+
 def silence(what: str, announced: Any, count: int) -> str | None:
     """A sentence where files announce another number than was found; None where they agree (R35).
 
     >>> silence("trials", 3, 0), silence("trials", 3, 3), silence("trials", None, 3)
     ('the files count 3 trials; 0 read', None, None)
     """
-    agrees = type(announced) is not int or announced == count
-    return None if agrees else f"the files count {announced:,} {what}; {count:,} read"
+    said = count_of(announced)
+    return None if said in (None, count) else f"the files count {said:,} {what}; {count:,} read"
+
+
+def count_of(value: Any) -> int | None:
+    """The count that a JSON value is, also where a tool made a text or a float of it; None for anything else.
+
+    >>> count_of(3), count_of("3"), count_of(3.0), count_of(True), count_of("many"), count_of(-1)
+    (3, 3, 3, None, None, None)
+    """
+    named = id_of(value) or ""
+    return int(named) if named.isdecimal() and len(named) < MAX_COUNT_DIGITS else None
 
 
 Found = Parsed
@@ -690,7 +714,7 @@ def _is_metric(name: Any, value: Any) -> bool:
     is_name = (
         isinstance(name, str) and len(name) <= MAX_METRIC_NAME_CHARACTERS and bool(_is_metric_name(name))
     )
-    return is_name and is_number and math.isfinite(value)
+    return is_name and is_number and is_finite(value)
 
 
 def _too_large(event: dict[str, Any]) -> dict[str, str]:

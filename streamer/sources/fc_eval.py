@@ -24,7 +24,16 @@ from pydantic import JsonValue
 
 from streamer.schemas.base import BASELINE_LABELS, UNKNOWN, label_for_reporting
 from streamer.schemas.wire import shown
-from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, known_cost
+from streamer.sources.base import (
+    ConvertOptions,
+    Item,
+    Parsed,
+    Remark,
+    RunPlan,
+    Unreadable,
+    is_finite,
+    known_cost,
+)
 from streamer.sources.fc_eval_payload import (
     FALLBACK_MARK,
     METRICS,
@@ -424,7 +433,7 @@ def _speedup(benchmarks: BenchmarkFields) -> float:
 
 
 def _is_valid(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value > 0  # (A1)
+    return is_finite(value) and value > 0  # (A1)
 
 
 # -----------------------------------------------------------------------------

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sqlite3
 from collections import Counter
@@ -34,6 +33,8 @@ from streamer.sources.base import (
     Remark,
     RunPlan,
     Unreadable,
+    count_of,
+    is_finite,
     metric_name,
     silence,
     usage_of,
@@ -260,7 +261,7 @@ class TaskNames:
         if source not in self._shared:
             return source
         if "/" not in home:
-            return f"{source}@{home[:12]}"
+            return f"{source}@{home.removeprefix('sha256:')[:12]}"
         parts = home.strip("/").split("/")
         others = [other for other in self._homes[source] if other != home]
         endings = ("/".join(parts[-count:]) for count in range(1, len(parts)))
@@ -269,7 +270,7 @@ class TaskNames:
 
 def _source_and_home(where: Mapping[str, Any]) -> tuple[str, str]:
     """The label of a task's dataset, and what tells datasets of one label apart: a commit or a directory."""
-    commit, path = text(where.get("git_commit_id")), text(where.get("path"))
+    commit, path = text(where.get("git_commit_id")) or text(where.get("ref")), text(where.get("path"))
     return text(where.get("source")) or "", commit or (path.rpartition("/")[0] if path else "")
 
 
@@ -291,14 +292,16 @@ def _task_names(job: Path, lock: Path, *_written: int) -> TaskNames:
         name = text(dataset.get("name")) or path.rpartition("/")[2]
         asked.append(("", {"source": name, "path": path and f"{path}/"}))
     asked += [("", task) for task in objects(config, "tasks")]
-    if not asked:
-        asked = [("", _where(result)) for result in _results(subdirectories(job))]
+    labels = [text(dataset.get("name")) for dataset in objects(config, "datasets") if not dataset.get("path")]
+    if not asked or len(set(labels)) < len(labels):  # of one label, as two versions: the results tell more
+        results = _results(subdirectories(job))
+        asked += [(text(result.get("task_name")) or "", _where(result)) for result in results]
     return TaskNames(asked)
 
 
 def _where(result: Mapping[str, Any]) -> dict[str, Any]:
     """Where the task of a result is from."""
-    asked = part(part(result, "config"), "task")
+    asked = part(result, "task_id") | present(part(part(result, "config"), "task"))
     return {**asked, "source": result.get("source") or asked.get("source")}
 
 
@@ -536,7 +539,7 @@ def verdict(result: Mapping[str, Any]) -> tuple[bool | None, str | None]:
     if main is None:
         return None, f"no verdict: of the rewards {', '.join(map(repr, rewards))} none is called 'reward'"
     reward = rewards[main]
-    if isinstance(reward, int | float) and math.isfinite(reward):
+    if is_finite(reward):
         return reward == PASSED, None
     return None, f"no verdict: the reward {main!r} is {reward!r}, a number is needed"
 
@@ -667,12 +670,13 @@ OTHER_REWARD = "have another reward in the job's result.json; their own files co
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:
-    """What a finished job counts and has no files of, for the user; None without anything."""
-    counts = (result.get("n_total_trials"), part(result, "stats").get("n_completed_trials"))
-    counted = max((count for count in counts if isinstance(count, int)), default=0)
+    """What a job counts as ended and has no files of, for the user; None without anything."""
+    ended = count_of(part(result, "stats").get("n_completed_trials")) or 0
+    counted = max(count_of(result.get("n_total_trials")) or 0, ended)
     there = sum(is_file(trial / RESULT) for trial in subdirectories(job))
-    is_silent = text(result.get("finished_at")) and counted > there
-    return silence("trials with a result", counted, there) if is_silent else None
+    if not text(result.get("finished_at")):  # a retry deletes the files of its trial for a while
+        counted = 0 if there else ended
+    return silence("trials with a result", counted, there) if counted > there else None
 
 
 def counted_rewards(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -860,9 +864,9 @@ def _totals(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum; the first value as it is where they are no numbers, so that it gets reported."""
-    numbers = all(isinstance(value, int | float) for value in values)
-    return sum(values) if values and numbers else next(iter(values), None)
+    """The sum; the first that is no number where there is one, so that it gets reported."""
+    odd = [value for value in values if not is_finite(value)]
+    return odd[0] if odd else sum(values) if values else None
 
 
 def _usage(agent: str, totals: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from streamer.sources.base import (
     Remark,
     RunPlan,
     Unreadable,
+    count_of,
     id_of,
     metric_name,
     usage_of,
@@ -54,6 +55,7 @@ from streamer.sources.files import (
     open_text,
     parse_json,
     part,
+    peek,
     present,
     read_object,
     reading,
@@ -506,10 +508,11 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ZIP_MAGIC = b"PK\x03\x04"
 _JSON_START = re.compile(r'\s*\{\s*"version":\s*\d+,\s*"status":\s*"\w+",\s*"eval":\s*\{')
 _JSON_START_BYTES = 256
+_JSON_KEYS = {"version", "status", "eval", "plan"}
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file is a log of inspect_ai, by its first bytes."""
+    """Whether a file is a log of inspect_ai: by its first bytes, else by its name and keys."""
     if not is_file(path):
         return False
     try:
@@ -519,7 +522,9 @@ def is_log(path: Path) -> bool:
         return False
     if path.suffix == ARCHIVE:
         return start.startswith(_ZIP_MAGIC.decode())
-    return path.suffix == ".json" and _JSON_START.match(start) is not None
+    if path.suffix != ".json" or _JSON_START.match(start):
+        return path.suffix == ".json"
+    return _LOG_NAME.match(path.stem) is not None and peek(path).keys() >= _JSON_KEYS
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -662,7 +667,10 @@ class _Archive:
     def sample_of(self, summary: Any) -> Any:
         """The sample of a summary without usage; the summary otherwise, and for samples too large."""
         name = _member_of(summary)
-        if not self.has(name) or "model_usage" in summary or self._members[name].file_size > MAX_FILE_BYTES:
+        if not self.has(name) or self._members[name].file_size > MAX_FILE_BYTES:
+            return summary
+        usage = summary.get("model_usage")
+        if usage or (usage is not None and "total_time" in summary):  # empty where it asked no model
             return summary
         return self.alone(name)
 
@@ -797,4 +805,4 @@ def _announced(header: Record) -> int | None:
     ):
         return None
     counts = (results.get("logged_samples"), results.get("total_samples"))
-    return next((count for count in counts if isinstance(count, int)), None)
+    return next((count for count in map(count_of, counts) if count is not None), None)

@@ -23,7 +23,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import UNKNOWN
-from streamer.sources.base import ConvertOptions, Item, Parsed, Remark, RunPlan, Unreadable, id_of, silence
+from streamer.sources.base import (
+    ConvertOptions,
+    Item,
+    Parsed,
+    Remark,
+    RunPlan,
+    Unreadable,
+    count_of,
+    id_of,
+    silence,
+)
 from streamer.sources.files import (
     MAX_FILE_BYTES,
     TRIAL,
@@ -72,8 +82,8 @@ INSTANCE_LOG = "run_instance.log"
 OPENHANDS = "metadata.json"
 """What OpenHands writes beside its `output.report.json`: dataset and model."""
 
-NAMELESS = "report"
-"""What stands in a report's name where a run's id belongs."""
+OUTPUT, NAMELESS = "output", "report"
+"""What OpenHands writes in a report's name where its model and its run's id belong; a copy's name goes on."""
 
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
 """Keys that only the reports of sb-cli have, which grades on servers."""
@@ -159,8 +169,8 @@ def place_of(path: Path, options: ConvertOptions, content: Mapping[str, Any] | N
     hosted = _HOSTED.fullmatch(stem) if HOSTED_KEYS & content.keys() else None
     if hosted:
         return Place(path.parent, hosted[3], options.model or UNKNOWN, shard=f"{hosted[1]}/{hosted[2]}")
-    if not splits or splits[0][1] == NAMELESS:
-        return _nameless(path, splits[0][0] if splits else stem, named)
+    if not splits or splits[0][1] == NAMELESS or parts[0] == OUTPUT:
+        return _nameless(path, stem.removesuffix(f".{NAMELESS}"), named)
     settled = [s for s in splits if s[0] == (named or "").replace("/", "__") or s[1].startswith("eval_")]
     model, run = (settled or splits)[0]
     guess = "" if settled or len(splits) == 1 else f"model {model}, run {run}; --model NAME settles it"
@@ -173,7 +183,7 @@ def _nameless(path: Path, stem: str, model: str | None) -> Place:
     OpenHands names the outer one for the dataset, and the inner one for the model.
     """
     folders = [clean_name(folder) for folder in (path.parent.parent, path.parent) if folder.name]
-    own = [] if stem in ("output", NAMELESS) else [stem]
+    own = [] if stem in (OUTPUT, NAMELESS) else [stem]
     asked = text(part(peek(path.with_name(OPENHANDS)), "llm").get("model"))
     return Place(path.parent, "/".join([*folders, *own]), model or asked or UNKNOWN, path)
 
@@ -409,8 +419,7 @@ def _planned(report: Mapping[str, Any]) -> list[str]:
     more instances than it names otherwise.
     """
     tasks = _ids(report, *LISTS)
-    total = report.get("total_instances")
-    is_short = isinstance(total, int) and len(tasks) < total
+    is_short = len(tasks) < (count_of(report.get("total_instances")) or 0)
     return list(dict.fromkeys([*tasks, *(_ids(report, "submitted_ids") if is_short else [])]))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable
+from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable, count_of
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -325,7 +325,9 @@ class TerminalBench:
         plan.model = model_of(plan.agent, model) if plan.agent else model
         names = (metadata.get("run_id"), part(lock, "local_config").get("run_id"))
         plan.aliases = frozenset(filter(None, map(text, names))) - {plan.run_id}
-        uuids = (metadata.get("uuid"), read_optional(own_results, []).get("id"))
+        own = read_optional(own_results, [])
+        plan.announced = sum(count_of(own.get(name)) or 0 for name in ("n_resolved", "n_unresolved"))
+        uuids = (metadata.get("uuid"), own.get("id"))
         plan.uuids = frozenset(filter(None, map(text, uuids)))
         files = (home / METADATA, lock_file) if has_lock else ()
         revision = max(mtime_ns(file) for file in (*files, own_results))

@@ -445,6 +445,36 @@ def test_some_trial_files_that_are_gone_are_counted_once_the_job_has_finished(tm
     assert not converted(job)[1].notes
 
 
+def test_a_job_that_stopped_without_an_end_says_the_trials_that_it_counts(tmp_path: Path) -> None:
+    """R35. Beside files it may run: a retry deletes the files of its trial for a while."""
+    stats = {"n_total_trials": 5, "stats": {"n_completed_trials": "3"}}
+    write_json(tmp_path / "job" / "result.json", stats)
+    assert converted(tmp_path)[1].notes == ["run job: the files count 3 trials with a result; 0 read"]
+    a_job(tmp_path / "job", a_trial_result(name="t0"))
+    assert converted(tmp_path)[1].notes == []
+
+
+@pytest.mark.parametrize("reward", [10**400, -(10**400), float("nan"), float("inf"), "NaN", [1]])
+def test_r31_a_reward_that_no_float_holds_is_no_verdict_and_stops_nothing(
+    tmp_path: Path, reward: object
+) -> None:
+    odd = a_trial_result("odd", "t0", verifier_result={"rewards": {"reward": reward}})
+    events, report = converted(a_job(tmp_path / "job", odd, a_trial_result("good", "t1")))
+    assert [trial.get("resolved") for trial in trials_of(events)] == [None, True]
+    assert [(path.parent.name, field) for path, field, _ in report.left_out] == [("t0", "metrics")]
+
+
+@pytest.mark.parametrize("cost", ["unknown", 10**400])
+def test_a_step_whose_cost_is_no_number_is_reported_and_no_part_is_taken_for_the_sum(
+    tmp_path: Path, cost: object
+) -> None:
+    steps = [{"step_name": name, "agent_result": {"cost_usd": c}} for name, c in (("a", 0.5), ("b", cost))]
+    trial = a_trial_result(agent_result=None, step_results=steps)
+    events, report = converted(a_job(tmp_path / "job", trial))
+    assert "cost_usd" not in trials_of(events)[0]
+    assert [field for _, field, _ in report.left_out] == ["cost_usd"]
+
+
 def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) -> None:
     """R35."""
     job = a_job(tmp_path / "job", a_trial_result(name="t0"))
@@ -573,6 +603,24 @@ def test_two_datasets_of_one_label_are_told_apart_by_directory_or_commit(tmp_pat
             {f"tasks@{digit * 12}/hello" for digit in "12"} if number else {"x/tasks/hello", "y/tasks/hello"}
         )
         assert names_in(job) == expected == set(plan_of(converted(job)[0])["tasks"])
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        [{"path": "hello", "git_commit_id": digit * 40} for digit in "12"],
+        [{"path": None, "ref": f"sha256:{digit * 64}"} for digit in "12"],
+    ],
+)
+def test_two_versions_of_a_dataset_are_told_apart_where_no_lock_names_their_tasks(
+    tmp_path: Path, versions: list[Event]
+) -> None:
+    """R34: Terminal-Bench 2.0 beside 2.1."""
+    results = [from_dataset("tb", "hello", number, **task) for number, task in enumerate(versions)]
+    job = a_job(tmp_path / "job", *results)
+    datasets = [{"name": "tb", "version": version} for version in ("2.0", "2.1")]
+    write_json(job / "config.json", {"job_name": "job", "datasets": datasets})
+    assert names_in(job) == {f"tb@{digit * 12}/hello" for digit in "12"}
 
 
 def test_a_start_has_the_name_that_its_result_will_have(tmp_path: Path) -> None:

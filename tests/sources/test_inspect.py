@@ -738,6 +738,31 @@ def test_samples_without_a_summary_are_read(tmp_path: Path) -> None:
         assert report.unreadable == []
 
 
+@pytest.mark.parametrize(("usage", "tokens"), [({}, 10), (None, 10)])
+def test_tokens_that_a_summary_has_no_place_or_no_value_for_are_those_of_its_sample(
+    tmp_path: Path, usage: object, tokens: int
+) -> None:
+    sample = a_summary()
+    summary = {name: sample[name] for name in ("id", "epoch", "scores")} | {"model_usage": usage}
+    members = {"header.json": {"eval": a_spec(), "status": "success"}, "samples/1_epoch_1.json": sample}
+    log = an_archive(tmp_path / "a.eval", members | {"summaries.json": [summary]})
+    assert trials_of(converted(log)[0])[0]["input_tokens"] == tokens
+    asked_no_model = an_archive(
+        tmp_path / "b.eval", members | {"summaries.json": [sample | {"model_usage": {}}]}
+    )
+    assert "input_tokens" not in trials_of(converted(asked_no_model)[0])[0]
+
+
+@pytest.mark.parametrize("order", [sorted, lambda keys: sorted(keys, reverse=True)])
+def test_a_json_log_is_one_in_any_order_of_its_keys(tmp_path: Path, order: Any) -> None:
+    log = {"version": 2, "status": "success", "eval": a_spec(), "plan": {}, "samples": [a_summary()]}
+    name = "2026-01-02T03-04-05-00-00_addition_T1.json"
+    write_json(tmp_path / name, {key: log[key] for key in order(log)})
+    write_json(tmp_path / name.replace("T1", "T2"), {"version": 2, "status": "success", "plan": {}})
+    events, report = converted(tmp_path)
+    assert (len(trials_of(events)), report.runs, report.unreadable) == (1, ["addition_T1"], [])
+
+
 def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
@@ -746,6 +771,8 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
     assert plan_of(events)["plan_complete"] is False
     pooled, report = converted(whole, run_id="pool")
     assert report.notes == ["run addition_T1: the files count 3 trials with a result; 1 read"]
+    in_text = a_log(tmp_path / "text.eval", a_summary(), results={"total_samples": "3"})
+    assert converted(in_text)[1].notes == report.notes
     assert joined_plan(pooled).get("plan_complete") is False
     for members in (
         {"results": {"total_samples": 3, "logged_samples": 1}},

@@ -78,8 +78,12 @@ def test_a_list_that_a_report_leaves_out_costs_only_what_no_other_list_says(
     assert endings(tmp_path) == {task: ending for task, ending in whole.items() if task != unknown}
 
 
-def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_complete(tmp_path: Path) -> None:
-    write_json(tmp_path / "acme.run.json", REPORT | {"total_instances": 9, "resolved_instances": 5})
+@pytest.mark.parametrize("kind", [int, float, str])
+def test_r35_counts_that_the_lists_do_not_reach_are_said_and_the_plan_is_not_complete(
+    tmp_path: Path, kind: Any
+) -> None:
+    counts = {"total_instances": kind(9), "resolved_instances": kind(5)}
+    write_json(tmp_path / "acme.run.json", REPORT | counts)
     events, report = converted(tmp_path)
     assert report.notes == [
         "run run: the files count 9 instances in all; 4 read",
@@ -119,6 +123,17 @@ def test_r34_reports_of_openhands_are_runs_of_their_directories(tmp_path: Path, 
         assert {event["run_id"] for event in events} == {f"swe-bench-test/{agent}"}
         assert {trial["model"] for trial in trials_of(events)} == {model}
     assert len(converted(tmp_path)[1].runs) == 2
+
+
+def test_r34_copies_of_a_report_of_openhands_never_become_one_run(tmp_path: Path) -> None:
+    names = ("output.report", "output.report (1)", "output.swebench_eval")
+    for agent in ("one", "two"):
+        for name in names:
+            write_json(tmp_path / "swe" / agent / f"{name}.json", REPORT)
+    expected = {
+        f"swe/{agent}{end}" for agent in ("one", "two") for end in ("", *(f"/{n}" for n in names[1:]))
+    }
+    assert set(converted(tmp_path)[1].runs) == expected
 
 
 def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: Path) -> None:

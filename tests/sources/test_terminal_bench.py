@@ -298,3 +298,13 @@ def test_an_fc_eval_run_is_read_without_its_sub_trials_on_request(tmp_path: Path
     write_json(run / "fc.lock", {"agent": {"name": "openhands"}})
     (trial,) = trials_of(converted(run, harness="terminal-bench")[0])
     assert (trial["trial_id"], trial["agent"]) == ("id of oom.1-of-1.run1", "openhands")
+
+
+def test_r35_trials_that_the_results_count_and_that_are_nowhere_are_said(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run1", [a_result()], lock={"dataset": {"task_ids": ["oom", "b", "c"]}})
+    write_json(run / "results.json", {"results": [], "n_resolved": 2, "n_unresolved": 1})
+    events, report = converted(run)
+    assert report.notes == ["run run1: the files count 3 trials with a result; 1 read"]
+    assert plan_of(events)["plan_complete"] is False
+    write_json(run / "results.json", {"results": [a_result()], "n_resolved": 1, "n_unresolved": 0})
+    assert converted(run)[1].notes == []
