@@ -8,12 +8,18 @@ record, against 92 with Faust's `send_soon`).
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from aiokafka.errors import InvalidTimestampError
+
+from streamer.schemas.wire import NO_TIMESTAMP
 from streamer.settings import Settings
-from streamer.storage.kafka import MAX_MESSAGE_BYTES, TOO_LARGE, KafkaProducer, producer
+from streamer.storage.kafka import MAX_MESSAGE_BYTES, TOO_LARGE, WRONG_CLOCK, KafkaProducer, producer
+
+log = logging.getLogger(__name__)
 
 # -----------------------------------------------------------------------------
 # Sizes and times of the worker, each with its unit and its reason.
@@ -116,7 +122,8 @@ class Producer:
     """Producer of the worker.
 
     Idempotent where the broker can (the embedded one cannot): a request that timed out and still took
-    effect later must not put an old page over a newer one.
+    effect later must not put an old page over a newer one. Once the broker refuses the time of this
+    machine's clock, records carry no time: a wrong clock does not end the worker.
 
     Args:
         check_alive: called before every write; ends the process if it was stopped for too long.
@@ -133,6 +140,7 @@ class Producer:
         self._settings = settings
         self._producer = self._new_producer()
         self._out_of_order = False
+        self._usual_time: int | None = None
 
     async def start(self) -> None:
         """Connect."""
@@ -160,6 +168,7 @@ class Producer:
         """Write; if the broker refuses a record batch for its size, the records that are not written."""
         if self._out_of_order:
             await self._renew()
+        usual_time = self._usual_time
         by_place: dict[tuple[str, int], list[ProducerRecord]] = {}
         for record in records:
             by_place.setdefault((record.topic, record.partition), []).append(record)
@@ -170,9 +179,15 @@ class Producer:
             if isinstance(result, BaseException):
                 raise result
             failures += result
+        left = [record for group, _ in failures for record in group]
+        if usual_time is None and any(isinstance(error, InvalidTimestampError) for _, error in failures):
+            if self._usual_time is None:
+                log.warning("%s. Until then this worker's records carry no time", WRONG_CLOCK)
+            self._usual_time, self._out_of_order = NO_TIMESTAMP, True
+            return await self._attempt(left)
         if any(isinstance(error, TOO_LARGE) for _, error in failures):
             self._out_of_order = True
-            return [record for group, _ in failures for record in group]
+            return left
         for _, error in failures:
             raise error
         return []
@@ -183,13 +198,13 @@ class Producer:
         """Write record batches; those that failed, with the reason."""
         acks: list[Any] = []
         starts = [0]
-        builder = self._producer.create_batch()
+        builder, usual_time = self._producer.create_batch(), self._usual_time
         for number, record in enumerate(records):
-            if not _append(builder, record):
+            if not _append(builder, record, usual_time):
                 acks.append(await self._send(builder, topic, partition))
                 starts.append(number)
                 builder = self._producer.create_batch()
-                _append(builder, record)
+                _append(builder, record, usual_time)
         acks.append(await self._send(builder, topic, partition))
         places = await asyncio.gather(*acks, return_exceptions=True)
         failures = []
@@ -260,11 +275,10 @@ class Producer:
         return await self._producer.send_batch(builder, topic, partition=partition)
 
 
-def _append(builder: Any, record: ProducerRecord) -> bool:
+def _append(builder: Any, record: ProducerRecord, usual_time: int | None) -> bool:
     """False if the record batch is full; the first record always fits."""
-    appended = builder.append(
-        key=record.key, value=record.value, timestamp=record.timestamp_ms, headers=record.headers
-    )
+    timestamp = usual_time if record.timestamp_ms is None else record.timestamp_ms
+    appended = builder.append(key=record.key, value=record.value, timestamp=timestamp, headers=record.headers)
     return appended is not None
 
 

@@ -34,7 +34,7 @@ from mode.utils.queues import ThrowableQueue
 from msgspec import Meta, Struct, convert
 
 from streamer.schemas.base import MAX_COUNT, run_of_key
-from streamer.schemas.wire import GroupId, SummaryKind
+from streamer.schemas.wire import NO_TIMESTAMP, GroupId, SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, producing
 from streamer.storage.log import LOG_KEY, current_log, leave_out, meta_records, quarantined_run
@@ -797,7 +797,7 @@ async def write_log_name(settings: Settings, *names: str | None) -> None:
     async with producing(settings) as producer:
         for name in names:
             value = None if name is None else name.encode()
-            await producer.send_and_wait(topic, value, key=LOG_KEY, partition=0)
+            await producer.send_and_wait(topic, value, key=LOG_KEY, partition=0, timestamp_ms=NO_TIMESTAMP)
 
 
 @contextmanager

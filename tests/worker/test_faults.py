@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import time
@@ -19,6 +20,7 @@ from streamer.folding.fold import Pipeline
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import partition_of
 from streamer.storage.log import read_topic
+from tests.faults.kinds_workers import faketime, wrong_clock
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, scylla_row_to_event, terminal_bench_row_to_event
 from tests.support.servers import KafkaServer, RedisServer
@@ -194,6 +196,21 @@ def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
     on_own_kafka.publish(trial_events(300, seed=2))
     wait_for(lambda: own_kafka.child.alive, "the broker runs")
     on_own_kafka.wait_until_equal(worker, 90)
+
+
+@pytest.mark.kafka
+@pytest.mark.skipif(
+    not (faketime() or os.environ.get("CI")), reason="SKIPPED LOUDLY: install Debian's libfaketime"
+)
+def test_a_worker_whose_clock_is_three_hours_ahead_publishes_without_times(on_kafka: Deployment) -> None:
+    worker = on_kafka.worker(environment=wrong_clock(FAKETIME="+3h")).start()
+    on_kafka.publish(trial_events(400))
+    on_kafka.wait_until_equal(worker)
+    assert "Compare the clocks of this machine and of the broker" in worker.output
+    assert worker.stop() == 0
+    worker = on_kafka.worker().start()
+    on_kafka.publish(trial_events(40, seed=2))
+    on_kafka.wait_until_equal(worker)
 
 
 @pytest.mark.kafka
