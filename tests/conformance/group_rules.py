@@ -209,3 +209,57 @@ def pass_at_k(trials: Trials, attempts: int = 1, tasks: int | None = None) -> Js
 def _at_least_one(k: int, trials: int, passes: int) -> Fraction:
     """Chance that of k trials drawn from all one passes."""
     return 1 - Fraction(math.comb(trials - passes, k), math.comb(trials, k))
+
+
+# Late scores
+
+
+def after_late_scores(events: Trials) -> Json | None:
+    """The trial that stands in one slot, whatever order its events came in; None: there is none (R17, R32).
+
+    Args:
+        events: results, scored ones and retractions of the slot, no two of one revision.
+    """
+    floor = max((e["revision"] for e in events if e["type"] == "trial_retracted"), default=-1)
+    later = sorted((e for e in events if e["revision"] > floor), key=lambda event: event["revision"])
+    results = [event for event in later if event["type"] == "trial_result"]
+    if not results:
+        return None
+    result = results[-1]
+    trial = {**result, "metrics": dict(result.get("metrics") or {})}
+    for event in later:
+        if event["type"] != "trial_scored" or event.get("of_revision") not in (None, result["revision"]):
+            continue
+        newer = event["revision"] > result["revision"]
+        if event.get("score") is not None and (newer or result.get("score") is None):
+            trial["score"] = event["score"]
+        for name, value in (event.get("metrics") or {}).items():
+            if newer or name not in (result.get("metrics") or {}):
+                trial["metrics"][name] = value
+        if event.get("resolved") is not None and result.get("resolved") is None:
+            trial["resolved"] = event["resolved"]
+    return trial
+
+
+# Accuracy of a run
+
+
+def run_accuracy(trials: Trials, planned: Sequence[str], finished: bool) -> tuple[int, int, int]:
+    """Resolved trials, those without a verdict, and all: the sub-trials of a group are one trial (R10, R19).
+
+    Args:
+        trials: sub-trials, all with an `agent_index`.
+        planned: the agents that each group has once it is whole; it lacks no baselines.
+        finished: whether no more will come.
+    """
+    groups: dict[tuple[str, int], list[Json]] = defaultdict(list)
+    for trial in trials:
+        groups[trial["task_id"], trial["attempt"]].append(trial)
+    verdicts: list[bool | None] = []
+    for group in groups.values():
+        if {*planned} - {*BASELINES} <= {trial["agent"] for trial in group}:
+            compared = [trial for trial in group if trial["agent"] not in BASELINES] or group
+            verdicts.append(verdict(max(compared, key=lambda trial: trial["agent_index"])))
+        elif finished:
+            verdicts.append(None)
+    return verdicts.count(True), verdicts.count(None), len(verdicts)

@@ -34,11 +34,18 @@ from tests.conformance.formulacode_rules import Json as Json_of_spellings
 from tests.conformance.formulacode_rules import ruled
 from tests.conformance.formulacode_run_directories import RUNS
 from tests.conformance.formulacode_run_directories import expected as expected_of_spellings
-from tests.conformance.group_rules import cost_of_pass, distribution, graded, pass_at_k
+from tests.conformance.group_rules import (
+    after_late_scores,
+    cost_of_pass,
+    distribution,
+    graded,
+    pass_at_k,
+    run_accuracy,
+)
 from tests.conformance.ruling_examples import AGENT, ORACLE, Json, scored, summary, the_agent, the_oracle
 from tests.support.cli import streamer
 from tests.support.data import shared_data
-from tests.support.events import a_trial, summarised
+from tests.support.events import a_late_score, a_plan, a_retraction, a_trial, summarised
 from tests.support.formulacode_trials import a_suite, published
 from tests.support.rows import read_rows, scylla_row_to_event
 
@@ -539,3 +546,65 @@ def without(value: Any, key: str) -> Any:
 )
 def test_the_second_agent_finds_its_key(keys: list[str], last_agent: str | None, found: str | None) -> None:
     assert own_key(keys, last_agent, SONNET, 2, CONFIGURED) == found
+
+
+# -----------------------------------------------------------------------------
+# R10, R19, R32 on random events, against the plain reimplementation.
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_r32_what_stands_in_a_slot_is_the_ruled_one_in_any_order(seed: int) -> None:
+    rng = random.Random(seed)
+    revisions = rng.sample(range(1, 20), 7)
+    events = [_of_one_slot(rng, revision, revisions) for revision in revisions]
+    stored = [one for one in summarised(events).values() if one["type"] == "agent_model_summary"]
+    ruled = after_late_scores(events)
+    if ruled is None:
+        assert not any(one["trials"] for one in stored)
+        return
+    [ours] = stored
+    score = ruled.get("score")
+    assert ours["statistics"]["impl_rate"]["mean"] == score
+    assert {name: one["mean"] for name, one in ours["metrics"].items()} == ruled["metrics"]
+    assert (ours["trials"], ours["resolved"]) == (1, int(ruled["resolved"] is True))
+
+
+def _of_one_slot(rng: random.Random, revision: int, revisions: list[int]) -> Json:
+    """A result, mostly a scored one, or a retraction."""
+    kind = rng.choice(["result", "result", "scored", "scored", "scored", "scored", "retracted"])
+    if kind == "retracted":
+        return a_retraction(revision=revision)
+    names = rng.sample(["style", "size"], rng.randrange(3))
+    metrics = {name: rng.choice([0.25, 0.5, 2.0]) for name in names}
+    said = {"score": rng.choice([None, 0.25, 0.5, 1.0]), "metrics": metrics or None}
+    fields = {name: value for name, value in said.items() if value is not None}
+    resolved = rng.choice([None, True, False])
+    if kind == "result":
+        return a_trial(revision=revision, resolved=resolved, **fields)
+    of_revision = rng.choice([None, None, rng.choice(revisions)])
+    return a_late_score(revision=revision, resolved=resolved, of_revision=of_revision, **fields)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_r10_r19_the_accuracy_of_a_run_is_over_its_trials_and_whole_groups_alone_before_the_end(
+    seed: int,
+) -> None:
+    rng = random.Random(seed)
+    agents = rng.choice([("oracle", "alpha"), ("alpha", "beta"), ("oracle", "alpha", "beta")])
+    trials = [
+        a_trial(
+            agent=agent, agent_index=index, model="m", task_id=task, resolved=rng.choice([True, False, None])
+        )
+        for task in ("t1", "t2", "t3", "t4")
+        for index, agent in enumerate(agents, 1)
+        if rng.random() < 0.8
+    ]
+    finished = rng.random() < 0.5
+    plan = a_plan(agent_models=[f"{agent}:m" for agent in agents])
+    end = [{"type": "run_finished", "run_id": "run-1"}] if finished else []
+    [run] = [one for one in summarised([plan, *trials, *end]).values() if one["type"] == "run_summary"]
+    for trial in trials:
+        trial.setdefault("attempt", 1)
+    resolved, without, every = run_accuracy(trials, agents, finished)
+    assert run["accuracy"] == (close(resolved / every) if every else None)
+    assert run["no_verdict"] == without
