@@ -442,6 +442,8 @@ class RunState:
         if offset > self.state_version:
             self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
+            if isinstance(event, AnyTrial):
+                self.may_stand_scored(slot_key(event))
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
         self.happened_at(event_time(event, timestamp_ms))
         if isinstance(event, AnyTrial):
@@ -560,7 +562,10 @@ class RunState:
         self.may_stand_scored(key)
 
     def may_stand_scored(self, key: SlotKey) -> None:
-        """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn."""
+        """Whoever saved that the slot is empty may have ended before its scored trial was withdrawn.
+
+        A log that is folded again beside a deletion that is known already meets the deleted trials so.
+        """
         slot = self.slots.get(key)
         if slot is None or slot.revision is None:
             self.changes.scored_trial(key)

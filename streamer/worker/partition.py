@@ -18,7 +18,7 @@ from streamer.folding.slots import InFlightChange, RunUpdate, ScoredChange, Summ
 from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
 from streamer.storage.kafka import Names
-from streamer.storage.log import Quarantine
+from streamer.storage.log import BY_LOSS, Quarantine
 from streamer.worker.producer import ProducerRecord, clock
 from streamer.worker.tables import COVERED, Tables
 from streamer.worker.transport import FetchedBatch
@@ -464,8 +464,16 @@ class Partition:
         return [*([lost] if lost else []), *([moved] if self.moved else [])]
 
     def run_ids(self) -> list[str]:
-        """Every run, open, closed or in quarantine."""
-        return [*self.pipeline.runs(), *self.closed, *self.quarantined]
+        """Every run, open, closed or in quarantine, without those that lost pages (see `lost`)."""
+        apart = (run_id for run_id in self.quarantined if not self.lost(run_id))
+        return [*self.pipeline.runs(), *self.closed, *apart]
+
+    def lost(self, run_id: str) -> bool:
+        """Whether a run waits to be folded again for lost pages: what is published of it stays until then.
+
+        The tables may hold summaries of it that do not belong together, if the worker before was cut off.
+        """
+        return self.repairs.get(run_id) == BY_LOSS
 
     def deleted(self, run_id: str, version: int) -> SummaryChange:
         """Tombstone of a run that was deleted."""

@@ -390,6 +390,8 @@ class QuarantineWriter:
             notification += [
                 replace(one, state_version=max(one.state_version, quarantine.at)) for one in missing
             ]
+            if partition.lost(run_id):
+                continue
             none = InFlightChange(run_id, {}, partition.epoch, quarantine.at)
             no_tasks = TasksChange(run_id, b"", partition.epoch, quarantine.at)
             updates.append(RunUpdate(run_id, summaries=notification, in_flight=none, tasks=no_tasks))

@@ -571,13 +571,13 @@ class Repairs:
 
     async def _leave(self, partition: Partition, run_id: str, failure: Failure) -> str:
         """Nothing changes but the reason; a run that is in good order stays so."""
+        partition.repairs.pop(run_id, None)
         if run_id in partition.quarantined:
             partition.pipeline.failed[run_id] = replace(failure, record=None)  # its rejection is out
         await self._processor.quarantine_writer.admit(partition)
         await self._processor.quarantine_writer.answered(
             partition, run_id, well=run_id not in partition.quarantined
         )
-        partition.repairs.pop(run_id, None)
         return failure.reason
 
     def _take_pages_along(self, partition: Partition, run_id: str) -> None:

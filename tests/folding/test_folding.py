@@ -15,7 +15,7 @@ from streamer.folding.state import RunState
 from streamer.schemas.events import RunStarted
 from streamer.schemas.wire import Record, digest_of, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
-from tests.support.events import a_plan, records
+from tests.support.events import a_plan, a_trial, records
 
 # -----------------------------------------------------------------------------
 # The comparison as it is published: when there is one, what limits it, when it is taken.
@@ -138,6 +138,17 @@ def test_a_deletion_of_a_held_run_is_handed_back() -> None:
     again.fold(Record(value, offset) for offset, value in enumerate(EVENTS))
     assert again.failed == {}
     assert again.run(SICK).summaries() == []
+
+
+def test_a_log_folded_again_withdraws_scored_trials_of_a_run_known_to_be_deleted() -> None:
+    trials = [orjson.dumps(a_trial(task_id=f"t{number}")) for number in range(3)]
+    again = Pipeline(writer="w")
+    again.delete("run-1", 9)
+    again.fold(Record(value, offset) for offset, value in enumerate(trials))
+    scored = again.run("run-1").take_scored()
+    assert [(change.key.split("|")[2], change.value) for change in scored] == [
+        (f"t{n}", None) for n in range(3)
+    ]
 
 
 @pytest.mark.usefixtures("poison")

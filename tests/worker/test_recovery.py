@@ -265,6 +265,8 @@ def test_a_run_that_lost_state_pages_is_folded_again(on_both: Deployment, pages:
     on_both.publish(trial_events(4, runs=2, seed=2))
     on_both.wait_until_equal(worker)
     assert worker.output.count("in quarantine: PagesLost") == 1
+    told = [orjson.loads(row.value).get("degraded") for row in on_both.records("run-summaries") if row.value]
+    assert set(told) == {None}
 
 
 def test_a_lost_page_with_the_last_event_is_noticed(on_embedded: Deployment) -> None:
