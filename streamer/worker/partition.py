@@ -469,7 +469,7 @@ class Partition:
         return [*self.pipeline.runs(), *self.closed, *apart]
 
     def lost(self, run_id: str) -> bool:
-        """Whether a run waits to be folded again for lost pages: what is published of it stays until then.
+        """Whether a run waits to be folded again for lost pages: its published summaries stay until then.
 
         The tables may hold summaries of it that do not belong together, if the worker before was cut off.
         """
