@@ -761,6 +761,7 @@ class Harbor:
                 "harness": self.name,
                 "revision": max(mtime_ns(path / name) for name in (CONFIG, LOCK)),
                 "started_at": lock.get("created_at"),
+                "planned_at": lock.get("created_at"),
                 "tasks": list(dict.fromkeys(task for *_, task in planned if task)) or None,
                 "attempts": attempts(planned) if planned else config.get("n_attempts"),
                 "order": queue_of_each(planned),

@@ -274,6 +274,7 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
             "harness": HARNESS,
             "revision": nanoseconds(spec.get("created")) or 0,
             "started_at": spec.get("created"),
+            "planned_at": spec.get("created"),
             "tasks": tasks,
             "attempts": epochs,
             "order": tasks * repeats if tasks and repeats else None,

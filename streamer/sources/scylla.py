@@ -92,6 +92,7 @@ class Scylla:
                 "harness": self.name,
                 "revision": max(mtime_ns(path / CONFIG), mtime_ns(path / CHECKPOINT)),
                 "started_at": checkpoint.get("started_at"),
+                "planned_at": checkpoint.get("started_at"),
                 "tasks": [_task(path, config)],
                 "attempts": config.get("runs_per_subtest"),
                 "agent_models": labels or None,

@@ -477,19 +477,19 @@ def _run_started(
     dataset, config = part(lock, "dataset"), part(lock, "run_config")
     tasks = dataset.get("task_ids") or metadata.get("task_ids") or metadata.get("dataset_size")
     attempts = config.get("n_attempts") or metadata.get("n_attempts")
-    label = label_for_reporting(plan.agent, plan.model) if plan.agent else None
     return present(
         {
             "type": "run_started",
             "harness": TerminalBench.name,
             "revision": revision,
             "started_at": metadata.get("start_time") or lock.get("created_at"),
+            "planned_at": lock.get("created_at"),
             "tasks": tasks,
             "attempts": attempts,
             "order": task_by_task(tasks, attempts),
             "order_kind": "chosen" if sorts_by_duration(lock) else None,
             "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
-            "agent_models": [label] if label else None,
+            "agent_models": [label_for_reporting(plan.agent, plan.model)] if plan.agent else None,
             "benchmark": dataset.get("name") or metadata.get("dataset_name"),
             "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),
         }

@@ -232,6 +232,7 @@ def test_the_plan_is_the_lock(recorded: Path) -> None:
     lock = json.loads((recorded / "coins" / "lock.json").read_text())
     assert plan["tasks"] == [f"coin-{number}" for number in range(1, 6)]
     assert (plan["attempts"], plan["benchmark"], plan["started_at"]) == (5, "coins", lock["created_at"])
+    assert plan["planned_at"] == lock["created_at"]  # inference 3
 
 
 def test_agents_that_are_code_have_no_label_before_they_run(recorded: Path, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_the_plan_says_the_queue_that_inspect_shuffled(inspect_logs: Path) -> No
     shuffled = [str(number) for number in spec["dataset"]["sample_ids"]]
     assert plan["order"] == shuffled * 3
     assert plan["order_kind"] == "shuffled"
+    assert plan["planned_at"] == spec["created"]  # inference 3
     assert (plan["tasks"], plan["attempts"]) == (shuffled, 3)
     assert plan["run_id"] == f"addition_{spec['task_id']}"
     assert plan["agent_models"] == ["careful+generate:mockllm/model"]
@@ -386,6 +387,7 @@ def test_a_plan_tells_what_the_specification_says() -> None:
         "harness": "inspect",
         "revision": 1767323045000000000,
         "started_at": "2026-01-02T03:04:05+00:00",
+        "planned_at": "2026-01-02T03:04:05+00:00",
         "tasks": ["1", "2"],
         "attempts": 2,
         "order": ["1", "2", "1", "2"],

@@ -94,6 +94,8 @@ def test_times_are_when_the_agent_began_and_the_judge_ended() -> None:
     event = next(event for event in trials_of(converted(dryrun())[0]) if event["tier"] == "T0")
     assert event["started_at"] == "2026-01-20T06:13:16.402455+00:00"
     assert event["finished_at"] == "2026-01-20T06:16:41.204057+00:00"
+    plan = converted(dryrun())[0][0]
+    assert plan["planned_at"] == plan["started_at"] < event["started_at"]  # inference 3
 
 
 def test_the_plan_of_the_dryrun_has_its_tiers_subtests_and_end() -> None:

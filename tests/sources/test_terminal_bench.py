@@ -229,6 +229,7 @@ def test_the_plan_of_a_real_run_has_its_tasks_attempts_and_end() -> None:
     assert plan["agent_models"] == ["LeadArchitectAgent:unknown"]
     assert (plan["benchmark"], plan["benchmark_version"]) == ("terminal-bench-core", "0.1.1")
     assert plan["started_at"] == "2025-09-01T11:51:46.988855+00:00"
+    assert plan["planned_at"] == "2025-09-01T11:51:46.989109+00:00"  # the lock; inference 3
     assert events[-1]["type"] == "run_finished"
     assert events[-1]["finished_at"] == "2025-09-01T14:23:24.995349+00:00"
 
