@@ -125,6 +125,12 @@ CASES = {
         "a:m 60.0 % F",
         "A judge has scored 0 of 10 trials",
     ),
+    "a report of a complete run that waits for all its scores (R13)": Case(
+        [plan(tasks=10, attempts=1, judged=True), *trials(10, 6), ENDED],
+        ["report", "--from", "-"],
+        "| F",
+        "A judge has scored 0 of 10 trials",
+    ),
     "a finished run in which a trial has no verdict": Case(
         [plan(tasks=10, attempts=1, order_kind="shuffled"), *trials(9, 4), crashed("t9"), ENDED],
         FOLD,
