@@ -58,6 +58,7 @@ from streamer.web.connections import Connections
 from streamer.web.intake import EventIntake
 from streamer.web.live import Hub
 from streamer.web.log import (
+    MAX_TRIALS,
     CurveCache,
     EventFacts,
     EventsClosed,
@@ -116,6 +117,9 @@ HISTORY_SECONDS = 2.0
 
 MAX_HISTORIES = 16
 
+MAX_READ_AHEAD = 4
+"""The trials of so many runs are read at a time because their pages were opened."""
+
 
 class Web:
     """Everything that answers draw on, and the way to the broker; one per process.
@@ -146,11 +150,27 @@ class Web:
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)
+        self._reading_ahead: dict[str, asyncio.Future[Any]] = {}
         self._histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         """The history of a run, read once for all who ask at about the same time."""
         return await self._histories.answer(run_id, partial(self.reader.history, run_id))
+
+    def read_ahead(self, run_id: str) -> None:
+        """Begin to read the trials of a run whose page was opened; a question meanwhile waits for the same.
+
+        Errors are ignored here: the question gets them.
+        """
+        if run_id not in self._reading_ahead and len(self._reading_ahead) < MAX_READ_AHEAD:
+            reading = asyncio.gather(self._read_trials(run_id), return_exceptions=True)
+            self._reading_ahead[run_id] = reading
+            reading.add_done_callback(lambda _: self._reading_ahead.pop(run_id))
+
+    async def _read_trials(self, run_id: str) -> None:
+        if (await self.reader.run(run_id)).trials <= MAX_TRIALS:
+            await self.trials.trials(run_id)
+            await self.events.facts(run_id)
 
 
 # -----------------------------------------------------------------------------

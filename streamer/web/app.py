@@ -342,6 +342,8 @@ def create_app(
         _refuse_as_of(request)
         address = request.client.host if request.client else ""
         room = await web.hub.enter(run, address)
+        if run is not None:
+            web.read_ahead(run)
         return _Stream(web, room, request, partial(web.hub.leave, run, room, address))
 
     async def play(request: Request, **names: str) -> Response:
