@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import Any
@@ -524,6 +524,9 @@ class SummaryPublisher:
 
     Whatever fails is raised. The caller must then abandon the partitions: their changes are drained, and a
     second attempt would find nothing to publish.
+
+    Attributes:
+        told_poorer: runs of which the log has said that a result lacks what an earlier event had (R32).
     """
 
     tables: Tables
@@ -535,6 +538,7 @@ class SummaryPublisher:
     measures: Metrics
     checkpoints: CheckpointWriter
     quarantine_writer: QuarantineWriter
+    told_poorer: set[str] = field(default_factory=set)
 
     async def flush(self, partitions: Iterable[Partition]) -> tuple[bool, list[Pending]]:
         """Publish the next runs of these queues, as many as are published together.
@@ -563,6 +567,13 @@ class SummaryPublisher:
                 update = run.take_changes(comparison=queue.may_compare(run_id))
                 outs += fitting(self.encoder.of_update(partition.number, update))
                 updates.append(update)
+                if run.state.impoverished and run_id not in self.told_poorer:
+                    self.told_poorer.add(run_id)
+                    log.warning(
+                        "run %r: a result came without the verdict or cost that an earlier event of its "
+                        "trial had. Send corrections whole, and late scores as trial_scored",
+                        run_id,
+                    )
             await asyncio.sleep(0)
         self.check_alive()
         began = time.perf_counter()

@@ -17,6 +17,7 @@ from streamer.schemas.wire import Record
 from streamer.worker import publisher
 from streamer.worker.partition import StateLost
 from streamer.worker.transport import FetchedBatch
+from tests.support.events import a_trial
 from tests.support.servers import RedisServer
 from tests.worker.deployment import KINDS, Deployment, trial_events
 from tests.worker.processor_bench import Bench
@@ -283,3 +284,22 @@ def test_closed_runs_whose_pages_are_gone_come_back_from_the_event_log(on_embedd
     on_embedded.publish(trial_events(60, seed=2))
     on_embedded.wait_until_equal(worker)
     assert worker.output.count("folding it again from the event log") >= 6
+
+
+# -----------------------------------------------------------------------------
+# R32: a correction that lacks what an earlier event had is named once a run.
+
+
+async def test_r32_the_log_says_once_a_run_that_a_result_lacks_what_an_earlier_event_had(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    whole = [orjson.dumps(a_trial(run_id=run, task_id=task, cost_usd=1.0)) for run in "ab" for task in "12"]
+    poorer = [orjson.dumps(a_trial(run_id="a", task_id=task, resolved=None, revision=1)) for task in "12"]
+    await bench.handle(a_batch(0, whole))
+    assert caplog.messages == []
+    await bench.handle(a_batch(4, poorer[:1]))
+    await bench.handle(a_batch(5, poorer[1:]))
+    [message] = caplog.messages
+    assert message.startswith("run 'a': a result came without the verdict or cost that an earlier event")
+    assert "trial_scored" in message
