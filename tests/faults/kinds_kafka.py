@@ -15,14 +15,15 @@ from tests.faults.servers import Kafka
 from tests.support.worker_process import wait_for
 
 KAFKAS = ("kafka", "kafka3")
-REFUSING = {"message.timestamp.before.max.ms": "0"}
+REFUSING = ({"message.timestamp.before.max.ms": "0"}, {"min.insync.replicas": "9"})
 
 
 class ProduceRefused(Kind):
-    """The broker refuses what workers write to a topic; they end, and come again until it takes it.
+    """The broker refuses what workers write to a topic.
 
-    It refuses every record that was made before it arrived. A refusal for a record's size is no fault of
-    the infrastructure: that sets the run apart (tests/worker/test_faults.py).
+    Either every record that was made before it arrived: then workers write without times. Or it lacks
+    replicas: then they try again. A refusal for a record's size is no fault of the infrastructure: that sets
+    the run apart (tests/worker/test_faults.py).
     """
 
     name = "produce refused by the broker"
@@ -34,7 +35,9 @@ class ProduceRefused(Kind):
         self._topic = self.rng.choice(
             [names.trials_changelog, names.run_summaries, names.agent_model_summaries, names.scored_trials]
         )
-        self.bed.configure(self._topic, COMPACTED_OFTEN | REFUSING)
+        refusing = self.rng.choice(REFUSING)
+        self.notes.append(str(refusing))
+        self.bed.configure(self._topic, COMPACTED_OFTEN | refusing)
 
     def heal(self) -> None:
         self.bed.configure(self._topic, COMPACTED_OFTEN)

@@ -62,6 +62,8 @@ SHORT: list[list[type[Kind]]] = [
         kinds_kafka.ChangelogDeleted,
         kinds_quarantine.PoisonOfRun,
         kinds_workers.PrivatePoison,
+        kinds_workers.ClockJump,
+        kinds_kafka.ProduceRefused,
         kinds_workers.Zombie,
         kinds_kafka.LateWrites,
     ],

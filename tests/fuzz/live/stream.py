@@ -41,8 +41,8 @@ FULL = 0.1
 """Share of rounds in which Redis is full."""
 
 PAGES = (None, b"", b"\xff", b"{}", b'{"v":2000}')
-CLOCKS = ("+0", "+40m", "-3h", "-2y", "-90s")
-"""Apache Kafka takes no record that is more than an hour ahead, so a worker with such a clock ends."""
+CLOCKS = ("+0", "+40m", "+3h", "+2y", "-3h", "-2y", "-90s")
+"""Apache Kafka takes no time that is more than an hour ahead: then the worker's records carry none."""
 
 TIMESTAMPS = (
     -1, 0, 946_684_799_999, 946_684_800_000, 7_258_118_399_999, 7_258_118_400_000, 253_402_300_799_999,
