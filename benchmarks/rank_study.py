@@ -137,7 +137,7 @@ def ranked(plan: Plan, agents: int, run: Run, known: NDArray[np.bool_]) -> list[
     else:
         later = np.tri(agents, k=-1, dtype=np.bool_)
         counts = pair_counts(trials, 0, [list(range(plan.pairs))] * agents, later, prefixes(plan.pairs))
-        places = ranks_so_far(labels(agents), counts, plan.pairs)
+        places = ranks_so_far(labels(agents), counts)
     return [places[label] for label in labels(agents)]
 
 
