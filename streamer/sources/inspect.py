@@ -206,6 +206,9 @@ OTHER_MODEL = "have tokens of another model than theirs, which are not counted"
 NO_USAGE = "have no tokens, cost or times"
 """The remark on a summary that lacks them, where the log does not have the sample itself either."""
 
+INVALID = "are marked invalid in the log, and count until they run again"
+"""The remark on a sample that somebody invalidated: inspect_ai's own metrics count it, too."""
+
 NO_FAILURE = "unset"
 """Failure mode of a sample that ended by itself (G6)."""
 
@@ -427,6 +430,8 @@ def trial_event(
         remarks.append((OTHER_MODEL, f"{slot['model']} used none, {', '.join(usages)} did"))
     fallbacks = {str(fallback.get("fallback_model")) for fallback in objects(sample, "model_fallbacks")}
     remarks += [(OTHER_MODEL, f"{name} answered for {slot['model']}") for name in sorted(fallbacks)]
+    if invalid := part(sample, "invalidation"):
+        remarks.append((INVALID, text(invalid.get("reason")) or "no reason given"))
     return present(event), remarks
 
 
@@ -580,7 +585,8 @@ def shard_of(path: Path) -> tuple[str, str] | None:
 def read_samples(path: Path) -> Iterator[Any]:
     """The finished samples of a log, or their summaries; a sample that ran again comes once, as it is now.
 
-    A sample stands for its summary where that lacks the usage, and where there is no summary of it.
+    A sample stands for its summary where that lacks the usage, and where there is no summary of it. Summaries
+    do not say which samples are invalid: where the header says that some are, samples stand for all of them.
 
     Raises:
         FileError: as :func:`read_header`, or no list stands where the samples belong.
@@ -599,8 +605,9 @@ def read_samples(path: Path) -> Iterator[Any]:
                 else (None, id(summary))
             )
             latest[json.dumps(key[0], default=str), json.dumps(key[1], default=str)] = summary
+        some_invalid = archive.has(HEADER) and archive.json_of(HEADER).get("invalidated") is True
         for summary in latest.values():
-            yield archive.sample_of(summary)
+            yield archive.sample_of(summary, whole=some_invalid)
         for name in archive.samples_without(latest.values()):
             yield archive.alone(name)
 
@@ -665,13 +672,14 @@ class _Archive:
         named = {_member_of(summary) for summary in summaries}
         return [name for name in self._members if SAMPLE.fullmatch(name) and name not in named]
 
-    def sample_of(self, summary: Any) -> Any:
-        """The sample of a summary without usage; the summary otherwise, and for samples too large."""
+    def sample_of(self, summary: Any, *, whole: bool) -> Any:
+        """The sample of a summary without usage, or if wanted; the summary otherwise, and if too large."""
         name = _member_of(summary)
         if not self.has(name) or self._members[name].file_size > MAX_FILE_BYTES:
             return summary
         usage = summary.get("model_usage")
-        if usage or (usage is not None and "total_time" in summary):  # empty where it asked no model
+        has_usage = usage or (usage is not None and "total_time" in summary)  # empty: it asked no model
+        if has_usage and not whole:
             return summary
         return self.alone(name)
 

@@ -765,6 +765,22 @@ def test_a_json_log_is_one_in_any_order_of_its_keys(tmp_path: Path, order: Any) 
     assert (len(trials_of(events)), report.runs, report.unreadable) == (1, ["addition_T1"], [])
 
 
+def test_r35_samples_that_somebody_invalidated_are_said_and_count(tmp_path: Path) -> None:
+    """Summaries do not say it; inspect_ai's metrics count such samples, too."""
+    samples = {i: a_summary(id=i, epoch=1) for i in (1, 2)}
+    because = {"timestamp": "2026-10-16T10:00:00Z", "author": "me", "reason": "the sandbox was broken"}
+    members = {f"samples/{i}_epoch_1.json": sample for i, sample in samples.items()}
+    members["samples/2_epoch_1.json"] = samples[2] | {"invalidation": because}
+    header = {"eval": a_spec(), "status": "success", "invalidated": True}
+    log = tmp_path / "a.eval"
+    an_archive(log, {"header.json": header, "summaries.json": list(samples.values()), **members})
+    events, report = converted(log)
+    assert len(trials_of(events)) == 2
+    [note] = map(str, report.remarks.values())
+    assert "1 trial are marked invalid in the log, and count until they run again" in note
+    assert note.endswith("the sandbox was broken")
+
+
 def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
