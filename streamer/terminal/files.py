@@ -99,7 +99,7 @@ def _print_json(folding: Folding, by: str | None) -> None:
 
 
 def _print_tables(folding: Folding, by: str | None, now: datetime | None) -> None:
-    from streamer.terminal.boards import print_board, print_run
+    from streamer.terminal.boards import is_wide, print_board, print_run
     from streamer.views.tables import labels_table
 
     for run_id in folding.runs():
@@ -107,10 +107,10 @@ def _print_tables(folding: Folding, by: str | None, now: datetime | None) -> Non
         if not summaries:
             continue  # it failed, which is said below
         parts = _broken_down(folding, run_id, by)
-        subtests = parts if by == SUBTEST else []
+        subtests, labelled = (parts, []) if by == SUBTEST else ([], parts)
         print_run(summaries, now, subtests, _fallbacks(folding, run_id, summaries))
-        if by != SUBTEST:
-            print_board(labels_table(parts))
+        run = next((one for one in summaries if one["type"] == "run_summary"), None)
+        print_board(labels_table(labelled, run, grades=is_wide()))
     if not folding.runs():
         print_line("No results.")
 

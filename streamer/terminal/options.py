@@ -382,13 +382,14 @@ label_option = click.option(
 
 def labels_of(
     settings: Settings, run_id: str, label: str, as_of: Position | None = None
-) -> list[dict[str, Any]]:
-    """The groups of a run by label; a usage error where no trial has it."""
-    from streamer.client.folded import labelled
-    from streamer.folding.breakdowns import UnknownLabel  # only this folds
+) -> tuple[list[dict[str, Any]], FoldedRun]:
+    """The groups of a run by label, and the run; a usage error where no trial has the label."""
+    from streamer.client.folded import fold_run
+    from streamer.folding.breakdowns import UnknownLabel, by_label  # only this folds
 
+    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
     try:
-        return labelled(settings, run_id, label, price_table(settings.prices_file), as_of)
+        return by_label(folded.run.state, label), folded
     except UnknownLabel as error:
         raise click.UsageError(str(error)) from None
 

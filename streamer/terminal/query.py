@@ -275,8 +275,11 @@ def run(
     if label is not None and budget is not None:
         raise click.UsageError("--budget is about the whole run: leave --by out")
     if label is not None:
-        groups = labels_of(settings, run_id, label, as_of)
-        _print_json(groups) if as_json else print_board(labels_table(groups))
+        groups, folded = labels_of(settings, run_id, label, as_of)
+        if as_json:
+            _print_json(groups)
+        else:
+            print_board(labels_table(groups, folded.snapshot().run.model_dump(), grades=is_wide()))
         return
     if as_json and budget is None:
         summary, now = _summary(settings, run_id, as_of)

@@ -297,7 +297,7 @@ def _data(
     except UnknownLabel as error:
         raise click.UsageError(str(error)) from None
     data = from_stack(settings, run_id, now, trials=trials)
-    return data if label is None else replace(data, by_label=labels_of(settings, run_id, label)), 0
+    return data if label is None else replace(data, by_label=labels_of(settings, run_id, label)[0]), 0
 
 
 def _say_if_moving(data: RunData) -> None:

@@ -157,10 +157,13 @@ def subtests_table(subtests: Iterable[SummaryFields], run: SummaryFields | None 
     return _groups_table(WITHIN_TIERS, rows, "Subtests", run)
 
 
-def labels_table(groups: Sequence[SummaryFields]) -> Table:
-    """A run broken down by a label of its trials; no rows where nothing is."""
-    rows = [{**group, "agent_model": group["agent_model"] or "all", "baseline": False} for group in groups]
-    return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label")
+def labels_table(
+    groups: Sequence[SummaryFields], run: SummaryFields | None = None, *, grades: bool = False
+) -> Table:
+    """A run broken down by a label of its trials; no rows where nothing is. `run`, `grades`: as of agents."""
+    own = {"baseline": False, "graded": grades or shows_grades(run, groups)}
+    rows = [{**group, "agent_model": group["agent_model"] or "all", **own} for group in groups]
+    return _groups_table(LABELLED, rows, f"By {visible(groups[0]['label'])}" if groups else "By label", run)
 
 
 def _groups_table(
@@ -207,6 +210,22 @@ def about(run: SummaryFields, state: State) -> list[str]:
     return [*(str(value) for value in parts if value), state_and_status(state, run["status"])]
 
 
+REMARKS = {
+    "impoverished": (
+        "result",
+        "without the verdict or cost of an earlier event: send corrections whole, and late scores as "
+        "trial_scored",
+    ),
+    "failures_rerun": (
+        "trial",
+        "passed after a plain failure: if they crashed and ran again, send the crash as "
+        "infrastructure_error, or intervals mislead",
+    ),
+    "score_out_of_range": ("score", "outside 0 to 1 counted as none"),
+}
+"""Count of a run's summary -> what it counts, and what is wrong with it."""
+
+
 def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
     """The run in a few sentences: what came out, how far it is, what lies across its tiers, whose time."""
     pass_at = f"pass@k {pass_owner(run)}, " if run["pass_at_k"] is None else f"pass@k {pass_at_k(run)}, "
@@ -227,18 +246,9 @@ def head_lines(run: SummaryFields, now: datetime | None) -> list[str]:
             f" ({shown(cross['frontier_tier'])}), cost delta {dollars(cross['cost_delta'])}, variance of "
             f"pass rate {shown(cross['pass_rate_variance'])}, impl rate {shown(cross['impl_rate_variance'])}"
         )
-    if lost := run.get("impoverished"):
-        lines.append(
-            f"{counted(lost, 'result')} without the verdict or cost of an earlier event: send corrections "
-            "whole, and late scores as trial_scored"
-        )
-    if rerun := run.get("failures_rerun"):
-        lines.append(
-            f"{counted(rerun, 'trial')} passed after a plain failure: if they crashed and ran again, send "
-            "the crash as infrastructure_error, or intervals mislead"
-        )
-    if wrong := run.get("score_out_of_range"):
-        lines.append(f"{counted(wrong, 'score')} outside 0 to 1 counted as none")
+    lines += [
+        f"{counted(run[mark], noun)} {words}" for mark, (noun, words) in REMARKS.items() if run.get(mark)
+    ]
     if now and (note := event_time_note(run["last_event_at"], now)):
         lines.append(note)
     return lines

@@ -43,7 +43,7 @@ from streamer.views.columns import (
 from streamer.views.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
 from streamer.views.leaderboard import POOLED
 from streamer.views.models import NO_FAILURE
-from streamer.views.tables import Document, Table
+from streamer.views.tables import REMARKS, Document, Table
 from streamer.web import STATIC
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -201,6 +201,7 @@ def _for_page() -> dict[str, Any]:
         "places": PLACES,
         "plan_incomplete": PLAN_INCOMPLETE,
         "reasons": REASONS,
+        "remarks": REMARKS,
         "incomplete": INCOMPLETE,
         "so_far": SO_FAR,
     }

@@ -348,7 +348,7 @@ def as_markdown(data: RunData) -> bytes:
         formulacode_table(data.agents, primary),
     ]
     tables = [*of_agents, *tiers_tables(data.tiers, run)]
-    tables.append(labels_table(data.by_label))
+    tables.append(labels_table(data.by_label, run, grades=True))
     for table in (*tables, failures_table(run)):
         lines += _table(table)
     lines.append(f"As of event time {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
@@ -539,7 +539,11 @@ def _tile(title: str, value: str, more: str) -> str:
 def _more(data: RunData) -> Iterable[str]:
     """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
     of_formulacode = formulacode_table(data.agents, primary_of(data.run))
-    for table in (labels_table(data.by_label), of_formulacode, failures_table(data.run)):
+    for table in (
+        labels_table(data.by_label, data.run, grades=True),
+        of_formulacode,
+        failures_table(data.run),
+    ):
         if table.rows:
             yield f"<section>{card(table)}</section>"
     lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run, data.read_at))

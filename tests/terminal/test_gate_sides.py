@@ -253,6 +253,9 @@ def test_fold_shows_them_as_a_table_whose_values_cannot_write_on_the_terminal() 
     assert "python" in table
     assert "reward" in table
     assert "\x1b" not in text
+    assert "grade" not in table
+    wide = call_of_labels("fold", "--wide", "--by", "label:language").stdout
+    assert "grade" in wide[wide.index("By language") :]
 
 
 def test_fold_says_which_labels_there_are() -> None:

@@ -65,6 +65,17 @@ def test_the_board_moves_and_the_chart_grows_as_trials_come(
     expect(page.locator(".legend button")).to_have_count(2)
 
 
+def test_a_failure_that_was_run_again_is_remarked_below_the_name_of_the_run(
+    page: Page, web: WebProcess, stack: Settings
+) -> None:
+    publish(stack, trials("again", 0, 2, resolved=False))
+    page.goto(f"{web.url}/#/run/again")
+    expect(page.get_by_role("region", name="Agents of this run")).to_contain_text("0.0")
+    expect(page.locator(".head")).not_to_contain_text("plain failure")
+    publish(stack, trials("again", 0, 1, revision=1))
+    expect(page.locator(".head")).to_contain_text("1 trial passed after a plain failure: if they crashed")
+
+
 def test_nothing_is_lost_when_the_server_restarts(page: Page, stack: Settings, tmp_path: Path) -> None:
     with WebProcess(stack, tmp_path) as web:
         publish(stack, trials("resumed", 0, 3))

@@ -202,6 +202,7 @@ export class Run {
     this.head.replaceChildren(
       h("div", { class: "line" }, h("h1", {}, name(run.display_name ?? run.run_id)), stateBadge(run.state, run.status), run.provisional ? h("span", { class: "badge warn" }, "provisional") : null),
       h("div", { class: "line note" }, ...facts.map(([key, value]) => h("span", {}, name(key ? `${key}=${value}` : value))), h("span", {}, "last event: ", ago(run.last_event_at))),
+      ...remarks(run).map((words) => h("p", { class: "note" }, words)),
     );
     this.tiles.replaceChildren(...tiles(run, this.outlook));
   }
@@ -232,6 +233,9 @@ function tiles(run, { found: outlook, refused }) {
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }
+
+// What is wrong with the results, a line each.
+const remarks = (run) => Object.entries(WORDS.remarks).filter(([mark]) => run[mark]).map(([mark, [noun, words]]) => `${counted(run[mark], noun)} ${words}`);
 
 // How much of the cost is tokens x price, as the harness reported none; null: nothing.
 const estimatedWords = ({ total_cost: cost, estimated_cost: part }) => (part ? (part === cost ? "estimated" : `${usd(part)} of it estimated`) : null);
