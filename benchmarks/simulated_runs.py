@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count, islice
 from random import Random
 
 PLANNED, PASSES = 89, 38
@@ -37,6 +38,10 @@ class Scenario:
         silent: a crashed trial is not reported, and neither is its start. The order is not known either.
         outage: share of the results, the first ones, that fail because a service is down.
         resumed: after half of the results, the run goes on with a list that has finished trials first.
+        kills: how often the run is killed, evenly spread over its results. What runs is lost. The run goes
+            on with the shortest trials first, while its first list stays its order.
+        subset: only tasks are planned that another agent has failed, of like abilities.
+        at_once: how many trials run at once, a row for each; (): 8 and 32.
     """
 
     name: str
@@ -53,6 +58,9 @@ class Scenario:
     silent: bool = field(default=False, repr=False)
     outage: float = field(default=0.0, repr=False)
     resumed: bool = field(default=False, repr=False)
+    kills: int = field(default=0, repr=False)
+    subset: bool = field(default=False, repr=False)
+    at_once: tuple[int, ...] = field(default=(), repr=False)
 
     @property
     def is_shuffled(self) -> bool:
@@ -77,6 +85,10 @@ SCENARIOS = [
         budget=0.8,
     ),
     Scenario("five rounds of 20 tasks", rounds=5),
+    Scenario("twenty rounds of 20 tasks", rounds=20, at_once=(200,)),
+    Scenario("only tasks that another agent failed", subset=True),
+    Scenario("killed three times, resumed with the shortest first", kills=3),
+    Scenario("the same, with crashes and cancelled trials", kills=3, crash=(0.3, 0.1), cancel=(0.2, 0.05)),
     Scenario("longest first", longest_first=True),
     Scenario("easy tasks tend to come first", order="easy tend to be first"),
     Scenario("alike tasks are neighbours", order="alike are neighbours"),
@@ -115,6 +127,9 @@ ORDERS = {
 
 def outcomes_of(scenario: Scenario, choice: Random) -> list[bool]:
     """The outcome of each planned trial, in the order of the queue."""
+    if scenario.subset:
+        every = (chance for _ in count() for chance in chances(choice) if choice.random() >= chance)
+        return [choice.random() < chance for chance in islice(every, PLANNED)]
     if scenario.order != "shuffled":
         return [choice.random() < chance for chance in ORDERS[scenario.order](choice)]
     if scenario.rounds == 1:
@@ -171,8 +186,13 @@ def ends(
     budget = sum(durations) * scenario.budget
     crashes = {trial for trial in order if happens(scenario.crash, outcomes[trial], choice)}
     running: list[tuple[float, int]] = []
-    now = 0.0
+    kills = [len(outcomes) * part // (scenario.kills + 1) for part in range(1, scenario.kills + 1)]
+    now, ended = 0.0, 0
     while queue or running:
+        if kills and ended >= kills[0]:
+            del kills[0]
+            queue = deque(sorted([*queue, *(trial for _, trial in running)], key=durations.__getitem__))
+            running = []
         while queue and len(running) < scenario.concurrency:
             trial = queue.popleft()
             heapq.heappush(running, (now + durations[trial], trial))
@@ -186,6 +206,7 @@ def ends(
             if crashed is not None:
                 crashed.append((now, trial))
         else:
+            ended += 1
             yield now, trial
 
 

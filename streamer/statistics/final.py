@@ -38,6 +38,9 @@ from streamer.statistics.exact import StatsError, normal, quotient
 ALPHA = Fraction(1, 20)
 """Chance that an interval ever misses, exact. Everything that is published has the level 95 %."""
 
+EACH = ALPHA / 2
+"""Level of the ranks while a run goes on, and of those at its end: both together have alpha."""
+
 PREFIXES = 64
 """So many prefixes of the order are looked at: every ceil(jN/64) trials."""
 

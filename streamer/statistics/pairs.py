@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from streamer.statistics.ability import Clusters, Interval, rate_interval
 from streamer.statistics.exact import StatsError, quotient, root_of_quotient, sign_test
-from streamer.statistics.final import ALPHA, Outcome, Passes, at_prefixes, final_of_prefixes, prefixes
+from streamer.statistics.final import ALPHA, EACH, Outcome, Passes, at_prefixes, final_of_prefixes, prefixes
 
 # -----------------------------------------------------------------------------
 # Two agents on the same tasks: the final difference, and evidence at any look (inference 7).
@@ -695,7 +695,7 @@ def places(
 
 
 def places_at_end(
-    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]], alpha: Fraction = ALPHA
+    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]], alpha: Fraction = EACH
 ) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
@@ -706,7 +706,7 @@ def places_at_end(
     Args:
         tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
             trials leave open counts against either claim, as long as it can.
-        alpha: chance that any range is wrong, at one look that was fixed beforehand.
+        alpha: chance that any range is wrong, at one look fixed beforehand. Live ranks have the other half.
 
     >>> passed, failed = [Attempts(1, 1)], [Attempts(1, 0)]
     >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})

@@ -335,23 +335,23 @@ def tasks(*trials: Attempts) -> dict[str, list[Attempts]]:
     return {f"t{number}": [one] for number, one in enumerate(trials)}
 
 
-@pytest.mark.parametrize(("differing", "told_apart"), [(5, False), (6, True)])
-def test_two_agents_are_told_apart_from_six_tasks_that_differ_one_way(
+@pytest.mark.parametrize(("differing", "told_apart"), [(6, False), (7, True)])
+def test_two_agents_are_told_apart_from_seven_tasks_that_differ_one_way(
     differing: int, told_apart: bool
 ) -> None:
-    """Two directions, so the first is asked at .025: 2^-5 is above it, and 2^-6 below."""
+    """Ranks at the end have half of .05, and two directions a half of that: 2^-6 is above, and 2^-7 below."""
     same = [PASSED, FAILED] * 3
     result = places_at_end(
         {"a": tasks(*same, *[PASSED] * differing), "b": tasks(*same, *[FAILED] * differing)}
     )
-    assert result == {"a": (1, 1), "b": (2, 2)} if told_apart else {"a": (1, 2), "b": (1, 2)}
+    assert result == (TOLD_APART if told_apart else NOT_TOLD_APART)
 
 
 def test_an_unknown_trial_counts_against_both_claims() -> None:
-    """Six sure losses with one task that may yet be a win: p = 8/128 = .0625."""
-    agents = {"a": tasks(*[PASSED] * 6, FAILED), "b": tasks(*[FAILED] * 6, UNKNOWN)}
+    """Seven sure losses with one task that may yet be a win: p = 9/256 = .035."""
+    agents = {"a": tasks(*[PASSED] * 7, FAILED), "b": tasks(*[FAILED] * 7, UNKNOWN)}
     assert places_at_end(agents) == {"a": (1, 2), "b": (1, 2)}
-    agents["b"]["t6"] = [FAILED]
+    agents["b"]["t7"] = [FAILED]
     assert places_at_end(agents) == {"a": (1, 1), "b": (2, 2)}
 
 

@@ -111,15 +111,16 @@ def test_pass_rates_of_all_finished_runs_are_pooled_with_an_interval_by_task() -
 
 
 def test_true_places_come_from_one_sided_sign_tests_by_holms_method() -> None:
-    """`best` passes 9 tasks more often than `other`: p = 2^-9 < .05/6. `mid` differs on 8 and on 7 tasks.
+    """`best` passes 9 tasks more often than `other`: p = 2^-9 < .025/6. `mid` differs on 8 and on 7 tasks.
 
-    p = 2^-8 is below .05/5, and of the 7 tasks that `mid` passes more often than `other` p = 2^-7 < .05/4.
+    p = 2^-8 is below .025/5. Of the 7 tasks that `mid` passes more often than `other` p = 2^-7 is above
+    .025/4, though below .05/4: the ranks of the run while it went on have the other half.
     """
     ranks = {row.agent_model: row.rank for row in the_board(two_nights()).rows}
     assert {label: (rank.best, rank.worst) for label, rank in ranks.items() if rank} == {
         "best:m": (1, 1),
-        "mid:m": (2, 2),
-        "other:m": (3, 3),
+        "mid:m": (2, 3),
+        "other:m": (2, 3),
     }
     close = board_runs(a_night("n", 1, {"a": "+" * 10, "b": "+" * 6 + "-" * 4}))
     assert [row.rank and (row.rank.best, row.rank.worst) for row in the_board(close).rows] == [(1, 2), (1, 2)]

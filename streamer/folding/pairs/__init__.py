@@ -22,7 +22,7 @@ from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
 from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
-from streamer.statistics.final import ALPHA, FinalMissing, Passes, digest, lowest, prefixes, with_gaps
+from streamer.statistics.final import ALPHA, EACH, FinalMissing, Passes, digest, lowest, prefixes, with_gaps
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
     ComparisonMissing,
@@ -342,9 +342,6 @@ def _wins(
 
 MOST_CELLS = 50_000
 """Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
-
-EACH = ALPHA / 2
-"""Level of the ranks while a run goes on, and of those at its end: both together have alpha."""
 
 MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""
