@@ -24,7 +24,7 @@ from streamer.terminal import (
     width_of_output,
 )
 from streamer.text import UNSEEN, counted, dollars, folded, padded, percent, ratio, shown, text_width, visible
-from streamer.views.cells import age, short, sort_value
+from streamer.views.cells import age, question, short, sort_value
 from streamer.views.columns import AGENTS, Board, Column, best_first, primary_of, with_named
 from streamer.views.tables import (
     Table,
@@ -77,6 +77,7 @@ class DrawnColumn(Generic[Row]):
         prose: cut at its end, not in its middle as names are.
         style: of the text of a row, a style of rich.
         empty: a text that says nothing; a column of these alone is left out.
+        about: of all rows: what stands above the head, or "".
     """
 
     key: str
@@ -90,6 +91,7 @@ class DrawnColumn(Generic[Row]):
     prose: bool = False
     style: Callable[[Row], str] | None = None
     empty: str = UNSEEN
+    about: Callable[[Sequence[Row]], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,26 @@ def fit(
 def gap_of(width: int) -> int:
     """Spaces between columns of a table of this width."""
     return 2 if width >= WIDE else 1
+
+
+def questions_line(columns: Sequence[tuple[str, int]], gap: int) -> str:
+    """The line above the heads, with what columns are about; "" without any words.
+
+    Args:
+        columns: words and width of each column. Words that are wider reach over the columns beside it.
+        gap: spaces between columns.
+
+    >>> questions_line([("", 6), ("this run, final", 17), ("tasks like these", 5), ("", 12)], 1)
+    '         this run, final tasks like these'
+    """
+    end = sum(width + gap for _, width in columns) - gap
+    line, start = "", end + 1
+    for words, width in reversed(columns):
+        at = min(end - min(len(words), width), start - 1 - len(words))
+        if words and at >= 0:
+            line, start = words.ljust(start - at) + line, at
+        end -= width + gap
+    return f"{' ' * start}{line}".rstrip()
 
 
 def next_sort(columns: Sequence[DrawnColumn[Any]], sort: Sort) -> Sort:
@@ -206,6 +228,8 @@ def board_lines(table: Table, width: int) -> Iterator[str]:
     'No room for: cost. --wide, or --json, has all.'
     """
     gap, kept, space = _fitted(table, width)
+    if above := questions_line([(c.about(()), size) for c, size in kept], gap):
+        yield above
     yield space.join(padded(c.head, size, right=not c.left) for c, size in kept).rstrip()
     yield "─" * (sum(size for _, size in kept) + gap * (len(kept) - 1))
     for row in table.rows:
@@ -256,7 +280,13 @@ def _fitted(table: Table, width: int) -> tuple[int, list[tuple[DrawnColumn[Seque
 
 def _column(at: int, column: Column) -> DrawnColumn[Sequence[str]]:
     return DrawnColumn(
-        str(at), column.title, itemgetter(at), column.rank if at else 0, least=column.least, left=column.left
+        str(at),
+        column.title,
+        itemgetter(at),
+        column.rank if at else 0,
+        least=column.least,
+        left=column.left,
+        about=lambda _: column.about,
     )
 
 
@@ -362,6 +392,7 @@ def _on_screen(column: Column, now: datetime, head: str) -> DrawnColumn[Any]:
         left=column.left,
         style=_STYLES.get(column.format),
         empty=column.empty,
+        about=partial(question, column),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context
 from math import ceil, floor
@@ -15,6 +16,7 @@ from streamer.text import UNSEEN, counted, dollars, percent, ratio, shown, visib
 from streamer.views.columns import (
     GRADES,
     OUTCOMES,
+    THIS_RUN,
     Column,
     Summary,
     basis,
@@ -413,7 +415,13 @@ def short(column: Column, row: Any, now: datetime) -> str:
 
 def filled_columns(columns: Sequence[Column], rows: Sequence[Any]) -> list[Column]:
     """The columns that some row has a value for; the first in any case."""
-    return [c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows)]
+    filled = (c for at, c in enumerate(columns) if not at or any(text(c, row) != c.empty for row in rows))
+    return [replace(column, about=question(column, rows)) for column in filled]
+
+
+def question(column: Column, rows: Sequence[Any]) -> str:
+    """The question at the head of a column; "" where no row has a range of its final value."""
+    return column.about if column.about != THIS_RUN or any(map(interval, rows)) else ""
 
 
 def _agent(label: str | None, _: Any, row: Any) -> str:

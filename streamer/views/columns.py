@@ -29,6 +29,9 @@ EVERYWHERE: tuple[Surface, ...] = ("page", "terminal", "text")
 NAMES = frozenset(("agent", "failure", "id", "list", "name", "run", "task", "tier"))
 """Formats of text from outside."""
 
+THIS_RUN, ALIKE = "this run, final", "tasks like these"
+"""The two questions that columns answer: what this run ends with, and how good an agent is (inference)."""
+
 WORDS = NAMES | {"basis", "grade", "letter", "outcome", "state", "verdict"}
 """Formats aligned to the left; all others are numbers, aligned to the right."""
 
@@ -50,6 +53,7 @@ class Column:
         hint: more words about it, for the page; "": none.
         on: the surfaces that show it.
         outside: the title is text from outside: a plan or a harness wrote it.
+        about: the question that it answers, which stands at its head; "": neither.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Column:
     hint: str = ""
     on: tuple[Surface, ...] = EVERYWHERE
     outside: bool = False
+    about: str = ""
 
     @property
     def left(self) -> bool:
@@ -469,11 +474,20 @@ INFRASTRUCTURE = Column(
 )
 BOTH_PASSES = Column("pass_at_k", "pass@k", "pass_at_ends", ("pass_at_k",), rank=9, on=("text",))
 """pass@1, and pass@k of the largest k."""
-PASS_RATE = metric("pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent")
+PASS_RATE = metric(
+    "pass_rate", format="pass_rate", hint="With where the final pass rate lies, in percent", about=THIS_RUN
+)
 """The pass rate with the interval of the final one."""
 
 PLACE = Column(
-    "place", "place", "place", ("place",), sort="least", rank=3, hint="Where it may truly stand, with 95 %"
+    "place",
+    "place",
+    "place",
+    ("place",),
+    sort="least",
+    rank=3,
+    hint="Where it may truly stand, with 95 %",
+    about=ALIKE,
 )
 ESTIMATED_COST = Column(
     "estimated_cost",

@@ -37,7 +37,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import text
-from streamer.views.columns import COMPARED, Board, Column, named, read_as
+from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
     AnyRow,
     Comparison,
@@ -701,7 +701,7 @@ COMPARED_BOARD = Board(
         Column("a", "A", "number", ("a",), rank=3),
         Column("b", "B", "number", ("b",), rank=3),
         Column("moved", "B - A", "number", ("moved",), rank=1),
-        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL, rank=2),
+        Column("interval", "95 %", "number", ("interval",), hint=OF_INTERVAL, rank=2, about=ALIKE),
         Column("tasks", "tasks", "count", ("tasks",), hint="Tasks where both know it.", rank=5),
         Column("a_better", "A better", "count", ("a_better",), rank=6),
         Column("b_better", "B better", "count", ("b_better",), rank=6),

@@ -23,7 +23,7 @@ from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
-from streamer.views.columns import Board, Column, metric, named, value_at
+from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
 from streamer.views.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of
@@ -430,9 +430,9 @@ POOLED = Board(
     (
         Column("agent", "agent:model", "agent", ("agent_model",)),
         Column("order", "order", "count", ("order",), on=("text",)),
-        Column("rank", "place", "number", ("rank",), hint="Where it may truly stand, with 95 %"),
+        Column("rank", "place", "number", ("rank",), hint="Where it may truly stand, with 95 %", about=ALIKE),
         Column("value", "value", "number", ("value",)),
-        Column("interval", "95 %", "number", ("interval",), on=("text",)),
+        Column("interval", "95 %", "number", ("interval",), on=("text",), about=ALIKE),
         Column("trials", "trials", "count", ("trials",)),
         Column("tasks", "tasks", "count", ("tasks",)),
         Column("unknown", "unknown", "some", ("unknown",), hint="Trials without a final value"),

@@ -27,6 +27,7 @@ from streamer.views import outlook
 from streamer.views.cells import EVENT_TIME, EXPLAINED, INCOMPLETE, PLACES, REASONS, SO_FAR
 from streamer.views.columns import (
     AGENTS,
+    ALIKE,
     BASES,
     COMPARED,
     GRADE_MARKS,
@@ -35,6 +36,7 @@ from streamer.views.columns import (
     OUTCOMES,
     RUNNING,
     RUNS,
+    THIS_RUN,
     TIERS,
     TRIALS,
     Board,
@@ -100,7 +102,7 @@ def filled(
 def card(table: Table, note: str = "") -> str:
     """A table with its title, and the note beside it: its own, or another one."""
     title, note = escape(table.title), note or table.note
-    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}</th>' for c in table.columns)
+    heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}{_about(c)}</th>' for c in table.columns)
     rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
     empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
     return (
@@ -158,6 +160,10 @@ def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
         yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
 
 
+def _about(column: Column) -> str:
+    return f' <span class="about">{escape(column.about)}</span>' if column.about else ""
+
+
 def _number(column: Column) -> str:
     return "" if column.left else ' class="number"'
 
@@ -200,6 +206,7 @@ def _for_page() -> dict[str, Any]:
         "outcomes": OUTCOMES,
         "places": PLACES,
         "plan_incomplete": PLAN_INCOMPLETE,
+        "questions": {"final": THIS_RUN, "alike": ALIKE},
         "reasons": REASONS,
         "remarks": REMARKS,
         "incomplete": INCOMPLETE,
@@ -210,7 +217,7 @@ def _for_page() -> dict[str, Any]:
 
 
 def _page_columns(board: Board) -> list[dict[str, Any]]:
-    kept = ("name", "format", "path", "beside", "sort", "empty", "hint")
+    kept = ("name", "format", "path", "beside", "sort", "empty", "hint", "about")
     columns = board.shown_on("page")
     return [
         {key: value for key, value in asdict(column).items() if key in kept}

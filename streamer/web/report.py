@@ -373,12 +373,17 @@ def _table(table: Table) -> list[str]:
     return [
         f"### {table.title}",
         "",
-        _line([text(column.title) if column.outside else column.title for column in table.columns]),
+        _line([_head(column) for column in table.columns]),
         _line(borders),
         *(_line([_cell(*cell) for cell in zip(table.columns, row, strict=True)]) for row in table.rows),
         *(line for note in table.note.splitlines() for line in ("", text(note))),
         "",
     ]
+
+
+def _head(column: Column) -> str:
+    title = text(column.title) if column.outside else column.title
+    return f"{title} ({column.about})" if column.about else title
 
 
 def _line(cells: list[str]) -> str:

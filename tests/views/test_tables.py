@@ -17,7 +17,10 @@ from streamer.folding.fold import fold_records
 from streamer.schemas.events import FormulaCodePayload
 from streamer.schemas.summaries import AgentModelSummary, FinalMissing, ScoredTrial
 from streamer.schemas.wire import canonical_json, records_of_lines
+from streamer.terminal.boards import board_lines
+from streamer.text import text_width
 from streamer.views.cells import EVENT_TIME, EXPLAINED, REASONS, pass_rate, reason
+from streamer.views.columns import ALIKE, THIS_RUN
 from streamer.views.tables import (
     COLUMNS,
     NAMED_METRIC_COLUMNS,
@@ -32,6 +35,8 @@ from streamer.views.tables import (
     tiers_tables,
     trials_table,
 )
+from streamer.web import STATIC
+from streamer.web.pages import boards_module
 from streamer.web.report import FORMATS, FORMULA_STARTS, ParquetMissing, RunData, as_parquet
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_trial
@@ -407,3 +412,43 @@ def test_a_summary_of_a_worker_of_before_has_the_pass_rate_alone() -> None:
 def test_every_code_has_the_words_of_the_docs() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", INFERENCE.read_text(encoding="utf-8"), re.MULTILINE))
     assert {code: rows[code] for code in get_args(FinalMissing)} == REASONS
+
+
+def questions(table: Table) -> dict[str, str]:
+    return {column.title: column.about for column in table.columns if column.about}
+
+
+def test_the_two_kinds_of_columns_say_at_their_heads_what_they_are_about() -> None:
+    running = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    places = {"a:m": "1-2", "b:m": "1-2"}
+    assert questions(agents_table(running, places=places)) == {"pass rate": THIS_RUN, "place": ALIKE}
+    assert questions(agents_table(agents({"order": TASKS}, 36))) == {"pass rate": THIS_RUN}  # hard bounds
+    assert questions(agents_table(agents(None, 36))) == {}
+
+
+def test_a_terminal_has_a_line_of_them_above_its_heads() -> None:
+    running = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    table = agents_table(running, places={"a:m": "1-2", "b:m": "1-2"})
+    above, heads, _, first, _ = board_lines(table, 80)
+    assert above.index(ALIKE) == heads.index("place")
+    assert above.index(THIS_RUN) + len(THIS_RUN) == heads.index("pass rate") + len("pass rate")
+    assert max(map(text_width, (above, first))) <= 80
+    done = agents({"order": TASKS, "order_kind": "shuffled"}, 89, 0)
+    assert next(board_lines(agents_table(done), 80)).startswith("agent:model")
+
+
+def test_where_nothing_is_unknown_neither_head_nor_legend_speaks_of_final_intervals() -> None:
+    done = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 89, 0), places={"a:m": "1"})
+    assert questions(done) == {"place": ALIKE}
+    assert "5 in 100" not in done.note
+    running = agents_table(agents({"order": TASKS, "order_kind": "shuffled"}, 36))
+    assert "Of each agent's intervals at most 5 in 100 ever miss" in running.note
+
+
+def test_no_board_of_a_run_shows_ability_so_that_json_alone_marks_it_incomplete() -> None:
+    [first, _] = agents({"order": TASKS, "order_kind": "shuffled"}, 36)
+    assert first["uncertainty"]["ability"]["incomplete"]
+    without = first | {"uncertainty": first["uncertainty"] | {"ability": None}}
+    assert agents_table([first]) == agents_table([without])
+    scripts = boards_module() + "".join(path.read_text("utf-8") for path in (STATIC / "js").glob("*.js"))
+    assert not re.findall(r"\bability\b", scripts)

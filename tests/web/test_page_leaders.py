@@ -41,7 +41,10 @@ def board(page: Page, title: str) -> Locator:
 
 
 def heads(table: Locator) -> list[str]:
-    return [text.strip() for text in table.locator("thead th").all_text_contents()]
+    titles = table.locator("thead th").evaluate_all(
+        "heads => heads.map((head) => head.firstChild.textContent)"
+    )
+    return [title.strip() for title in titles]
 
 
 def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
@@ -52,6 +55,7 @@ def test_a_board_shows_interval_place_and_change_and_the_unfinished_run_below(
     expect(rows).to_have_count(3)
     cells = dict(zip(heads(board(page, "tb")), rows.first.locator("th, td").all_inner_texts(), strict=True))
     assert (cells["Agent:model"], cells["Place"], cells["Runs"]) == ("best:m", "1", "2")
+    expect(board(page, "tb").locator("thead .about")).to_have_text(["tasks like these"] * 2)
     assert cells["Pass rate"].replace("\u00a0", " ").startswith("100.0 % [")
     assert cells["Newest run"] == "n2"
     expect(rows.first.locator(".reach")).to_be_visible()

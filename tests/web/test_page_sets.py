@@ -102,6 +102,11 @@ def test_a_bulk_publish_draws_the_hours_of_the_run_and_eight_lines_in_colour(
     opened(page, web, SCREENS["thirty"])
     drawn(page)
     expect(page.locator(".head .state-complete")).to_have_text("complete")
+    expect(page.get_by_role("region", name="Agents of this run").locator("thead")).to_contain_text(
+        "Pass rate"
+    )
+    expect(page.locator("th[data-id=pass_rate] .about")).to_have_count(0)
+    expect(page.locator("main")).not_to_contain_text("5 in 100")
     expect(page.locator(".tile").first).to_contain_text("10,080 / 10,080")
     hours = int(page.locator(".plot").get_attribute("data-span") or 0) / 3600
     assert HOURS - 0.5 < hours <= HOURS
@@ -160,6 +165,8 @@ def test_the_board_says_what_may_be_concluded_in_the_words_of_every_surface(
         expect(cell).to_have_text(words.replace(" %", "\u00a0%"))
         expect(cell.locator(".bar b")).to_have_count(1)
     expect(board.locator("tbody tr").first).to_contain_text(re.compile(r"\d-\d"))
+    expect(board.locator("th[data-id=pass_rate] .about")).to_have_text("this run, final")
+    expect(board.locator("th[data-id=place] .about")).to_have_text("tasks like these")
     main = page.locator("main")
     expect(main).to_contain_text("[low, high]: this run, final. Once all planned trials have results")
     expect(main).to_contain_text("place: with 95 % probability no agent truly stands outside")

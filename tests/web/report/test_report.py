@@ -85,6 +85,25 @@ def test_markdown_has_the_interval_what_it_means_and_the_trials_in_flight() -> N
     assert "10 of 20 planned trials in, 3 in flight, provisional" in rendered
 
 
+def test_markdown_and_html_say_at_the_heads_which_question_a_column_answers() -> None:
+    tasks = [f"t{n}" for n in range(20)]
+    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
+    events = [a_trial(task_id=t, agent=agent, resolved=agent == "a") for t in tasks for agent in ("a", "b")]
+    for trials, words in (
+        (events[:20], ["this run, final", "tasks like these"]),
+        (events, ["tasks like these"]),
+    ):
+        data = folded([plan, *trials])
+        heads = [
+            line for line in FORMATS["md"](data).decode().splitlines() if line.startswith("| agent:model")
+        ]
+        assert re.findall(r"(?:pass rate|place) \((.*?)\)", heads[0]) == words
+        assert (
+            re.findall(r'<th[^>]*>[^<]* <span class="about">(.*?)</span></th>', as_html(data).decode())
+            == words
+        )
+
+
 @pytest.mark.parametrize(
     ("plan", "words"),
     [({}, "no plan known"), ({"plan_complete": False}, "plan not complete yet, provisional")],

@@ -3,7 +3,7 @@
 import { BOARDS, WORDS } from "./boards.js";
 import { h, name, visible } from "./dom.js";
 import { UNKNOWN, ago, count, duration, grade, meter, number, percent, ratio, share, signed, times, usd } from "./format.js";
-import { groupGrade, passRate } from "./uncertainty.js";
+import { groupGrade, interval, passRate } from "./uncertainty.js";
 
 // Formats that need the value alone, as text.
 export const WRITERS = { pass_rate: percent, count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };
@@ -59,6 +59,7 @@ export function columnsOf(board, rows, cells = {}) {
     title: column.title,
     outside: column.outside ?? false,
     hint: column.hint || null,
+    about: column.about === WORDS.questions.final && !rows.some(interval) ? "" : column.about,
     number: !column.left,
     high: column.sort === "greatest",
     value: column.sort ? (row) => sortValue(column, row) : null,

@@ -1,7 +1,7 @@
 // The leaderboard of each benchmark: agents with their finished runs pooled, what is left out below.
 
 import { get } from "./api.js";
-import { BOARDS } from "./boards.js";
+import { BOARDS, WORDS } from "./boards.js";
 import { WRITERS, columnsOf } from "./cells.js";
 import { card, field, h, name, svg, visible } from "./dom.js";
 import { select } from "./controls.js";
@@ -135,7 +135,7 @@ function columnsFor(board) {
     change: (row) => (row.change ? h("span", { class: row.change.certain ? (row.change.difference > 0 ? "better" : "worse") : null, title: visible(row.change.words.join("; ")) }, row.change.said) : UNKNOWN),
   };
   const known = { rank: (row) => row.rank, trend: (row) => row.trend.length > 1, change: (row) => row.change };
-  const columns = BOARDS.leaders.map((column) => (column.name === "value" ? { ...valueColumn(board), name: "value", path: ["value"], sort: null } : column));
+  const columns = BOARDS.leaders.map((column) => (column.name === "value" ? { ...valueColumn(board), name: "value", path: ["value"], sort: null, about: rows.some((row) => row.interval) ? WORDS.questions.alike : "" } : column));
   return columnsOf(columns.filter(({ name }) => !known[name] || rows.some(known[name])), rows, cells);
 }
 

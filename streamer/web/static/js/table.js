@@ -8,8 +8,8 @@ import { UNKNOWN } from "./format.js";
 const MAJOR = 5;
 
 export class Table {
-  // columns: {id, title, outside, hint, number, value(row), cell(row), high}; outside: somebody else chose the
-  //          title; value gives what is sorted by, null last
+  // columns: {id, title, outside, hint, about, number, value(row), cell(row), high}; outside: somebody else chose
+  //          the title; about: the question that it answers, ""; value gives what is sorted by, null last
   // options: caption, key(row), sort {id, descending}, onsort(id, descending): sorting is done elsewhere,
   //          rowClass(row), empty: what to say without rows, as text or a function that makes an element,
   //          primary: id of the column that stands beside the name on a phone, page: so many rows at a time
@@ -37,7 +37,7 @@ export class Table {
 
   // The rows get their cells of these columns with the next update; the focus stays where it was.
   setColumns(columns) {
-    const heads = (some) => JSON.stringify(some.map(({ id, title, hint }) => [id, title, hint]));
+    const heads = (some) => JSON.stringify(some.map(({ id, title, hint, about }) => [id, title, hint, about]));
     const same = this.columns !== undefined && heads(this.columns) === heads(columns);
     this.columns = columns;
     if (same) return;
@@ -57,8 +57,9 @@ export class Table {
   heading(column) {
     const attributes = { scope: "col", role: "columnheader", class: column.number ? "number" : null, title: column.hint ?? null, "data-id": column.id };
     const title = column.outside ? name(column.title) : column.title;
-    if (!column.value) return h("th", attributes, title);
-    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column) }, title));
+    const about = column.about ? h("span", { class: "about" }, column.about) : null;
+    if (!column.value) return h("th", attributes, title, about);
+    return h("th", attributes, h("button", { type: "button", onclick: () => this.sortBy(column) }, title), about);
   }
 
   // Sort by this column from the first moment that there is one, unless the visitor has chosen.
