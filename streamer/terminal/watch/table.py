@@ -21,6 +21,7 @@ from streamer.terminal.boards import (
     name_of,
     next_sort,
     ordered,
+    questions_line,
 )
 from streamer.text import counted, dollars, estimated, padded, percent, text_width, visible
 from streamer.views.cells import bar, largest_k, of_planned, resolved_of, share_of_pass
@@ -58,7 +59,7 @@ class BoardTable(DataTable[Text]):
         self._shown_rows: Sequence[Any] = ()
         self._key: Callable[[Any], str] = str
         self._last: Callable[[Any], bool] | None = None
-        self._heads: list[tuple[Fitted, str]] = []
+        self._heads: list[tuple[Fitted, str, str]] = []
         self._keys: list[str] = []
         self._texts: list[list[tuple[str, str]]] = []
         self._moved = False
@@ -144,7 +145,16 @@ class BoardTable(DataTable[Text]):
             [(cells[one.key][index], style(by_key[one.key], row)) for one in fitted]
             for index, row in enumerate(rows)
         ]
-        self._put([(one, heads[one.key]) for one in fitted], list(map(self._key, rows)), texts, by_key)
+        gap = gap_of(width)
+        above = questions_line([(by_key[one.key].about(rows), one.width) for one in fitted], gap)
+        self.header_height = 2 if above else 1
+        drawn, at = [], 0
+        for one in fitted:
+            size = one.width + (gap if at else 0)
+            part = f"{above[at : at + size]:{size}}\n" if above else ""
+            drawn.append((one, part, heads[one.key]))
+            at += size
+        self._put(drawn, list(map(self._key, rows)), texts, by_key)
 
     def _head(self, column: DrawnColumn[Any]) -> str:
         if self.sorting is None or column.key != self.sorting.key:
@@ -153,7 +163,7 @@ class BoardTable(DataTable[Text]):
 
     def _put(
         self,
-        heads: list[tuple[Fitted, str]],
+        heads: list[tuple[Fitted, str, str]],
         keys: list[str],
         texts: list[list[tuple[str, str]]],
         columns: dict[str, DrawnColumn[Any]],
@@ -170,8 +180,9 @@ class BoardTable(DataTable[Text]):
         if heads != self._heads:
             self.clear(columns=True)
             self._keys, self._texts = [], []
-            for index, (one, head) in enumerate(heads):
-                self.add_column(cell(index, head, ""), width=one.width + (gap if index else 0), key=one.key)
+            for index, (one, above, head) in enumerate(heads):
+                label = Text(above, no_wrap=True) + cell(index, head, "")
+                self.add_column(label, width=one.width + (gap if index else 0), key=one.key)
             # Without rows nothing else would give the head its line.
             self.call_after_refresh(self.refresh, layout=True)
         if keys != self._keys:

@@ -165,6 +165,24 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_turns_around(settings: S
             await driver.shows(mark)
 
 
+async def test_heads_name_their_question_while_the_final_pass_rate_is_open(
+    settings: Settings, feed: Feed
+) -> None:
+    await feed.take(a_board())
+    async with watching(settings, "run-1") as driver:
+        await driver.shows("best:m", "this run, final", "tasks like these")
+        head = driver.line("agents")
+        above = driver.lines[driver.lines.index(head) - 1]
+        assert above.index("this run, final") < head.index("pass rate") + len("pass rate▼")
+        assert above.index("tasks like these") >= head.index("pass rate▼")
+        assert driver.lines[driver.lines.index(head) + 1].split()[0] == "best:m"
+        agents = [("best", "m"), ("mid", "m"), ("cheap", "m"), ("nop", "nop")]
+        last = [(f"t{n}", *agent) for n in range(4) for agent in agents]
+        keys = ("task_id", "agent", "model")
+        await feed.take([a_trial(**dict(zip(keys, one, strict=True)), finished_at=AT) for one in last])
+        await driver.until(lambda: "this run, final" not in driver.text, "every final pass rate is known")
+
+
 @pytest.mark.parametrize("size", [SMALL, (100, 30), LARGE, (260, 70)])
 async def test_nothing_important_is_cut_at_any_size(
     settings: Settings, feed: Feed, size: tuple[int, int]
