@@ -200,6 +200,7 @@ def fold_run(
     *,
     step: int = BATCH,
     after: After | None = None,
+    takes_changes: bool = False,
 ) -> FoldedRun:
     """A run, folded again from the event topic.
 
@@ -210,6 +211,7 @@ def fold_run(
         as_of: only what came at or before it; None: everything.
         step: as of `fold_records`.
         after: likewise.
+        takes_changes: likewise.
 
     Raises:
         NotInLog: the event topic holds nothing of the run.
@@ -219,7 +221,9 @@ def fold_run(
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
     log = RunLog(settings, run_id, as_of)
-    folding = fold_records(log.records(), prices=prices, owns=run_id.__eq__, step=step, after=after)
+    folding = fold_records(
+        log.records(), prices=prices, owns=run_id.__eq__, step=step, after=after, takes_changes=takes_changes
+    )
     if failure := folding.pipeline.failed.get(run_id):
         raise CannotBeFolded(failure)
     if run_id in folding.runs():

@@ -191,6 +191,9 @@ POINTS = 60
 BAND_POINTS = 16
 """Points with an interval of the final pass rate: each takes some milliseconds."""
 
+_DRAWN = ("pass_rate", COMPOSITE, "cost_usd")
+"""Numbers of trials that points rest on."""
+
 FAR = 20
 """A time so many times farther from the middle than the outer tenths is a mistake: it is not used."""
 
@@ -203,7 +206,19 @@ class _Ended(NamedTuple):
     scored: Scored
 
 
-def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
+EndedTrials = dict[SlotKey, tuple[int, Scored]]
+"""When trials ended, as `_Ended.at`, and their scores: kept while a run is folded, to read no event twice."""
+
+
+def keep_ended(trials: EndedTrials, run: RunState) -> None:
+    """Keep what was counted since the last call. No other reader may take the scored trials of the run."""
+    for key, judged in run.changes.take_scored().items():
+        trials.pop(key, None)
+        if judged is not None:
+            trials[key] = _end(judged.event), judged.scored
+
+
+def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None) -> list[dict[str, Any]]:
     """The curve of each agent:model over the run, and of each tier pooled over agents.
 
     A curve has `agent_model` or `tier`, the other one null, and `points`, oldest first. A point says what the
@@ -215,9 +230,12 @@ def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
     Args:
         run: its slots are read; nothing changes but that waiting trials are counted.
         points: at most so many for each curve, 2 or more; the first and the last trial are among them.
+        known: what `keep_ended` kept while the run was folded; other trials are read and scored again.
     """
     run.count()
-    ended = _in_order(run)
+    if known:
+        keep_ended(known, run)
+    ended = _in_order(run, known or {})
     planned = run.denominators()
     of_groups: dict[GroupId, list[_Ended]] = {}
     for trial in ended:
@@ -234,11 +252,13 @@ def curves(run: RunState, points: int = POINTS) -> list[dict[str, Any]]:
     ]
 
 
-def _in_order(run: RunState) -> list[_Ended]:
+def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
     """The trials of a run as they ended, those without a time last; without any time as they were written."""
     trials = []
     for key, slot in run.slots.items():
-        if slot.revision is not None:
+        if slot.revision is not None and (ended := known.get(key)) is not None:
+            trials.append(_Ended(ended[0], key, ended[1]))
+        elif slot.revision is not None:
             event = slot.event
             trials.append(_Ended(_end(event), key, slot.scored or score_trial(event, run.rules)))
     if all(trial.at == NO_TIME for trial in trials):
@@ -285,7 +305,7 @@ def _points(
     final = _Final(run, group_id, planned, [trial.key for trial in trials]) if has_band else None
     for size in sizes:
         new = trials[before:size]
-        group.merge(GroupState.of([(trial.key, trial.scored) for trial in new]))
+        group.merge(GroupState.of([(trial.key, trial.scored) for trial in new], _DRAWN))
         at = next((trial.at for trial in reversed(new) if trial.at != NO_TIME), at)
         before, is_last = size, size == len(trials)
         band = final.interval(None if is_last else size, at) if final and size in bands else None

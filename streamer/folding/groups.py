@@ -201,6 +201,8 @@ _GROUP_COUNTS = (
     *("unscored", "scores_out_of_range"),
 )
 
+MEASURES = (*DISTRIBUTED, *SUMMED[:-1])
+
 _COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 
 
@@ -266,8 +268,8 @@ class GroupState:
         self.formulacode = FormulaCodeSums()
 
     @classmethod
-    def of(cls, trials: Sequence[tuple[SlotKey, Scored]]) -> Self:
-        """The state of some trials."""
+    def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
+        """The state of some trials; numbers of a score that are not among `measures` are left out."""
         group = cls()
         keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
         group.trials = len(trials)
@@ -286,10 +288,9 @@ class GroupState:
         group.failure_modes.update(_values(scores, "failure_mode"))
         group.subtests.update(_values(keys, "subtest"))
         group.owners.update((key.agent, key.model, key.tier) for key in keys)
-        for metric, distribution in group.distributions.items():
-            distribution.extend(_values(scores, metric))
-        for metric in SUMMED[:-1]:
-            group.sums[metric].extend(_values(scores, metric))
+        for metric in measures:
+            of = group.distributions.get(metric) or group.sums[metric]
+            of.extend(_values(scores, metric))
         priced = [scored for scored in scores if scored.cost_source == "estimated"]
         group.sums[ESTIMATED].extend(_values(priced, "cost_usd"))
         named: dict[str, list[float]] = {}

@@ -240,6 +240,8 @@ def with_scores(event: AnyTrial, scores: Sequence[LateScore]) -> AnyTrial:
     Of those that apply, the greatest (revision, fingerprint) decides each value. A value of the result's own
     yields to a greater revision only, and a verdict of its own never.
     """
+    if not scores:
+        return event
     late: dict[str, Any] = {}
     for one in sorted(scores, key=lambda one: one[:2]):
         if one.of_revision in (None, event.revision):

@@ -118,7 +118,7 @@ HISTORY_SECONDS = 2.0
 MAX_HISTORIES = 16
 
 MAX_READ_AHEAD = 4
-"""The trials of so many runs are read at a time because their pages were opened."""
+"""So many runs are read at a time because their pages were opened."""
 
 
 class Web:
@@ -158,19 +158,21 @@ class Web:
         return await self._histories.answer(run_id, partial(self.reader.history, run_id))
 
     def read_ahead(self, run_id: str) -> None:
-        """Begin to read the trials of a run whose page was opened; a question meanwhile waits for the same.
+        """Begin to read the trials of a run whose page was opened, and its curves; questions wait for it.
 
         Errors are ignored here: the question gets them.
         """
         if run_id not in self._reading_ahead and len(self._reading_ahead) < MAX_READ_AHEAD:
-            reading = asyncio.gather(self._read_trials(run_id), return_exceptions=True)
+            reading = asyncio.gather(self._read_ahead(run_id), return_exceptions=True)
             self._reading_ahead[run_id] = reading
             reading.add_done_callback(lambda _: self._reading_ahead.pop(run_id))
 
-    async def _read_trials(self, run_id: str) -> None:
-        if (await self.reader.run(run_id)).trials <= MAX_TRIALS:
+    async def _read_ahead(self, run_id: str) -> None:
+        run = await self.reader.run(run_id)
+        if run.trials <= MAX_TRIALS:
             await self.trials.trials(run_id)
             await self.events.facts(run_id)
+            await self.curves.curves(run_id, (run.epoch, run.state_version))
 
 
 # -----------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from streamer.client.feeds import ScoredTrialReader
 from streamer.client.folded import PastRuns, fold_run, fold_runs
 from streamer.client.queries import UnknownMetric
 from streamer.client.readers import AsyncStateReader
-from streamer.folding.breakdowns import POINTS, curves
-from streamer.folding.fold import CannotBeFolded
+from streamer.folding.breakdowns import POINTS, EndedTrials, curves, keep_ended
+from streamer.folding.fold import CannotBeFolded, Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
@@ -375,14 +375,15 @@ class RunCurves(Message):
     curves: list[Curve] = Field(description="Of each agent:model, and of each tier pooled over agents.")
 
 
-def run_curves(run: RunState, state_version: int) -> RunCurves:
+def run_curves(run: RunState, state_version: int, known: EndedTrials | None = None) -> RunCurves:
     """The learning curves of a folded run.
 
     Args:
         run: its state.
         state_version: what the answer says of it.
+        known: see :func:`~streamer.folding.breakdowns.curves`.
     """
-    return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS)})
+    return RunCurves.model_validate({"state_version": state_version, "curves": curves(run, POINTS, known)})
 
 
 WAIT_SECONDS = 1.0
@@ -449,7 +450,14 @@ class CurveCache:
 
     def _work_out(self, run_id: str, version: tuple[int, int]) -> _StoredCurves:
         began = self._clock()
-        drawn = run_curves(fold_run(self._settings, run_id, self._prices).run.state, version[1])
+        known: EndedTrials = {}
+
+        def after(pipeline: Pipeline, *_: object) -> None:
+            if pipeline.knows(run_id):
+                keep_ended(known, pipeline.run(run_id).state)
+
+        folded = fold_run(self._settings, run_id, self._prices, after=after, takes_changes=True)
+        drawn = run_curves(folded.run.state, version[1], known)
         now = self._clock()
         return _StoredCurves(drawn, version, now + REST * (now - began))
 

@@ -13,11 +13,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding import slots
-from streamer.folding.breakdowns import BAND_POINTS, UnknownLabel, by_label, by_subtest, curves, evenly
-from streamer.folding.fold import fold_records
+from streamer.folding.breakdowns import (
+    BAND_POINTS,
+    EndedTrials,
+    UnknownLabel,
+    by_label,
+    by_subtest,
+    curves,
+    evenly,
+    keep_ended,
+)
+from streamer.folding.fold import Pipeline, fold_records
 from streamer.folding.state import RunState, Scores
 from streamer.schemas.wire import records_of_lines
-from tests.support.events import Event, a_plan, a_retraction, a_start, a_trial, folded, summaries, summarised
+from tests.golden.data import streams
+from tests.support.events import (
+    Event,
+    a_plan,
+    a_retraction,
+    a_start,
+    a_trial,
+    folded,
+    records,
+    summaries,
+    summarised,
+)
 from tests.support.examples import examples
 
 # -----------------------------------------------------------------------------
@@ -244,6 +264,24 @@ def test_curves_read_each_event_once_whatever_the_points_and_bands(monkeypatch: 
     [points] = curves_of(a_shuffled_run(60)).values()
     assert sum(point["final"] is not None for point in points) == BAND_POINTS
     assert len(read) == len(set(read)) == 60
+
+
+def test_trials_that_are_kept_while_a_run_is_folded_give_the_same_curves() -> None:
+    number = 0
+    for name, events in streams():
+        runs: dict[str, EndedTrials] = {}
+
+        def after(pipeline: Pipeline, *_: object, runs: dict[str, EndedTrials] = runs) -> None:
+            for run_id in pipeline.runs():
+                keep_ended(runs.setdefault(run_id, {}), pipeline.run(run_id).state)
+
+        shuffled = records(Random(7).sample(events, len(events)))
+        folding = fold_records(shuffled, step=50, after=after, takes_changes=True)
+        for run_id in folding.runs():
+            run = folding.pipeline.run(run_id).state
+            assert curves(run, 60, runs[run_id]) == curves(run), (name, run_id)
+            number += len(runs[run_id])
+    assert number > 1_000
 
 
 def test_the_order_of_publishing_changes_no_curve() -> None:

@@ -258,7 +258,7 @@ async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one
 ) -> None:
     begun: list[str] = []
 
-    def fold(_: object, run_id: str, __: object) -> SimpleNamespace:
+    def fold(_: object, run_id: str, *__: object, **___: object) -> SimpleNamespace:
         begun.append(run_id)
         return SimpleNamespace(run=folded(trials(0, 3))[0].run("run-1"))
 
@@ -282,7 +282,7 @@ async def test_the_curves_from_before_are_given_while_a_large_run_is_folded_agai
 ) -> None:
     gate, ends = Event(), iter([3, 5])
 
-    def fold(*_: object) -> SimpleNamespace:
+    def fold(*_: object, **__: object) -> SimpleNamespace:
         end = next(ends)
         assert end == 3 or gate.wait(30)
         return SimpleNamespace(run=folded(trials(0, end))[0].run("run-1"))
