@@ -200,7 +200,7 @@ REASONS = {
     "plan_exceeded": "there are more trials than planned",
     "order_changed": "the plans have several orders, and nothing says which was first",
     "order_chosen": "the order was chosen",
-    "order_unknown_in_part": "some trials have no place in the order",
+    "order_unknown_in_part": "the plan gives some or all trials no place in an order",
     "starts_missing": "some results came without a start, or more trials run at once than declared",
     "attempts_together": "all attempts at a task run one after the other",
     "order_follows_difficulty": "the order follows the declared difficulty",
@@ -349,7 +349,9 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
         lines.append(
             f"A judge has scored {scored:,} of {trials:,} trials. A grade rests on judged trials alone."
         )
-    undeclared = any(reason(group) == REASONS["order_undeclared"] for group in groups)
+    undeclared = any(
+        reason(group) in (REASONS["order_undeclared"], REASONS["order_unknown_in_part"]) for group in groups
+    )
     return [*lines, *_missing(groups), *([EXPLAINED["declare"]] if undeclared else [])]
 
 

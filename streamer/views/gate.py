@@ -731,7 +731,7 @@ def needs_order(comparison: Comparison) -> bool:
 
 
 def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> Live:
-    """What may be said of two sides before the end; nothing of several agents.
+    """What may be said of two sides before the end, B minus A as everywhere; nothing of several agents.
 
     Args:
         a, b: two folded runs; of one and the same there are no words, `between` has them.
@@ -744,7 +744,7 @@ def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None)
     terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction())
     of_a, of_b = judge(ours, theirs, terms), judge(theirs, ours, terms)
     worse: Literal["a", "b"] | None = "a" if _shown_worse(of_a) else "b" if _shown_worse(of_b) else None
-    return Live([] if a.run_id == b.run_id else _words_in_order(of_a), worse)
+    return Live([] if a.run_id == b.run_id else _words_in_order(of_b), worse)
 
 
 def _shown_worse(result: GateResult) -> bool:

@@ -429,7 +429,7 @@ def test_a_running_run_that_falls_behind_is_told_with_its_interval() -> None:
 
 def test_while_nothing_separates_them_the_interval_holds_zero() -> None:
     [said] = words("+-+-", base="+-" * 10)
-    assert said.startswith("new:m of new minus base:m of base: [-")
+    assert said.startswith("base:m of base minus new:m of new: [-")
 
 
 def test_an_order_that_nobody_declared_shuffled_claims_nothing_but_bounds() -> None:
