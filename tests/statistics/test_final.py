@@ -494,7 +494,7 @@ def test_the_table_has_a_row_for_each_scenario() -> None:
             (scenario.name, str(at_once))
             for scenario in SCENARIOS
             if scenario.is_shuffled is is_shuffled
-            for at_once in CONCURRENCIES
+            for at_once in scenario.at_once or CONCURRENCIES
         ]
         assert [row for row in rows if row in expected] == expected
 
