@@ -71,6 +71,7 @@ class LoopThread:
     async def _stop(self) -> None:
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(others)
+        await asyncio.sleep(0)  # a connection that was closed just now lets go of its socket
         self.loop.stop()
 
     def _run(self) -> None:
