@@ -250,9 +250,9 @@ async def test_worker_and_reader_may_do_what_they_have_to(
         assert reader.run("allowed").run_id == "allowed"
         assert reader.agents("allowed")
         assert [row.run for row in reader.leaderboard("accuracy", run="allowed")] == ["allowed"]
-        assert reader.workers() == []  # its heartbeat went with it
+        assert "w" not in [one.worker_id for one in reader.workers()]  # its heartbeat went with it
     async with AsyncStateReader(Settings(**given_of_redis_access)) as reading:
-        assert [run.run_id for run in await reading.runs()] == ["allowed"]
+        assert "allowed" in [run.run_id for run in await reading.runs()]
 
 
 async def test_redis_that_is_gone_from_a_worker_for_its_permissions_is_said_without_the_secret(
