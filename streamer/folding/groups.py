@@ -202,6 +202,7 @@ _GROUP_COUNTS = (
 )
 
 MEASURES = (*DISTRIBUTED, *SUMMED[:-1])
+"""Numbers of a score that a group distributes or sums; estimated costs are summed apart."""
 
 _COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 
@@ -289,8 +290,8 @@ class GroupState:
         group.subtests.update(_values(keys, "subtest"))
         group.owners.update((key.agent, key.model, key.tier) for key in keys)
         for metric in measures:
-            of = group.distributions.get(metric) or group.sums[metric]
-            of.extend(_values(scores, metric))
+            of = group.distributions if metric in group.distributions else group.sums
+            of[metric].extend(_values(scores, metric))
         priced = [scored for scored in scores if scored.cost_source == "estimated"]
         group.sums[ESTIMATED].extend(_values(priced, "cost_usd"))
         named: dict[str, list[float]] = {}

@@ -158,7 +158,7 @@ class Web:
         return await self._histories.answer(run_id, partial(self.reader.history, run_id))
 
     def read_ahead(self, run_id: str) -> None:
-        """Begin to read the trials of a run whose page was opened, and its curves; questions wait for it.
+        """Begin to read the trials of a run whose page was opened; questions wait for it.
 
         Errors are ignored here: the question gets them.
         """
@@ -172,7 +172,6 @@ class Web:
         if run.trials <= MAX_TRIALS:
             await self.trials.trials(run_id)
             await self.events.facts(run_id)
-            await self.curves.curves(run_id, (run.epoch, run.state_version))
 
 
 # -----------------------------------------------------------------------------

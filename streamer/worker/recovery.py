@@ -641,10 +641,14 @@ class Fencing:
                 for start, stop in ranges:
                     self._producer.note_foreign_range(place.topic, place.partition, start, stop)
                 raise
-            async with self._processor.lock:
-                partition = self._processor.partitions.get(place.partition)
-                if written and partition and partition.caught_up:
-                    await self._answer(partition, place.topic, written)
+            try:
+                async with self._processor.lock:
+                    partition = self._processor.partitions.get(place.partition)
+                    if written and partition and partition.caught_up:
+                        with self._processor.all_or_nothing():
+                            await self._answer(partition, place.topic, written)
+            except Exception as error:  # what was cut for the answer is drained: the next owner gives it
+                await self._processor.give_up(error)
 
     async def _answer(self, partition: Partition, topic: str, written: dict[str, bytes | None]) -> None:
         if topic == self._scored_trials:
@@ -669,19 +673,21 @@ class Fencing:
         """
         publisher, runs = self._processor.summary_publisher, Counter[str]()
         for key, value in written.items():
-            with suppress(ValueError):
+            try:
                 run_id, slot = slot_of_topic_key(key)
-                if run_id in partition.closed:
-                    await publisher.idle.open(partition, run_id)
-                    publisher.idle.touch(partition, [run_id])
-                if partition.pipeline.knows(run_id):
-                    with partition.guard(run_id):
-                        state = partition.pipeline.run(run_id).state
-                        is_newer = _is_newer(value, (partition.epoch, state.state_version))
-                        if not (is_newer or _has_digest(value, state.scores.scored_trial(run_id, slot))):
-                            state.changes.scored_trial(slot)
-                            runs[run_id] += 1
-                    await asyncio.sleep(0)
+            except ValueError:
+                continue  # the key names no slot, so it covers none
+            if run_id in partition.closed:
+                await publisher.idle.open(partition, run_id)
+                publisher.idle.touch(partition, [run_id])
+            if partition.pipeline.knows(run_id):
+                with partition.guard(run_id):
+                    state = partition.pipeline.run(run_id).state
+                    is_newer = _is_newer(value, (partition.epoch, state.state_version))
+                    if not (is_newer or _has_digest(value, state.scores.scored_trial(run_id, slot))):
+                        state.changes.scored_trial(slot)
+                        runs[run_id] += 1
+                await asyncio.sleep(0)
         if runs:
             log.warning("%d scored trials were overwritten by older ones: again", runs.total())
             await publisher.publish_scored(partition, runs)

@@ -226,14 +226,13 @@ async def test_an_account_that_may_not_read_events_gets_the_list_and_is_told_wha
                 assert "docs/security.md" in answer.json()["detail"]
 
 
-async def test_the_trials_and_curves_of_a_run_are_read_once_somebody_looks_at_it(
+async def test_the_trials_of_a_run_are_read_once_somebody_looks_at_it(
     fed: Feed, serving_of_trial_answers: Serving, watch: Watch
 ) -> None:
     web = serving_of_trial_answers.web
     assert not web.trials._log.runs
     await watch(serving_of_trial_answers, f"/api/runs/{RUN}/updates").open()
     await eventually(lambda: RUN in web.trials._log.runs and RUN in web.events._log.runs, "both are read")
-    await eventually(lambda: RUN in web.curves._stored, "the curves are worked out")
 
 
 async def test_the_matrix_has_a_cell_for_each_agent_and_task_and_marks_what_is_running(

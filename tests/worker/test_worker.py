@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
@@ -14,8 +15,11 @@ from streamer.folding.fold import Pipeline
 from streamer.operate.health import read_health
 from streamer.schemas.base import decode_id
 from streamer.schemas.wire import Record
+from streamer.settings import Settings
+from streamer.storage.kafka import KafkaError, Names
 from streamer.worker import publisher
 from streamer.worker.partition import StateLost
+from streamer.worker.recovery import Fencing
 from streamer.worker.transport import FetchedBatch
 from tests.support.events import a_trial
 from tests.support.servers import RedisServer
@@ -303,3 +307,35 @@ async def test_r32_the_log_says_once_a_run_that_a_result_lacks_what_an_earlier_e
     [message] = caplog.messages
     assert message.startswith("run 'a': a result came without the verdict or cost that an earlier event")
     assert "trial_scored" in message
+
+
+# -----------------------------------------------------------------------------
+# What an owner answers others with is cut and drained: if it cannot be written, the worker ends.
+
+
+async def test_an_answer_to_a_late_scored_trial_that_cannot_be_written_ends_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, topic = Bench(), Names().scored_trials
+    await bench.handle(a_batch(0, [orjson.dumps(a_trial(resolved=False))]))
+    [older] = [out for outs in bench.broker.writes for out in outs if out.topic == topic]
+    await bench.handle(a_batch(1, [orjson.dumps(a_trial(resolved=True, revision=1))]))
+
+    async def highwaters(*places: Any) -> dict[Any, int]:
+        return {place: 9 for place in places if place.topic == topic}
+
+    async def read(*_: Any) -> dict[str, bytes | None]:
+        return {(older.key or b"").decode(): older.value}
+
+    async def fail(_records: Any) -> None:
+        raise KafkaError("away")
+
+    app: Any = SimpleNamespace(event_consumer=SimpleNamespace(highwaters=highwaters))
+    producer: Any = SimpleNamespace(take_foreign_ranges=lambda *_: [(8, 9)])
+    fencing = Fencing(app, Settings(), bench.tables, bench.processor, producer)
+    monkeypatch.setattr(fencing, "_read", read)
+    monkeypatch.setattr(bench.broker, "write", fail)
+    with pytest.raises(TimeoutError):  # a worker that gave up waits for its end
+        await asyncio.wait_for(fencing.republish_overwritten(), 1)
+    assert [str(crash) for crash in bench.app.crashes] == ["KafkaError: away"]
+    assert bench.partition.abandoned
