@@ -42,7 +42,7 @@ from streamer.text import counted, shown, visible
 if TYPE_CHECKING:
     from streamer.folding.fold import Folding
     from streamer.folding.prices import Price, PriceTable
-    from streamer.schemas.wire import Failure, Position
+    from streamer.schemas.wire import Position
 
 
 # -----------------------------------------------------------------------------
@@ -83,7 +83,8 @@ def fold_command(
         # lines of a file have no times, so nothing says how long a run was silent as of one of them
         _print_tables(folding, by, datetime.now(UTC) if as_of is None else None)
     for failure in folding.failed:
-        say(f"streamer: run {visible(failure.run_id)} cannot be folded{_line_of(failure)}: {failure.reason}")
+        line = "" if failure.record is None else f" (line {failure.record.offset + 1})"
+        say(f"streamer: run {visible(failure.run_id)} cannot be folded{line}: {failure.reason}")
     say(_counts(folding))
     fail_if(folding.rejected or folding.failed)
 
@@ -138,10 +139,6 @@ def _broken_down(folding: Folding, run_id: str, by: str | None) -> list[dict[str
     except UnknownLabel as error:
         say(f"streamer: {error}")
         return []
-
-
-def _line_of(failure: Failure) -> str:
-    return "" if failure.record is None else f" (line {failure.record.offset + 1})"
 
 
 def _counts(folding: Folding) -> str:
@@ -284,8 +281,7 @@ def _list(table: PriceTable, file: Path | None, as_json: bool) -> None:
 
 
 def _cells(row: PriceRow) -> list[str | None]:
-    rates = row["usd_per_1m_tokens"].values()
-    shown = [None if rate is None else _digits(rate) for rate in rates]
+    shown = [None if rate is None else _digits(rate) for rate in row["usd_per_1m_tokens"].values()]
     return [row["model"], ", ".join(row["aliases"]), row["source"], *shown]
 
 
@@ -293,8 +289,7 @@ def _unknown(table: PriceTable, model: str) -> str:
     from streamer.schemas.base import model_for_pricing
 
     name = model_for_pricing(model)
-    names = [name_there for entry in table.entries() for name_there in entry.names]
-    close = get_close_matches(name, names, n=3)
+    close = get_close_matches(name, [known for entry in table.entries() for known in entry.names], n=3)
     hint = f" Names like it: {', '.join(close)}." if close else ""
     return (
         f"no table has a price for {model!r} (looked up as {name!r}).{hint} Its cost stays "
@@ -378,10 +373,8 @@ def _progress(file: Path, read: int, acknowledged: int, seconds: float) -> str:
 
 def _named(unknown: Counter[str]) -> str:
     """The most frequent unknown fields and how often each came."""
-    shown_fields = ", ".join(
-        f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN)
-    )
-    return shown_fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
+    fields = ", ".join(f"{shown(name)} ({count:,})" for name, count in unknown.most_common(UNKNOWN_SHOWN))
+    return fields + (", ..." if len(unknown) > UNKNOWN_SHOWN else "")
 
 
 # -----------------------------------------------------------------------------
@@ -394,8 +387,6 @@ NOT_FOR_TERMINAL_BENCH = (
     "Terminal-Bench and fc-eval sort tasks by their expected duration, whatever list they get. So there is "
     "no form of a list for them. Leave the order as it is, or run the tasks with another harness"
 )
-SEED_BYTES = 4
-"""Inspect takes an integer as seed."""
 
 
 @click.command()
@@ -409,6 +400,7 @@ SEED_BYTES = 4
     help="Rounds: every task once, then every task again, each round shuffled.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the plan for `streamer tail --plan FILE`.")
+@click.option("--run-id", metavar="RUN", help="Print the plan as an event of RUN, for `streamer publish`.")
 @click.option(
     "--for",
     "harness",
@@ -417,7 +409,13 @@ SEED_BYTES = 4
 )
 @with_local_settings
 def shuffle_command(
-    source: str | None, seed: str, attempts: int, as_json: bool, harness: str | None, settings: Settings
+    source: str | None,
+    seed: str,
+    attempts: int,
+    as_json: bool,
+    run_id: str | None,
+    harness: str | None,
+    settings: Settings,
 ) -> None:
     """Print TASKS in a random order, one a line; the same seed gives the same order.
 
@@ -428,6 +426,7 @@ def shuffle_command(
     \b
       streamer tail RUN_DIR --order-kind shuffled     the harness's files have the order (Harbor)
       streamer tail RUN_DIR --plan PLAN.json          PLAN.json is what --json prints
+      streamer publish PLAN.ndjson                    PLAN.ndjson is what --run-id RUN prints
       publisher.run_started(run_id=..., **plan)       from Python
 
     --for harbor prints a job configuration: harbor run -c JOB.json. Its tasks are paths of a directory, or
@@ -437,8 +436,8 @@ def shuffle_command(
 
     from streamer.statistics.final import shuffled_rounds
 
-    if harness is not None and as_json:
-        raise click.UsageError("--json and --for exclude each other; the plan is the same for every harness")
+    if harness is not None and (as_json or run_id is not None):
+        raise click.UsageError("--for excludes --json and --run-id; the plan is the same for all harnesses")
     if harness == TERMINAL_BENCH:
         raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
     if harness == INSPECT:
@@ -449,8 +448,9 @@ def shuffle_command(
     trials = shuffled_rounds(_tasks(source), attempts, seed)
     if harness == HARBOR:
         print_json(orjson.dumps({"tasks": [_harbor_task(source, task) for task, _ in trials]}))
-    elif as_json:
-        print_json(orjson.dumps(_plan(trials, attempts)))
+    elif as_json or run_id is not None:
+        event = {"type": "run_started", "run_id": run_id} if run_id is not None else {}
+        print_json(orjson.dumps(event | _plan(trials, attempts)))
     else:
         for task, _ in trials:
             print_line(task)
@@ -463,8 +463,8 @@ def _tasks(source: str) -> list[str]:
         click.UsageError: there are none, or one comes twice.
     """
     if source != "-" and Path(source).is_dir():
-        names = [entry.name for entry in Path(source).iterdir() if entry.is_dir()]
-        tasks = [name for name in names if not name.startswith(".")]
+        entries = Path(source).iterdir()
+        tasks = [entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     else:
         with click.open_file(source, encoding="utf-8") as lines:
             tasks = list(filter(None, map(str.strip, lines)))
@@ -497,5 +497,5 @@ def _harbor_task(source: str, task: str) -> dict[str, str]:
 
 
 def _number(seed: str) -> int:
-    """The seed as a number from 1 on; Inspect takes 0 for no shuffle at all."""
-    return int.from_bytes(sha256(seed.encode()).digest()[:SEED_BYTES]) + 1
+    """The seed as a number of 4 bytes, plus 1: Inspect takes 0 for no shuffle at all."""
+    return int.from_bytes(sha256(seed.encode()).digest()[:4]) + 1

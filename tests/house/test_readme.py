@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from math import ceil, floor
 from pathlib import Path
 
 import pytest
@@ -93,9 +94,15 @@ async def test_every_command_of_the_readme_works_in_order(newcomer: Newcomer) ->
     assert staying, "the README starts no stack"
     assert codes == [0] * len(staying)
     assert "nightly: equal" in printed
-    assert re.search(r"1 of 2 trials resolved", printed)
+    assert "10 of 20 trials resolved" in printed
     agents = next(json.loads(line) for line in printed.splitlines() if line.startswith('{"accuracy"'))
     assert (agents["agent_model"], agents["accuracy"]) == ("terminus:gpt-5", 0.5)
+    assert (told := re.search(r"50\.0 % so far \[26, 74\]", printed)), printed
+    assert f"`{told[0]}`" in README
+    final, bounds = agents["uncertainty"]["final"], agents["uncertainty"]["reachable"]["pass_rate"]
+    assert bounds["low"] < final["low"] < final["high"] < bounds["high"], "the shuffle tells nothing"
+    assert "Bounds without the shuffle are 16 and 84 %" in README
+    assert (floor(100 * bounds["low"]), ceil(100 * bounds["high"])) == (16, 84)
 
 
 def test_the_readme_has_less_than_130_lines() -> None:

@@ -320,7 +320,9 @@ def test_attempts_are_rounds_and_each_is_shuffled_for_itself(tasks: Path) -> Non
 def test_the_plan_that_is_printed_is_one_that_a_run_can_publish(tasks: Path, attempts: int) -> None:
     plan = json.loads(printed(tasks, "--attempts", attempts, "--json"))
     listed = printed(tasks, "--attempts", attempts).split()
-    event = EVENT.validate_json(json.dumps({"type": "run_started", "run_id": "r", **plan}))
+    published = printed(tasks, "--attempts", attempts, "--run-id", "r")
+    assert json.loads(published) == {"type": "run_started", "run_id": "r", **plan}
+    event = EVENT.validate_json(published)
     assert isinstance(event, RunStarted)
     assert (event.attempts, event.order_kind) == (attempts, "shuffled")
     assert event.tasks == SHUFFLED
@@ -359,7 +361,8 @@ def test_terminal_bench_can_be_given_no_order(tasks: Path) -> None:
         (["-"], b"\n", "- names no task; write one task a line"),
         (["-"], b"a\nb\na\n", "names 'a' more than once. Name each task once; --attempts N repeats them"),
         (["-", "--attempts", "0"], b"a", "0 is not in the range"),
-        (["-", "--json", "--for", "harbor"], b"a/b", "--json and --for exclude each other"),
+        (["-", "--json", "--for", "harbor"], b"a/b", "--for excludes --json and --run-id"),
+        (["-", "--run-id", "r", "--for", "harbor"], b"a/b", "--for excludes --json and --run-id"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], given: bytes, why: str) -> None:
