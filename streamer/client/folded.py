@@ -16,36 +16,30 @@ from typing import Any
 from streamer.client.feeds import NotInLog
 from streamer.client.queries import (
     MOST_BOARD_RUNS,
+    PUBLISHED,
     RUNS_PER_PAGE,
     BoardRun,
-    ComparedRun,
     LeaderboardRow,
     PageOfRuns,
-    RunSnapshot,
+    RunAnswers,
     UnknownMetric,
     UnknownRun,
-    board_run,
-    compared_run,
     is_chosen,
-    kinds_of,
     page_of_runs,
     parsed,
     ranked,
     require_benchmark,
-    snapshot_of,
 )
-from streamer.folding.breakdowns import by_label, by_subtest
+from streamer.folding.breakdowns import by_subtest
 from streamer.folding.fold import BATCH, After, CannotBeFolded, Pipeline, event_in, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
-from streamer.folding.slots import SummaryChange
 from streamer.folding.state import RunState
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import board_values, can_have_board
-from streamer.schemas.summaries import RunSummary, state_of
+from streamer.schemas.summaries import TASK_OUTCOMES, RunSummary, TrialInFlight, is_over, state_of
 from streamer.schemas.wire import BadPosition, Failure, LogRecord, Position, Reason, may_name, time_of, up_to
 from streamer.settings import Settings
-from streamer.storage.entries import IN_FLIGHT, TASKS, Keys
 from streamer.storage.kafka import Names, partition_of, partitions_of
 from streamer.storage.log import (
     PartitionReader,
@@ -103,7 +97,7 @@ class RunLog:
         """The records that may concern the run, in order; raises what `up_to` of schemas.wire raises, too."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
-        for record in records if self._as_of is None else up_to(records, self._as_of):
+        for record in up_to(records, self._as_of):
             if not dated:
                 self.moment = time_of(record) or self.moment
             if may_name(self._run_id, record.value):
@@ -136,7 +130,7 @@ class NothingYet(Exception):
 
 @dataclass(frozen=True)
 class FoldedRun:
-    """A run as the log says it, with the answers of `StateReader` that a worker's summaries would give.
+    """A run as the log says it.
 
     Attributes:
         run: the run itself, not counted yet.
@@ -146,21 +140,10 @@ class FoldedRun:
     run: Run
     log: RunLog
 
-    @property
-    def run_id(self) -> str:
-        return self.run.state.run_id
-
-    def snapshot(self) -> RunSnapshot:
-        """The run with its agents, tiers and trials in flight."""
-        snapshot = snapshot_of(Keys(), self.run_id, stored_of(self.run))
-        assert snapshot is not None, "the run exists"
-        return snapshot
-
-    def comparison(self) -> ComparedRun:
-        """The agents of the run compared, with their ranks, and its tasks."""
-        compared = compared_run(Keys(), self.run_id, stored_of(self.run))
-        assert compared is not None, "the run exists"
-        return compared
+    @cached_property
+    def answers(self) -> RunAnswers:
+        """What a worker would publish of it, as of its position."""
+        return answers_of(self.run, self.log.moment)
 
     def scored_trials(self) -> list[bytes]:
         """The scored trial of every filled slot, by key."""
@@ -168,28 +151,28 @@ class FoldedRun:
         return [change.value for change in changes if change.value is not None]
 
 
-def board_run_of(run: Run, *, tasks: bool = True) -> BoardRun:
-    """A folded run that exists, as `StateReader.board_runs` gives it; `tasks` False: without its tasks."""
-    run_id, entries = run.state.run_id, stored(run.summaries(comparison=False), {})
-    if tasks and TASKS in kinds_of(parsed(RunSummary, Keys().run(run_id), entries["run"])):
-        entries |= stored([], {TASKS: run.comparisons.tasks()})
-    run_of_board = board_run(Keys(), run_id, entries)
-    assert run_of_board is not None, "the run exists"
-    return run_of_board
+def answers_of(
+    run: Run, moment: datetime | None = None, *, comparison: bool = True, tasks: bool = True
+) -> RunAnswers:
+    """What a worker would publish of a run that exists.
 
-
-def stored_of(run: Run) -> dict[str, Any]:
-    """Key suffix to value, as Redis holds them of a folded run."""
-    changes = run.summaries()
-    return stored(changes, {TASKS: run.comparisons.tasks(), IN_FLIGHT: run.in_flight_by_slot()})
-
-
-def stored(changes: list[SummaryChange], hashes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Key suffix to value: the summaries, and the fields and values of the hashes, as Redis answers them."""
-    values: dict[str, Any] = {change.group.redis_suffix: change.value for change in changes}
-    for suffix, fields in hashes.items():
-        values[suffix] = [part for field in fields.items() for part in field]
-    return values
+    Args:
+        moment: the time at which the state of the run is determined; None: now.
+        comparison: False leaves out the comparison of its agents, and the tasks of a run that goes on.
+        tasks: False leaves the tasks out.
+    """
+    summaries = [
+        parsed(PUBLISHED[change.group.redis_suffix.partition(":")[0]], change.key, change.value)
+        for change in run.summaries(comparison=comparison)
+        if change.value is not None
+    ]
+    in_flight = [TrialInFlight.model_validate_json(trial) for trial in run.in_flight_by_slot().values()]
+    ended = any(isinstance(one, RunSummary) and is_over(one) for one in summaries)
+    by_task = run.comparisons.tasks() if tasks and (comparison or ended) else {}
+    outcomes = {task: TASK_OUTCOMES.validate_json(value) for task, value in by_task.items()}
+    answers = RunAnswers.of(summaries, in_flight, outcomes, moment or datetime.now(UTC))
+    assert answers is not None, "the run exists"
+    return answers
 
 
 def fold_run(
@@ -340,7 +323,9 @@ def fold_runs(
     if run_id is not None:
         one = fold_run(settings, run_id, prices, as_of)
         begins = _truncated({f"run {run_id!r}": one.log.begins_at})
-        return PastRuns([board_run_of(one.run, tasks=tasks)], one.log.moment or now, begins)
+        return PastRuns(
+            [answers_of(one.run, comparison=False, tasks=tasks).board], one.log.moment or now, begins
+        )
     if as_of.at is None:
         raise BadPosition(
             f"offset {as_of} is a place in one partition of the log, and the runs lie in several. "
@@ -380,7 +365,8 @@ def _fold_partition(
     runs = []
     for run_id in folding.runs():
         try:
-            runs.append(board_run_of(folding.pipeline.run(run_id), tasks=tasks))
+            run = folding.pipeline.run(run_id)
+            runs.append(answers_of(run, comparison=False, tasks=tasks).board)
         except Exception as error:
             folding.pipeline.fail(run_id, error)
     return runs, folding.failed
@@ -397,7 +383,7 @@ def _latest(one: BoardRun) -> tuple[float, str]:
 
 
 # -----------------------------------------------------------------------------
-# A run broken down by subtest or by label, from the event log. Folding needs numpy; reading does not.
+# A run broken down by subtest, from the event log.
 
 
 def subtests(
@@ -405,18 +391,6 @@ def subtests(
 ) -> list[dict[str, Any]]:
     """The tiers of a run by subtest; see `by_subtest`. Raises what :func:`fold_run` raises."""
     return by_subtest(fold_run(settings, run_id, prices, as_of).run.state)
-
-
-def labelled(
-    settings: Settings, run_id: str, label: str, prices: PriceTable, as_of: Position | None = None
-) -> list[dict[str, Any]]:
-    """The trials of a run by a label of theirs; see `by_label`.
-
-    Raises:
-        UnknownLabel: no trial has it.
-        others: as :func:`fold_run`.
-    """
-    return by_label(fold_run(settings, run_id, prices, as_of).run.state, label)
 
 
 # -----------------------------------------------------------------------------

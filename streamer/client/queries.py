@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -346,72 +346,105 @@ def ranked(
 
 
 # -----------------------------------------------------------------------------
-# A run as readers get it, from the values of its keys.
-#
-# That is the run with its groups and its trials in flight, or with the comparison of its agents.
+# A run as readers get it: one value, from which all questions about it are answered.
 
 
-SUMMARIES: dict[str, type[RunSummary] | type[AgentModelSummary] | type[TierSummary]] = {
+AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
+AnySummary: TypeAlias = AnyState | RunComparison
+
+SUMMARIES: dict[str, type[AnyState]] = {
     "run": RunSummary,
     "agent_model": AgentModelSummary,
     "tier": TierSummary,
 }
 """By the first word of the key suffix."""
 
-OF_COMPARISON = ("run", COMPARISONS, TASKS)
-"""The kinds of keys that `compared_run` needs."""
+PUBLISHED: dict[str, type[AnySummary]] = {**SUMMARIES, COMPARISONS: RunComparison}
+
+SNAPSHOT = ("agent_model", "tier", "within", IN_FLIGHT)
+COMPARISON = (COMPARISONS, TASKS)
+"""Parts of a run that a reader asks for; its own summary always comes with them."""
 
 Stored = TypeVar("Stored", bound=Message)
 
 
-def snapshot_of(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunSnapshot | None:
-    """The snapshot from the values by key suffix, None where a key is not there; None: there is no such run.
+@dataclass(frozen=True, slots=True)
+class RunAnswers:
+    """A run with everything that is published of it, from one moment: what all questions are answered from.
+
+    Two make it: :func:`answers_in` of what Redis holds, and `streamer.client.folded.answers_of` of a run that
+    was folded. Where only some parts were asked for, the others are empty.
+
+    Attributes:
+        moment: the time at which the state of the run is determined.
+        others: as of :class:`RunSnapshot` and :class:`ComparedRun`.
+    """
+
+    run: RunSummary
+    moment: datetime
+    agents: list[AgentModelSummary] = field(default_factory=list)
+    tiers: list[TierSummary] = field(default_factory=list)
+    in_flight: list[TrialInFlight] = field(default_factory=list)
+    comparison: RunComparison | None = None
+    tasks: dict[str, TaskOutcomes] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        summaries: Iterable[AnySummary],
+        in_flight: Iterable[TrialInFlight],
+        tasks: Mapping[str, TaskOutcomes],
+        moment: datetime,
+    ) -> Self | None:
+        """From the parts in any order; None: the run's own summary is not among them."""
+        of_kind: dict[type[AnySummary], list[Any]] = {kind: [] for kind in PUBLISHED.values()}
+        for summary in summaries:
+            of_kind[type(summary)].append(summary)
+        if not of_kind[RunSummary]:
+            return None
+        return cls(
+            of_kind[RunSummary][0],
+            moment,
+            sorted(of_kind[AgentModelSummary], key=lambda agent: agent.agent_model),
+            sorted(of_kind[TierSummary], key=lambda tier: (tier.tier, tier.agent_model or "")),
+            sorted(in_flight, key=_longest_first),
+            next(iter(of_kind[RunComparison]), None),
+            dict(sorted(tasks.items())),
+        )
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        return RunSnapshot(self.run, self.agents, self.tiers, self.in_flight)
+
+    @property
+    def compared(self) -> ComparedRun:
+        return ComparedRun(self.run, self.comparison, self.tasks)
+
+    @property
+    def board(self) -> BoardRun:
+        """As leaderboards read it: with tasks once it is over."""
+        return BoardRun(self.run, self.agents, self.tasks if is_over(self.run) else {})
+
+
+def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers | None:
+    """From the values in Redis by key suffix, None where a key is not there; None: there is no such run.
 
     Raises:
         UnreadableSummary: a value is not what this version understands.
     """
-    summaries: dict[str, list[Any]] = {kind: [] for kind in SUMMARIES}
-    for suffix, value in stored.items():
-        kind = suffix.partition(":")[0]
-        if kind in SUMMARIES and value is not None:
-            summaries[kind].append(parsed(SUMMARIES[kind], keys.of_run(run_id, suffix), value))
-    if not summaries["run"]:
-        return None
-    agents = sorted(summaries["agent_model"], key=lambda agent: agent.agent_model)
-    tiers = sorted(summaries["tier"], key=lambda tier: (tier.tier, tier.agent_model or ""))
+    summaries = [
+        parsed(PUBLISHED[kind], keys.of_run(run_id, suffix), value)
+        for suffix, value in stored.items()
+        if value is not None and (kind := suffix.partition(":")[0]) in PUBLISHED
+    ]
     in_flight = _in_flight(keys.in_flight(run_id), stored.get(IN_FLIGHT) or [])
-    return RunSnapshot(summaries["run"][0], agents, tiers, in_flight)
+    tasks = _tasks(keys.tasks(run_id), stored.get(TASKS) or [])
+    return RunAnswers.of(summaries, in_flight, tasks, datetime.now(UTC))
 
 
-def kinds_of(run: RunSummary) -> tuple[str, ...]:
-    """The kinds of keys that leaderboards read of a run; tasks are pooled once it is over."""
-    return ("run", "agent_model", TASKS) if is_over(run) else ("run", "agent_model")
-
-
-def board_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> BoardRun | None:
-    """The run as leaderboards read it, from the values by key suffix; None: it was deleted in the meantime.
-
-    Raises:
-        UnreadableSummary: a value is not what this version understands.
-    """
-    snapshot = snapshot_of(keys, run_id, stored)
-    if snapshot is None:
-        return None
-    return BoardRun(snapshot.run, snapshot.agents, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
-
-
-def compared_run(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> ComparedRun | None:
-    """The agents of the run compared, from the values by key suffix; None: there is no such run.
-
-    Raises:
-        UnreadableSummary: a value is not what this version understands.
-    """
-    if stored.get("run") is None:
-        return None
-    value = stored.get(COMPARISONS)
-    run = parsed(RunSummary, keys.run(run_id), stored["run"])
-    comparison = None if value is None else parsed(RunComparison, keys.comparisons(run_id), value)
-    return ComparedRun(run, comparison, _tasks(keys.tasks(run_id), stored.get(TASKS) or []))
+def board_parts(run: RunSummary) -> tuple[str, ...]:
+    """What leaderboards read of a run; tasks are pooled once it is over."""
+    return ("agent_model", TASKS) if is_over(run) else ("agent_model",)
 
 
 def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
@@ -433,12 +466,12 @@ def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
         outcomes = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
     except ValidationError as error:
         raise UnreadableSummary(key, error) from error
-    return dict(sorted(outcomes.items()))
+    return outcomes
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:
     """From the fields and values of the hash."""
-    return sorted((parsed(TrialInFlight, key, value) for value in stored[1::2]), key=_longest_first)
+    return [parsed(TrialInFlight, key, value) for value in stored[1::2]]
 
 
 def _longest_first(trial: TrialInFlight) -> tuple[bool, datetime, str]:
@@ -462,7 +495,6 @@ T = TypeVar("T")
 Summary = TypeVar("Summary", bound=Published)
 RedisCommand: TypeAlias = tuple[str | int, ...]
 Exchange: TypeAlias = Generator[list[RedisCommand], list[Any], T]
-Snapshot: TypeAlias = Exchange[RunSnapshot]
 Candidate: TypeAlias = tuple[str, str]
 """Run id and `AGENT:MODEL` (percent-encoded) of a candidate for a board."""
 
@@ -499,9 +531,18 @@ class Queries:
         [run] = yield from self._summaries(RunSummary, [self._keys.run(run_id)])
         return (yield from self._existing(run_id, run))
 
-    def snapshot(self, run_id: str) -> Snapshot:
+    def answers(self, run_id: str, *parts: str) -> Exchange[RunAnswers]:
+        """These parts of a run with its own summary, all from one moment; UnknownRun if Redis has none.
+
+        Args:
+            parts: as :data:`SNAPSHOT` and :data:`COMPARISON` have them.
+        """
+        [reply] = yield [read_run(self._keys, run_id, ("run", *parts))]
+        return (yield from self._existing(run_id, answers_in(self._keys, run_id, stored_in(reply))))
+
+    def snapshot(self, run_id: str) -> Exchange[RunSnapshot]:
         """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
-        return (yield from self._snapshot(run_id, "agent_model", "tier", "within", IN_FLIGHT))
+        return (yield from self.answers(run_id, *SNAPSHOT)).snapshot
 
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
         """The trials of a run that have started and have no result, 1,000 at most.
@@ -509,7 +550,7 @@ class Queries:
         The longest in flight come first, and trials of unknown start last. None are listed once the run has
         finished, or while it is in quarantine. Raises UnknownRun if Redis has no run of this id.
         """
-        return (yield from self._snapshot(run_id, IN_FLIGHT)).in_flight
+        return (yield from self.answers(run_id, IN_FLIGHT)).in_flight
 
     def comparison(self, run_id: str) -> Exchange[ComparedRun]:
         """The agents of a run compared, with their ranks, and its tasks, all from one moment.
@@ -517,16 +558,15 @@ class Queries:
         Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
         Raises UnknownRun if Redis has no run of this id.
         """
-        [reply] = yield [read_run(self._keys, run_id, OF_COMPARISON)]
-        return (yield from self._existing(run_id, compared_run(self._keys, run_id, stored_in(reply))))
+        return (yield from self.answers(run_id, *COMPARISON)).compared
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""
-        return (yield from self._snapshot(run_id, "agent_model")).agents
+        return (yield from self.answers(run_id, "agent_model")).agents
 
     def tiers(self, run_id: str, *, within: bool = False) -> Exchange[list[TierSummary]]:
         """The tiers of a run, by name; `within`: each followed by the agent:models within it."""
-        return (yield from self._snapshot(run_id, "tier", *(["within"] if within else []))).tiers
+        return (yield from self.answers(run_id, "tier", *(["within"] if within else []))).tiers
 
     def leaderboard(
         self,
@@ -552,9 +592,9 @@ class Queries:
         if not can_have_board(metric):
             raise UnknownMetric(metric)
         if run is not None and benchmark is None and not labels:
-            snapshot = yield from self._snapshot(run, "agent_model")
-            states = {run: state_of(snapshot.run, now)}
-            return ranked(metric, snapshot.agents, states)[:limit]
+            answers = yield from self.answers(run, "agent_model")
+            states = {run: state_of(answers.run, now)}
+            return ranked(metric, answers.agents, states)[:limit]
         places = yield from self._places(metric, run, benchmark, labels)
         if benchmark is not None and not places:
             yield from self._require_benchmark(benchmark)
@@ -582,13 +622,13 @@ class Queries:
         if benchmark is not None and not runs:
             yield from self._require_benchmark(benchmark)
         latest = runs[:MOST_BOARD_RUNS]
-        commands = [read_run(self._keys, one.run_id, kinds_of(one)) for one in latest]
+        commands = [read_run(self._keys, one.run_id, ("run", *board_parts(one))) for one in latest]
         replies = yield from in_round_trips(commands, RUNS_PER_ROUND_TRIP)
         read = (
-            board_run(self._keys, one.run_id, stored_in(reply))
+            answers_in(self._keys, one.run_id, stored_in(reply))
             for one, reply in zip(latest, replies, strict=True)
         )
-        return [one for one in read if one is not None]
+        return [one.board for one in read if one is not None]  # others were deleted in the meantime
 
     def history(self, run_id: str, *, limit: int | None = None) -> Exchange[list[HistoryEntry]]:
         """Emissions of a run, oldest first; `limit`: the latest so many."""
@@ -615,11 +655,6 @@ class Queries:
         """Latest event first."""
         members = yield from self._board(self._keys.runs)
         return [decode_id(run) for run in reversed(members)]
-
-    def _snapshot(self, run_id: str, *kinds: str) -> Snapshot:
-        """A run with its groups of these kinds, or its trials in flight."""
-        [reply] = yield [read_run(self._keys, run_id, ("run", *kinds))]
-        return (yield from self._existing(run_id, snapshot_of(self._keys, run_id, stored_in(reply))))
 
     def _existing(self, run_id: str, answer: T | None) -> Exchange[T]:
         """The answer about a run; UnknownRun where nothing was found."""

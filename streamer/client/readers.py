@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from streamer.client.queries import (
     SUMMARIES,
+    AnyState,
     Exchange,
     NotReached,
     Queries,
@@ -27,7 +28,7 @@ from streamer.client.queries import (
     parsed,
     stored_in,
 )
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
+from streamer.schemas.summaries import RunSummary
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
@@ -98,6 +99,7 @@ class StateReader:
     runs = _asks(Queries.runs)
     page_of_runs = _asks(Queries.page_of_runs)
     run = _asks(Queries.run)
+    answers = _asks(Queries.answers)
     snapshot = _asks(Queries.snapshot)
     in_flight = _asks(Queries.in_flight)
     comparison = _asks(Queries.comparison)
@@ -189,9 +191,6 @@ def reachable(where: str, url: str | None = None) -> Iterator[None]:
 
 # -----------------------------------------------------------------------------
 # The changes in Redis since the last look, found by the versions of the keys.
-
-
-AnyState: TypeAlias = RunSummary | AgentModelSummary | TierSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +362,7 @@ class AsyncStateReader:
     runs = _asks_async(Queries.runs)
     page_of_runs = _asks_async(Queries.page_of_runs)
     run = _asks_async(Queries.run)
+    answers = _asks_async(Queries.answers)
     snapshot = _asks_async(Queries.snapshot)
     in_flight = _asks_async(Queries.in_flight)
     comparison = _asks_async(Queries.comparison)

@@ -451,7 +451,7 @@ def fold_records(
     """
     pipeline = Pipeline(prices=prices, epoch=epoch, owns=owns, takes_changes=takes_changes)
     folding = Folding(pipeline, exits=exits)
-    left = iter(records if as_of is None else up_to(records, as_of))
+    left = up_to(records, as_of)
     with _no_garbage_collection(for_good=exits):
         while batch := list(islice(left, step)):
             folded = pipeline.fold(batch)

@@ -435,12 +435,18 @@ class Position:
         return self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def up_to(records: Iterable[LogRecord], position: Position) -> Iterator[LogRecord]:
+def up_to(records: Iterable[LogRecord], position: Position | None) -> Iterator[LogRecord]:
     """The records of one partition, or of a file, at or before a position; all with lower offsets come first.
+
+    Args:
+        position: None: all records.
 
     Raises:
         BadPosition: the log ends before that offset, or the position is a time and a record has none.
     """
+    if position is None:
+        yield from records
+        return
     last: LogRecord | None = None
     for record in records:
         if position.offset is not None and record.offset > position.offset:

@@ -24,6 +24,7 @@ from streamer.terminal import WIDE_OPTION, say
 
 if TYPE_CHECKING:
     from streamer.client.folded import FoldedRun, PastRuns
+    from streamer.client.queries import RunAnswers
     from streamer.folding.prices import PriceTable
     from streamer.schemas.summaries import RunSummary
     from streamer.schemas.wire import Position, Record, Rejected
@@ -210,15 +211,18 @@ def stored_run(settings: Settings, run_id: str) -> RunSummary | None:
     return None
 
 
-def scored_of(settings: Settings, run_id: str) -> list[bytes]:
-    """The scored trials of a run as published; [] of a run that has none yet.
+def scored_of(settings: Settings, run_id: str, as_of: Position | None = None) -> list[bytes]:
+    """The scored trials of a run as published, or as of a position; [] of a run that has none yet.
 
     Raises:
         UnknownRun: as `stored_run`.
         NotInLog: the run has scored trials, or no Redis answers, and the log holds none of them.
+        others: as `fold_run`, as of a position.
     """
     from streamer.client.feeds import NotInLog, scored_trials  # only this needs a Kafka client
 
+    if as_of is not None:
+        return run_as_of(settings, run_id, as_of).scored_trials()
     try:
         return scored_trials(settings, run_id)
     except NotInLog:
@@ -396,6 +400,17 @@ def labels_of(
 
 # -----------------------------------------------------------------------------
 # `--as-of`: runs folded again up to an earlier position, and what to say of them.
+
+
+def answers_of(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:
+    """These parts of a run from Redis; all of it as of a position of the log, see `run_as_of`."""
+    if as_of is not None:
+        return run_as_of(settings, run_id, as_of).answers
+
+    from streamer.client.readers import StateReader
+
+    with StateReader(settings) as reader:
+        return reader.answers(run_id, *parts)
 
 
 def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:

@@ -15,16 +15,25 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from streamer.client.queries import MOST_BOARD_RUNS, RUNS_PER_PAGE, ComparedRun, RunSnapshot, UnknownMetric
+from streamer.client.queries import (
+    COMPARISON,
+    MOST_BOARD_RUNS,
+    RUNS_PER_PAGE,
+    SNAPSHOT,
+    RunSnapshot,
+    UnknownMetric,
+)
 from streamer.client.readers import StateReader
 from streamer.schemas.base import Message
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC, can_have_board
-from streamer.schemas.summaries import RunSummary, with_state
+from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import Position, canonical_json, json_number
 from streamer.settings import Settings
+from streamer.storage.entries import COMPARISONS
 from streamer.terminal import print_json, print_line, say, write
 from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
+    answers_of,
     as_of_option,
     as_of_time_option,
     budget_option,
@@ -66,7 +75,7 @@ from streamer.views.tables import (
 from streamer.web.pages import one_file
 
 if TYPE_CHECKING:
-    from streamer.client.folded import FoldedRun, PastRuns
+    from streamer.client.folded import PastRuns
 
 
 # -----------------------------------------------------------------------------
@@ -279,26 +288,23 @@ def run(
         if as_json:
             _print_json(groups)
         else:
-            print_board(labels_table(groups, folded.snapshot().run.model_dump(), grades=is_wide()))
+            print_board(labels_table(groups, folded.answers.run.model_dump(), grades=is_wide()))
         return
+    parts = () if as_json and budget is None else SNAPSHOT if as_json else (*SNAPSHOT, *COMPARISON)
+    answers = answers_of(settings, run_id, as_of, *parts)
     if as_json and budget is None:
-        summary, now = _summary(settings, run_id, as_of)
-        _print_json([with_state(summary, now)])
+        _print_json([with_state(answers.run, answers.moment)])
     elif as_json:
-        snapshot, now = _snapshot(settings, run_id, as_of)
-        summary = snapshot.run
-        told = budget_outlook(snapshot, now, budget).budget
-        _print_json([with_state(summary, now) | {"budget": told and told.model_dump()}])
+        told = budget_outlook(answers.snapshot, answers.moment, budget).budget
+        _print_json([with_state(answers.run, answers.moment) | {"budget": told and told.model_dump()}])
     else:
-        snapshot, compared, now = _run_now_or_then(settings, run_id, as_of)
-        summary = snapshot.run
-        rows = _dumped([summary, *snapshot.agents, *snapshot.tiers])
-        print_run(rows, now, places=places_of(compared.comparison))
+        rows = _dumped([answers.run, *answers.agents, *answers.tiers])
+        print_run(rows, answers.moment, places=places_of(answers.comparison))
         if budget is not None:
-            print_line(budget_forecast(budget_outlook(snapshot, now, budget)))
-    if summary.degraded:
+            print_line(budget_forecast(budget_outlook(answers.snapshot, answers.moment, budget)))
+    if answers.run.degraded:
         say(
-            f"streamer: this run is in quarantine ({visible(summary.degraded)}): these are its last good "
+            f"streamer: this run is in quarantine ({visible(answers.run.degraded)}): these are its last good "
             "numbers, newer events are not counted. `streamer runs repair` folds it again"
         )
 
@@ -311,13 +317,12 @@ def run(
 @with_settings
 def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    snapshot, compared, _ = _run_now_or_then(settings, run_id, as_of)
+    answers = answers_of(settings, run_id, as_of, "agent_model", COMPARISONS)
     if as_json:
-        _print_json(_published(snapshot.agents))
+        _print_json(_published(answers.agents))
     else:
-        places = places_of(compared.comparison)
-        run = snapshot.run.model_dump()
-        print_board(agents_table(_dumped(snapshot.agents), run, places, grades=is_wide()))
+        places, run = places_of(answers.comparison), answers.run.model_dump()
+        print_board(agents_table(_dumped(answers.agents), run, places, grades=is_wide()))
 
 
 @query_command.command()
@@ -329,13 +334,13 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 @with_settings
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
-    snapshot, _ = _snapshot(settings, run_id, as_of)
+    answers = answers_of(settings, run_id, as_of, "tier", "within")
     broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
-        _print_json(_published(snapshot.tiers) + broken_down)
+        _print_json(_published(answers.tiers) + broken_down)
         return
-    run = snapshot.run.model_dump()
-    tables = (*tiers_tables(_dumped(snapshot.tiers), run), subtests_table(broken_down, run))
+    run = answers.run.model_dump()
+    tables = (*tiers_tables(_dumped(answers.tiers), run), subtests_table(broken_down, run))
     print_board(*tables, empty="This run has no tiers.")
 
 
@@ -347,11 +352,7 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
 @with_settings
 def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
-    if as_of is not None:
-        compared = _folded(settings, run_id, as_of).comparison()
-    else:
-        with StateReader(settings) as reader:
-            compared = reader.comparison(run_id)
+    compared = answers_of(settings, run_id, as_of, *COMPARISON).compared
     if as_json:
         _print_json([] if compared.comparison is None else _published([compared.comparison]))
         return
@@ -381,10 +382,7 @@ def trials(
     With --task also what FormulaCode measured in each: benchmarks, tests, why it fell back to baseline.
     """
     chosen = []
-    values = (
-        scored_of(settings, run_id) if as_of is None else _folded(settings, run_id, as_of).scored_trials()
-    )
-    for value in values:
+    for value in scored_of(settings, run_id, as_of):
         trial = orjson.loads(value)
         if (
             task in (None, trial["task_id"])
@@ -402,43 +400,6 @@ def trials(
 
 
 query_command.add_command(leaderboard)
-
-
-def _summary(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSummary, datetime]:
-    """The run's own summary; else as :func:`_snapshot`."""
-    if as_of is not None:
-        past, moment = _snapshot(settings, run_id, as_of)
-        return past.run, moment
-    with StateReader(settings) as reader:
-        return reader.run(run_id), datetime.now(UTC)
-
-
-def _snapshot(settings: Settings, run_id: str, as_of: Position | None) -> tuple[RunSnapshot, datetime]:
-    """The run from Redis, or from the log as of a position; and the time at which its state is determined."""
-    now = datetime.now(UTC)
-    if as_of is not None:
-        past = _folded(settings, run_id, as_of)
-        return past.snapshot(), past.log.moment or now
-    with StateReader(settings) as reader:
-        return reader.snapshot(run_id), now
-
-
-def _run_now_or_then(
-    settings: Settings, run_id: str, as_of: Position | None
-) -> tuple[RunSnapshot, ComparedRun, datetime]:
-    """The same with the comparison of the run's agents."""
-    now = datetime.now(UTC)
-    if as_of is not None:
-        past = _folded(settings, run_id, as_of)
-        return past.snapshot(), past.comparison(), past.log.moment or now
-    with StateReader(settings) as reader:
-        return reader.snapshot(run_id), reader.comparison(run_id), now
-
-
-def _folded(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
-    from streamer.terminal.options import run_as_of  # only this folds
-
-    return run_as_of(settings, run_id, as_of)
 
 
 def _by_subtest(settings: Settings, run_id: str, as_of: Position | None) -> list[Summary]:

@@ -17,9 +17,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from streamer.client.feeds import NotInLog, scored_trials
-from streamer.client.folded import FoldedRun, RunLog, fold_run, labelled
-from streamer.client.queries import HistoryEntry
-from streamer.client.queries import RunSnapshot as StoredSnapshot
+from streamer.client.folded import FoldedRun, RunLog, fold_run
+from streamer.client.queries import COMPARISON, SNAPSHOT, HistoryEntry, RunAnswers
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
@@ -181,42 +180,40 @@ class Web:
 T = TypeVar("T")
 
 
-async def snapshot_as_of(web: Web, run_id: str, as_of: str) -> tuple[StoredSnapshot, datetime | None]:
-    """The run as of a position, and the time of that; None: not known."""
-
-    def answer(folded: FoldedRun) -> tuple[StoredSnapshot, datetime | None]:
-        return folded.snapshot(), folded.log.moment
-
-    return await answer_as_of(web, "snapshot", run_id, as_of, answer)
+async def answers_of(web: Web, run_id: str, as_of: str | None, *parts: str) -> RunAnswers:
+    """These parts of a run from Redis; all of it as of a position, raising what `answer_of_fold` raises."""
+    if as_of is None:
+        return await web.reader.answers(run_id, *parts)
+    return await answer_of_fold(web, "answers", run_id, as_of, lambda folded: folded.answers)
 
 
-async def answer_as_of(
-    web: Web, question: Hashable, run_id: str, as_of: str, answer: Callable[[FoldedRun], T]
+async def answer_of_fold(
+    web: Web, question: Hashable, run_id: str, as_of: str | None, answer: Callable[[FoldedRun], T]
 ) -> T:
-    """What a run folded as of a position says.
+    """What a run says that is folded again.
 
     Args:
         web: the server's resources.
         question: what is asked, besides the run and the position.
         run_id: the run.
-        as_of: the position, as a user writes it.
+        as_of: a position, as a user writes it; None: up to the present end of the log.
         answer: called in a thread with the run.
 
     Raises:
         UnknownRun, RedisUnavailable: see `StateReader`.
         BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
-        LogTruncated: the run's log has lost its beginning.
+        LogTruncated: the run's log has lost its beginning, and an earlier position is asked for.
         TooManyFolds: too many questions wait already.
     """
-    position = Position.of(as_of)
+    position = _position(as_of)
     version = (await web.reader.run(run_id)).state_version
 
     def folded() -> T:
-        if begins_at := RunLog(web.settings, run_id, position).begins_at:
+        if position and (begins_at := RunLog(web.settings, run_id, position).begins_at):
             raise LogTruncated(f"run {run_id!r}", begins_at)
         return answer(fold_run(web.settings, run_id, web.prices, position))
 
-    return await web.folds.answer(("as of", question, run_id, version, position), folded)
+    return await web.folds.answer((question, run_id, version, position), folded)
 
 
 async def live_comparison(web: Web, comparison: Comparison) -> Comparison:
@@ -286,11 +283,8 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
 
 @_get("/api/runs/{run}", "One run.")
 async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
-    now = datetime.now(UTC)
-    if query.as_of is not None:
-        snapshot, moment = await snapshot_as_of(web, run, query.as_of)
-        return RunNow.of(snapshot.run, moment or now)
-    return RunNow.of(await web.reader.run(run), now)
+    answers = await answers_of(web, run, query.as_of)
+    return RunNow.of(answers.run, answers.moment)
 
 
 @_get(
@@ -298,18 +292,12 @@ async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
     "One run with its agent:models, tiers and trials in flight, all from one moment.",
 )
 async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
-    if query.as_of is not None:
-        snapshot, _ = await snapshot_as_of(web, run, query.as_of)
-    else:
-        snapshot = await web.reader.snapshot(run)
-    return RunSnapshot.like(snapshot)
+    return RunSnapshot.like((await answers_of(web, run, query.as_of, *SNAPSHOT)).snapshot)
 
 
 @_get("/api/runs/{run}/agents", "The agent:models of a run, baselines too, by label.")
 async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
-    if query.as_of is not None:
-        return (await snapshot_as_of(web, run, query.as_of))[0].agents
-    return await web.reader.agents(run)
+    return (await answers_of(web, run, query.as_of, "agent_model")).agents
 
 
 @_get(
@@ -317,19 +305,14 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
     "The agents of a run compared: the rank of each, and what may be said of every two.",
 )
 async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
-    if query.as_of is not None:
-        compared = await answer_as_of(web, "comparison", run, query.as_of, FoldedRun.comparison)
-    else:
-        compared = await web.reader.comparison(run)
+    compared = (await answers_of(web, run, query.as_of, *COMPARISON)).compared
     return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
 
 
 @_get("/api/runs/{run}/tiers", "The tiers of a run.")
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
-    if query.as_of is not None:
-        tiers = (await snapshot_as_of(web, run, query.as_of))[0].tiers
-        return [tier for tier in tiers if query.within or tier.agent_model is None]
-    return await web.reader.tiers(run, within=query.within)
+    tiers = (await answers_of(web, run, query.as_of, "tier", *(["within"] if query.within else []))).tiers
+    return [tier for tier in tiers if query.within or tier.agent_model is None]
 
 
 @_get("/api/runs/{run}/why", "What moved a number of the run's agents; folds the log of the run again.")
@@ -346,13 +329,9 @@ async def moves_of(web: Web, query: WhyQuery, run: str) -> MetricMoves:
 )
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
     """A run broken down by a label."""
-    if query.as_of is not None:
-        groups = await answer_as_of(
-            web, ("labels", label), run, query.as_of, lambda folded: by_label(folded.run.state, label)
-        )
-    else:
-        question = "labels", run, (await web.reader.run(run)).state_version, label
-        groups = await web.folds.answer(question, partial(labelled, web.settings, run, label, web.prices))
+    groups = await answer_of_fold(
+        web, ("labels", label), run, query.as_of, lambda folded: by_label(folded.run.state, label)
+    )
     return [LabelGroup.model_validate(group) for group in groups]
 
 
@@ -367,7 +346,7 @@ async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint
 )
 async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
     if query.as_of is not None:
-        return await answer_as_of(web, "curves", run, query.as_of, _curves)
+        return await answer_of_fold(web, "curves", run, query.as_of, _curves)
     summary = await web.reader.run(run)
     return await web.curves.curves(run, (summary.epoch, summary.state_version))
 
@@ -377,23 +356,12 @@ async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
 )
 async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
-    if query.as_of is not None:
-        question = "outlook", query.budget
-        return await answer_as_of(web, question, run, query.as_of, partial(_outlook, query.budget))
-    snapshot = await web.reader.snapshot(run)
-    compared = await web.reader.comparison(run)
-    return outlook_of(
-        snapshot.run, snapshot.agents, snapshot.in_flight, compared, datetime.now(UTC), query.budget
-    )
+    at = await answers_of(web, run, query.as_of, *SNAPSHOT, *COMPARISON)
+    return outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment, query.budget)
 
 
 def _curves(folded: FoldedRun) -> RunCurves:
-    return run_curves(folded.run.state, folded.snapshot().run.state_version)
-
-
-def _outlook(budget: float | None, folded: FoldedRun) -> Outlook:
-    at, now = folded.snapshot(), folded.log.moment or datetime.now(UTC)
-    return outlook_of(at.run, at.agents, at.in_flight, folded.comparison(), now, budget)
+    return run_curves(folded.run.state, folded.answers.run.state_version)
 
 
 # -----------------------------------------------------------------------------
@@ -464,7 +432,7 @@ async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
 async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
     if query.as_of is not None:
         question = "matrix", query.metric, query.sort
-        return await answer_as_of(web, question, run, query.as_of, partial(_matrix_as_of, query))
+        return await answer_of_fold(web, question, run, query.as_of, partial(_matrix_as_of, query))
     snapshot = await web.reader.snapshot(run)
     stored = await web.trials.trials(run)
     rows = [trial.row for trial in stored.values()]
@@ -474,7 +442,7 @@ async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
 def _matrix_as_of(query: MatrixQuery, folded: FoldedRun) -> Matrix:
     trials = enumerate(map(orjson.loads, folded.scored_trials()))
     rows = [TrialRow.of(str(number), trial) for number, trial in trials]
-    return matrix_of(rows, folded.snapshot().in_flight, query.metric, query.sort)
+    return matrix_of(rows, folded.answers.in_flight, query.metric, query.sort)
 
 
 @_get(
@@ -661,19 +629,19 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
         TooManyTrials: the run has more than this server holds.
         TooManyFolds: too many questions wait already.
         ParquetMissing: pyarrow is not installed.
-        others: as `answer_as_of`, where the trials of an earlier time are asked for.
+        others: as `answer_of_fold`, where the trials of an earlier time are asked for.
     """
     run = await web.reader.run(run_id)
     if run.progress.done > log.MAX_TRIALS:
         raise log.TooManyTrials(run_id)
     write, media_type = WRITERS[ending]
     if query.as_of is not None:
-        content = await answer_as_of(
+        content = await answer_of_fold(
             web,
             ("download", ending),
             run_id,
             query.as_of,
-            lambda folded: _written(write, folded.scored_trials(), folded.snapshot().run),
+            lambda folded: _written(write, folded.scored_trials(), folded.answers.run),
         )
     else:
         question = "download", run_id, run.state_version, ending

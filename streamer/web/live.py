@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from sse_starlette import ServerSentEvent
 
-from streamer.client.queries import ReaderError
-from streamer.client.readers import AnyState, AsyncStateReader, StateUpdate
+from streamer.client.queries import AnyState, ReaderError
+from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.schemas.summaries import RunSummary, TierSummary, state_of
 from streamer.schemas.wire import Version, canonical_json, is_older
 from streamer.views.leaderboard import group_of

@@ -21,13 +21,13 @@ from difflib import get_close_matches
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
 from streamer.client.feeds import scored_trials
-from streamer.client.folded import RunLog, fold_run, nothing_of, stored
-from streamer.client.queries import ComparedRun, HistoryEntry, compared_run, history_entry
+from streamer.client.folded import RunLog, answers_of, fold_run, nothing_of
+from streamer.client.queries import COMPARISON, SNAPSHOT, ComparedRun, HistoryEntry, RunAnswers, history_entry
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label, curves
 from streamer.folding.fold import Folded, Folding, NoSuchRun, Pipeline, fold_records
@@ -38,7 +38,7 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary, State, pla
 from streamer.schemas.wire import LogRecord, Position, Rejected, canonical_json, json_number, up_to
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
-from streamer.storage.entries import TASKS, Keys, entry_of
+from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
@@ -75,8 +75,6 @@ MAX_POINTS = 300
 EMISSIONS = 200
 """A file is folded in so many steps, each of which is a point of the history."""
 
-KINDS = ("run_summary", "agent_model_summary", "tier_summary")
-
 
 @dataclass(frozen=True, slots=True)
 class RunData:
@@ -106,6 +104,22 @@ class RunData:
     by_label: list[Json] = field(default_factory=list)
     compared: ComparedRun | None = None
     folded: RunState | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        answers: RunAnswers,
+        read_at: datetime | None,
+        trials: list[Json] | None,
+        history: list[Json],
+        curves: list[Json],
+        by_label: Sequence[Json] = (),
+        folded: RunState | None = None,
+    ) -> Self:
+        agents = [agent.model_dump(mode="json") for agent in answers.agents]
+        tiers = [tier.model_dump(mode="json") for tier in answers.tiers]
+        run, labelled = answers.run.model_dump(mode="json"), list(by_label)
+        return cls(run, read_at, agents, tiers, trials, history, curves, labelled, answers.compared, folded)
 
     @property
     def state(self) -> State:
@@ -137,27 +151,16 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
-        snapshot = reader.snapshot(run_id)
+        answers = reader.answers(run_id, *SNAPSHOT, *COMPARISON)
         history = reader.history(run_id)
-        compared = reader.comparison(run_id)
     listed, drawn, folded = None, [], None
     if trials:
-        filled = snapshot.run.progress.done > 0
+        filled = answers.run.progress.done > 0
         listed = [orjson.loads(value) for value in scored_trials(settings, run_id)] if filled else []
         again = fold_run(settings, run_id, price_table(settings.prices_file))
         drawn = curves(again.run.state) if filled else []
         folded = None if again.log.begins_at else again.run.state
-    return RunData(
-        run=snapshot.run.model_dump(mode="json"),
-        read_at=now,
-        agents=[agent.model_dump(mode="json") for agent in snapshot.agents],
-        tiers=[tier.model_dump(mode="json") for tier in snapshot.tiers],
-        trials=listed,
-        history=_points(history),
-        curves=drawn,
-        compared=compared,
-        folded=folded,
-    )
+    return RunData.of(answers, now, listed, _points(history), drawn, folded=folded)
 
 
 def from_log(
@@ -214,7 +217,7 @@ def from_events(
         UnknownLabel: no trial has the label.
         BadPosition: see `up_to`.
     """
-    chosen = list(records if as_of is None else up_to(records, as_of))
+    chosen = list(up_to(records, as_of))
     steps, rejected = _Steps(), list[Rejected]()
     folding = fold_records(
         chosen,
@@ -254,19 +257,11 @@ class _Steps:
         """The run as it stands; NoSuchRun if it is not there, or there are several without a choice."""
         run_id = folding.chosen(run_id)
         folded = folding.pipeline.run(run_id)
-        changes = folded.summaries()
-        summaries = [change.summary or {} for change in changes]
-        of_type = {kind: [s for s in summaries if s["type"] == kind] for kind in KINDS}
-        agents = sorted(of_type["agent_model_summary"], key=lambda agent: agent["agent_model"])
-        tiers = sorted(of_type["tier_summary"], key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
         trials = [orjson.loads(value) for _, value in sorted(self._scored[run_id].items())]
         history = _points(self._history[run_id])
-        [run] = of_type["run_summary"]
         labelled = by_label(folded.state, label) if label is not None else []
-        entries = stored(changes, {TASKS: folded.comparisons.tasks()})
-        compared = compared_run(Keys(), run_id, entries)
         drawn = curves(folded.state)
-        return RunData(run, now, agents, tiers, trials, history, drawn, labelled, compared, folded.state)
+        return RunData.of(answers_of(folded), now, trials, history, drawn, labelled, folded.state)
 
     def _entry(self, change: SummaryChange) -> HistoryEntry:
         fields = iter(entry_of(change, notify=True).history_fields())

@@ -13,17 +13,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.client.feeds import NotInLog
-from streamer.client.folded import (
-    FollowedRuns,
-    NothingYet,
-    PastRuns,
-    RunLog,
-    board_run_of,
-    fold_run,
-    fold_runs,
-)
+from streamer.client.folded import FollowedRuns, NothingYet, PastRuns, RunLog, answers_of, fold_run, fold_runs
+from streamer.client.queries import BoardRun
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import PriceTable
+from streamer.folding.run import Run
 from streamer.schemas.wire import BadPosition, Position, Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicMissing, partition_of
@@ -70,7 +64,7 @@ def test_it_answers_what_the_summaries_say(log: Settings) -> None:
     result = fold_run(log, "run-1", PRICES)
     expected = folded(EVENTS)[0].run("run-1").summaries()
     digests = {change.kind: change.digest for change in expected}
-    snapshot, compared = result.snapshot(), result.comparison()
+    snapshot, compared = result.answers, result.answers.compared
     assert (snapshot.run.digest, compared.run.digest) == (digests["run"], digests["run"])
     assert [agent.agent_model for agent in snapshot.agents] == ["b:gpt-5", "terminus:gpt-5"]
     assert [trial.task_id for trial in snapshot.in_flight] == ["t9"]
@@ -83,11 +77,11 @@ def test_it_answers_what_the_summaries_say(log: Settings) -> None:
 
 def test_as_of_a_position_later_records_do_not_count_and_its_time_is_known(log: Settings) -> None:
     by_offset = fold_run(log, "run-1", PRICES, Position(offset=3))
-    assert (by_offset.snapshot().run.trials, by_offset.log.moment) == (1, START + timedelta(minutes=3))
-    assert by_offset.comparison().comparison is None
+    assert (by_offset.answers.run.trials, by_offset.log.moment) == (1, START + timedelta(minutes=3))
+    assert by_offset.answers.comparison is None
     at = START + timedelta(minutes=2, seconds=30)
     by_time = fold_run(log, "run-1", PRICES, Position(at=at))
-    assert (by_time.snapshot().run.trials, by_time.log.moment) == (0, at)
+    assert (by_time.answers.run.trials, by_time.log.moment) == (0, at)
 
 
 def test_before_its_first_event_nothing_stands_and_the_first_is_named(log: Settings) -> None:
@@ -106,7 +100,7 @@ def test_after_its_deletion_nothing_stands_and_before_it_everything(log: Setting
     publish(log, [a_deletion()], len(EVENTS))
     with pytest.raises(NothingYet, match="nothing stands of run 'run-1' as of 5"):
         fold_run(log, "run-1", PRICES, Position(offset=5))
-    assert fold_run(log, "run-1", PRICES, Position(offset=4)).snapshot().run.trials == 2
+    assert fold_run(log, "run-1", PRICES, Position(offset=4)).answers.run.trials == 2
 
 
 def test_nothing_is_known_beyond_the_end_or_in_the_future(log: Settings) -> None:
@@ -139,18 +133,22 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
     ]
     monkeypatch.setattr("streamer.client.folded.read_topic", lambda *_, **__: iter(stored))
     now = fold_run(Settings(), "run-1", PRICES)
-    assert (now.snapshot().run.trials, now.log.moment) == (2, at)
+    assert (now.answers.run.trials, now.log.moment) == (2, at)
     then = fold_run(Settings(), "run-1", PRICES, Position(at=at))
-    assert (then.snapshot().run.trials, then.log.moment) == (1, at)
+    assert (then.answers.run.trials, then.log.moment) == (1, at)
     with pytest.raises(NothingYet, match=r"first event is at offset 1$"):
         fold_run(Settings(), "other", PRICES, Position(at=at))
 
 
+def board_of(run: Run, **wanted: bool) -> BoardRun:
+    return answers_of(run, comparison=False, **wanted).board
+
+
 def test_a_run_has_its_tasks_once_it_is_over_and_if_they_are_wanted() -> None:
     events = [a_plan(tasks=2, attempts=1), a_trial(task_id="t1")]
-    assert board_run_of(folded(events)[0].run("run-1")).tasks == {}
+    assert board_of(folded(events)[0].run("run-1")).tasks == {}
     over = folded([*events, a_trial(task_id="t2")])[0].run("run-1")
-    result, without = board_run_of(over), board_run_of(over, tasks=False)
+    result, without = board_of(over), board_of(over, tasks=False)
     assert sorted(result.tasks) == ["t1", "t2"]
     assert (without.tasks, without.run, without.agents) == ({}, result.run, result.agents)
 

@@ -19,11 +19,9 @@ from streamer.client.queries import (
     UnknownMetric,
     UnknownRun,
     UnreadableSummary,
-    board_run,
-    compared_run,
-    kinds_of,
+    answers_in,
+    board_parts,
     ranked,
-    snapshot_of,
 )
 from streamer.client.readers import StateReader as StateReader_of_results
 from streamer.operate.local.processes import free_port
@@ -75,12 +73,12 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
 
 
 def test_a_run_that_is_gone_is_none_and_what_cannot_be_read_is_named() -> None:
-    assert board_run(Keys(), "r", {}) is None
+    assert answers_in(Keys(), "r", {}) is None
     [night, *_] = board_runs(EVENTS)
-    assert TASKS in kinds_of(night.run)
+    assert TASKS in board_parts(night.run)
     stored = {"run": night.run.model_dump_json().encode(), TASKS: [b"t", b"{"]}
     with pytest.raises(UnreadableSummary, match=r"streamer:\{r\}:tasks"):
-        board_run(Keys(), "r", stored)
+        answers_in(Keys(), "r", stored)
 
 
 # -----------------------------------------------------------------------------
@@ -232,7 +230,7 @@ VALUES = {change.group.redis_suffix: change.value for change in CHANGES}
 
 
 def test_agents_come_by_label_and_tiers_before_the_agents_within_them() -> None:
-    result = snapshot_of(Keys(), "r1", VALUES | {"comparisons": b"{}", "agent_model:gone:m": None})
+    result = answers_in(Keys(), "r1", VALUES | {"agent_model:gone:m": None})
     assert result is not None
     assert [agent.agent for agent in result.agents] == ["a", "z"]
     assert [(tier.tier, tier.agent_model) for tier in result.tiers] == [
@@ -250,18 +248,18 @@ def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> No
     ]
     trials = folded(starts)[0].run("run-1").in_flight(10)
     fields = [part for trial in reversed(trials) for part in (b"slot", canonical_json(trial))]
-    result = snapshot_of(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
+    result = answers_in(Keys(), "r1", VALUES | {IN_FLIGHT: fields})
     assert result is not None
     assert [trial.task_id for trial in result.in_flight] == ["early", "late", "unknown"]
 
 
 def test_without_its_own_summary_there_is_no_run() -> None:
-    assert snapshot_of(Keys(), "r1", {**VALUES, "run": None}) is None
+    assert answers_in(Keys(), "r1", {**VALUES, "run": None}) is None
 
 
 def test_a_value_that_is_no_summary_names_its_key() -> None:
     with pytest.raises(UnreadableSummary, match="r1"):
-        snapshot_of(Keys(), "r1", VALUES | {"tier:T0": b"{}"})
+        answers_in(Keys(), "r1", VALUES | {"tier:T0": b"{}"})
 
 
 def of_agents(*agents: str) -> dict[str, Any]:
@@ -273,7 +271,7 @@ def of_agents(*agents: str) -> dict[str, Any]:
 
 
 def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
-    result = compared_run(Keys(), "run-1", of_agents("a", "b"))
+    result = answers_in(Keys(), "run-1", of_agents("a", "b"))
     assert result is not None
     assert result.comparison is not None
     assert [agent.agent for agent in result.comparison.agents] == ["a", "b"]
@@ -281,13 +279,13 @@ def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
 
 
 def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
-    alone = compared_run(Keys(), "run-1", of_agents("a"))
+    alone = answers_in(Keys(), "run-1", of_agents("a"))
     assert alone is not None
     assert (alone.comparison, alone.tasks) == (None, {"t1": {"a:m": (1, 1, 0)}})
-    earlier = compared_run(Keys(), "run-1", {"run": of_agents("a")["run"]})
+    earlier = answers_in(Keys(), "run-1", {"run": of_agents("a")["run"]})
     assert earlier is not None
     assert (earlier.comparison, earlier.tasks) == (None, {})
-    assert compared_run(Keys(), "run-1", {}) is None
+    assert answers_in(Keys(), "run-1", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -295,4 +293,4 @@ def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
 )
 def test_a_comparison_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
     with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
-        compared_run(Keys(), "run-1", of_agents("a", "b") | broken)
+        answers_in(Keys(), "run-1", of_agents("a", "b") | broken)

@@ -11,11 +11,10 @@ from typing import Any
 
 import orjson
 
-from streamer.client.folded import FoldedRun, RunLog
+from streamer.client.folded import answers_of
 from streamer.client.queries import ComparedRun, RunSnapshot
 from streamer.folding.fold import Pipeline, fold_records
 from streamer.schemas.wire import records_of_lines
-from streamer.settings import Settings
 from streamer.sources.base import ConvertReport
 from streamer.sources.convert import SourceRun, convert_part, convert_plan, discover, sources_for
 from streamer.terminal.demo import JUDGE_SECONDS, OPTIONS, RUN, judged, write_benchmark
@@ -70,8 +69,8 @@ def looks(events: Sequence[Event], step: int) -> Iterator[tuple[RunSnapshot, Com
     result: list[tuple[RunSnapshot, ComparedRun]] = []
 
     def look(pipeline: Pipeline, *_: object) -> None:
-        run = FoldedRun(pipeline.run(RUN), RunLog(Settings(), RUN))
-        result.append((run.snapshot(), run.comparison()))
+        answers = answers_of(pipeline.run(RUN))
+        result.append((answers.snapshot, answers.compared))
 
     fold_records(records_of_lines(map(orjson.dumps, events)), step=step, after=look)
     return iter(result)

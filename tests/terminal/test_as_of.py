@@ -120,7 +120,7 @@ def test_as_of_the_state_version_of_every_published_summary_its_digest_stands(lo
         for summary in (s for s in logged.summaries if s["state_version"] == version):
             place = summary["type"], summary.get("tier"), summary.get("agent_model")
             assert then[place] == summary["digest"], (version, place)
-        assert past.snapshot().run.state_version == version
+        assert past.answers.run.state_version == version
 
 
 def test_query_answers_as_of_a_version_with_the_summaries_published_then(logged: Logged) -> None:

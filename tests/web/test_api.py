@@ -33,13 +33,13 @@ from streamer.web.api import (
     MAX_HISTORIES,
     OPERATIONS,
     Web,
+    answers_of,
     comparison,
     curves_of,
     download,
     labels,
     moves_of,
     outlook,
-    snapshot_as_of,
 )
 from streamer.web.app import STREAMS, openapi
 from streamer.web.connections import EVENTS_PATH
@@ -414,19 +414,21 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
             asyncio.create_task(question)
             for question in (
                 moves_of(web, WhyQuery(), "run-1"),
-                snapshot_as_of(web, "run-1", "2"),
+                answers_of(web, "run-1", "2"),
                 comparison(web, AsOfQuery(as_of="2"), "run-1"),
                 labels(web, AsOfQuery(), "run-1", "team"),
                 download(web, AsOfQuery(), "run-1", "csv"),
             )
         ]
-        await eventually(lambda: len(web.folds._under_way) == 1 + len(asked), "all of them wait")
+        await eventually(
+            lambda: len(web.folds._under_way) == len(asked), "all wait, two of them for one answer"
+        )
         gate.set()
-        moves, (snapshot, _), compared, groups, file = await asyncio.gather(*asked)
+        moves, answers, compared, groups, file = await asyncio.gather(*asked)
         assert await first
     await web.reader.close()
     assert moves.state_version == 3
-    assert snapshot.run.state_version == compared.comparison.state_version == 2
+    assert answers.run.state_version == compared.comparison.state_version == 2
     assert {group.value for group in groups} == {"red", None}
     assert file.body.count(b"\n") == 4
 
@@ -441,7 +443,7 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     await feed.take([a_trial()])
     web = Web(settings)
     with pytest.raises(LogTruncated, match="begins at offset 7"):
-        await snapshot_as_of(web, "run-1", "9")
+        await answers_of(web, "run-1", "9")
     await web.reader.close()
 
 
