@@ -25,7 +25,7 @@ from streamer.terminal import (
 )
 from streamer.text import UNSEEN, counted, dollars, folded, padded, percent, ratio, shown, text_width, visible
 from streamer.views.cells import age, question, short, sort_value
-from streamer.views.columns import AGENTS, Board, Column, best_first, primary_of, with_named
+from streamer.views.columns import AGENTS, Board, Column, best_first, primary_of, sorted_rows, with_named
 from streamer.views.tables import (
     Table,
     about,
@@ -190,10 +190,8 @@ def ordered(
     value = next((column.value for column in columns if column.key == sort.key), None)
     if value is None:
         return list(rows)
-    filled = [row for row in rows if value(row) is not None]
-    filled.sort(key=value, reverse=sort.descending)
-    in_order = filled + [row for row in rows if value(row) is None]
-    return sorted(in_order, key=last) if last else in_order
+    result = sorted_rows(rows, value, descending=sort.descending)
+    return sorted(result, key=last) if last else result
 
 
 # -----------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -102,6 +103,16 @@ def value_at(row: Any, path: Sequence[str]) -> Any:
     for step in path:
         row = row.get(step) if isinstance(row, Mapping) else getattr(row, step, None)
     return row
+
+
+R = TypeVar("R")
+
+
+def sorted_rows(rows: Iterable[R], value: Callable[[R], Any], *, descending: bool) -> list[R]:
+    """The rows sorted by a value, rows without one last; equal ones stay as they came."""
+    every = [(value(row), row) for row in rows]
+    filled = sorted((pair for pair in every if pair[0] is not None), key=itemgetter(0), reverse=descending)
+    return [row for _, row in filled] + [row for of, row in every if of is None]
 
 
 def unsorted(columns: Iterable[Column]) -> tuple[Column, ...]:

@@ -28,6 +28,8 @@ from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTria
 from streamer.schemas.wire import Position, json_number
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
+from streamer.views.cells import sort_value
+from streamer.views.columns import RUNS, sorted_rows
 from streamer.views.compare import ComparedSide, compare_sides, pair_standings, side_of
 from streamer.views.gate import Live, in_order, needs_order, with_live
 from streamer.views.leaderboard import BenchmarkBoard, history_points
@@ -272,13 +274,22 @@ def _get(path: str, summary: str, *, answers: Any = None, media: str = JSON) -> 
 
 @_get("/api/runs", "A page of the runs, the latest first.")
 async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
-    asked = query.model_dump(exclude={"as_of"})
+    column = next(one for one in RUNS.columns if one.name == query.sort)
+    descending = column.sort == "greatest" if query.descending is None else query.descending
+    latest_first = column.name == "last" and descending
+    part: dict[str, Any] = {"search": query.search, "limit": None}
+    if latest_first:
+        part |= {"offset": query.offset, "limit": query.limit}
     if query.as_of is None:
-        page, now = await web.reader.page_of_runs(**asked), datetime.now(UTC)
+        page, now = await web.reader.page_of_runs(**part), datetime.now(UTC)
     else:
         past = await web.runs_as_of.at(query.as_of)
-        page, now = past.page_of_runs(**asked), past.moment
-    return Page((RunNow.of(run, now) for run in page.runs), page.total)
+        page, now = past.page_of_runs(**part), past.moment
+    runs = [RunNow.of(run, now) for run in page.runs]
+    if not latest_first:
+        ordered = sorted_rows(runs, partial(sort_value, column), descending=descending)
+        runs = ordered[query.offset : query.offset + query.limit]
+    return Page(runs, page.total)
 
 
 @_get("/api/runs/{run}", "One run.")

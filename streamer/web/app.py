@@ -70,7 +70,7 @@ from streamer.web.pages import boards_module, hash_of
 REFERENCE = "#/components/schemas/{model}"
 TOTAL_HEADER = "X-Total-Count"
 STREAMS = {
-    "/api/updates": "The list of runs as it changes.",
+    "/api/updates": "The runs that change, after a page of the latest ones.",
     "/api/runs/{run}/updates": "A run, its agents and its tiers as they change.",
 }
 """Paths that answer with Server-Sent Events."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from sse_starlette import ServerSentEvent
 
-from streamer.client.queries import AnyState, ReaderError
+from streamer.client.queries import RUNS_PER_PAGE, AnyState, ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.schemas.summaries import RunSummary, TierSummary, state_of
 from streamer.schemas.wire import Version, canonical_json, is_older
@@ -50,14 +50,15 @@ class Room:
 
     Args:
         clock: the time at which the states of runs are determined.
+        most_runs: so many runs are kept, those that came or changed last; None: all.
     """
 
-    def __init__(self, clock: Callable[[], datetime] = _wall_clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], datetime] = _wall_clock, most_runs: int | None = None) -> None:
+        self._clock, self._most_runs = clock, most_runs
         self._runs: dict[GroupKey, RunNow] = {}
         self._incarnation = secrets.token_hex(6)
         self._entries: dict[GroupKey, _Latest] = {}
-        self._revision = 0
+        self._revision = self._dropped = 0
         self._changed = asyncio.Event()
         self._from_stream: set[GroupKey] | None = set()
         self.viewers = 0
@@ -67,11 +68,17 @@ class Room:
         """True once it knows what Redis holds."""
         return self._from_stream is None
 
+    def begin_fill(self) -> None:
+        """Redis is about to be read: what updates say from now on is newer."""
+        self._from_stream = self._from_stream or set()
+
     def fill(self, summaries: Iterable[AnyState]) -> None:
         """Take what Redis held a moment ago; an update that came meanwhile stands (a deletion too)."""
         told, self._from_stream = self._from_stream or set(), None
         for summary in summaries:
-            if key_of(summary) not in told:
+            if (key := key_of(summary)) in self._runs:
+                self._runs[key] = self._runs.pop(key)  # one of the last that came
+            if key not in told:
                 self.put(summary)
 
     def put(self, summary: AnyState) -> None:
@@ -85,6 +92,7 @@ class Room:
         if before is not None and (version, summary.digest) == (before.version, before.digest):
             return
         if isinstance(summary, RunSummary):
+            self._runs.pop(key, None)
             summary = self._runs[key] = RunNow.of(summary, self._clock())
         self._tell(key, summary.type, version, summary.digest, summary.model_dump(mode="json"))
 
@@ -120,6 +128,10 @@ class Room:
             frames.append(entry.frame)
         return frames[::-1], self._revision
 
+    def has_dropped(self, position: int) -> bool:
+        """Whether something that changed after a position is not kept any more."""
+        return position < self._dropped
+
     async def wait(self, position: int) -> None:
         """Return when there is something after the position, or when woken for nothing."""
         if self._revision <= position:
@@ -137,6 +149,11 @@ class Room:
         self._entries.pop(key, None)
         frame = event_bytes(event, data, f"{self._incarnation}-{self._revision}")
         self._entries[key] = _Latest(self._revision, version, digest, frame)
+        if self._most_runs is not None:
+            deleted = [key for key in self._entries if key not in self._runs]
+            for dropped in [*list(self._runs)[: -self._most_runs], *deleted[: -self._most_runs]]:
+                self._runs.pop(dropped, None)
+                self._dropped = max(self._dropped, self._entries.pop(dropped).revision)
         self.wake()
 
 
@@ -275,13 +292,13 @@ class Hub:
             raise TooManyViewers(self._most)
         if self._viewers[address] >= self._most_per_address:
             raise TooManyViewers(self._most_per_address, address)
-        room = self._rooms.get(run_id) or Room()
+        room = self._rooms.get(run_id) or Room(most_runs=RUNS_PER_PAGE if run_id is None else None)
         self._rooms.pop(run_id, None)
         self._rooms[run_id] = room  # the last one in the order of eviction
         room.viewers += 1
         self._viewers[address] += 1
         try:
-            if not room.filled and run_id not in self._filling:
+            if (run_id is None or not room.filled) and run_id not in self._filling:
                 self._filling[run_id] = asyncio.create_task(self._fill(run_id, room))
             if filling := self._filling.get(run_id):
                 await asyncio.shield(filling)
@@ -306,10 +323,10 @@ class Hub:
         """Server-sent events for one viewer: what it missed, or everything, then what changes."""
         yield RETRY
         position = room.position(last_event_id)
-        if position is None:
-            yield event_bytes("snapshot", {})
-            position = 0
         while not self._closing:
+            if position is None or room.has_dropped(position):
+                yield event_bytes("snapshot", {})
+                position = 0
             frames, position = room.since(position)
             for frame in frames:
                 yield frame
@@ -319,9 +336,10 @@ class Hub:
 
     async def _fill(self, run_id: str | None, room: Room) -> None:
         try:
+            room.begin_fill()
             states: list[AnyState] = []
             if run_id is None:
-                states += await self._reader.runs()
+                states += reversed((await self._reader.page_of_runs()).runs)
             else:
                 snapshot = await self._reader.snapshot(run_id)
                 states += [snapshot.run, *snapshot.agents, *snapshot.tiers]

@@ -33,6 +33,7 @@ from streamer.schemas.wire import Position, decode, may_name
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicAuthorizationFailedError, TopicMissing
 from streamer.storage.log import LogRecord, read_batches
+from streamer.views.columns import sorted_rows
 from streamer.views.leaderboard import BenchmarkBoard, boards_of, leaderboard_document, with_words
 from streamer.views.models import (
     AnyRow,
@@ -749,10 +750,7 @@ def page_of(rows: Sequence[AnyRow], query: TrialsQuery, kind: Collection[str] | 
     if query.sort == "latest":
         matching = matching if query.descending else matching[::-1]
     else:
-        order = ORDERS[query.sort]
-        filled = [row for row in matching if order(row) is not None]
-        filled.sort(key=order, reverse=query.descending)
-        matching = filled + [row for row in matching if order(row) is None]
+        matching = sorted_rows(matching, ORDERS[query.sort], descending=query.descending)
     page = matching[query.offset : query.offset + query.limit]
     unknown = dict.fromkeys(("trial_name", "finished_at", "reason"))
     trials = [ListedTrial.like(row, **unknown) for row in page]

@@ -62,6 +62,7 @@ MAX_POINTS = 2000
 TrialSort = Literal[
     "latest", "task", "agent", "tier", "outcome", "composite_score", "cost_usd", "duration_seconds"
 ]
+RunSort = Literal["last", "run", "benchmark", "state", "trials", "accuracy", "total_cost", "agents", "tiers"]
 _NAMED_METRIC: JsonValue = {
     "type": "string",
     "pattern": METRIC_NAME.replace("^", f"^{NAMED}", 1),
@@ -231,6 +232,8 @@ class RunsQuery(Query):
     )
     search: str = optional("In run id, name or benchmark; case is ignored.", "", max_length=512)
     offset: int = optional("Skip so many.", 0, ge=0)
+    sort: RunSort = optional("Order, by a column of the page; unknown values come last.", "last")
+    descending: bool | None = optional("Greatest first; not given: as the page sorts first by the column.")
     limit: int = optional("At most so many.", RUNS_PER_PAGE, ge=1, le=MAX_PAGE)
 
 

@@ -33,7 +33,7 @@ from streamer.views.leaderboard import POOLED, BoardRow
 from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
 from streamer.views.tables import agents_table
 from streamer.web import STATIC
-from streamer.web.models import LeaderboardRow, TrialSort
+from streamer.web.models import LeaderboardRow, RunSort, TrialSort
 from tests.support.builders import a_row, a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_trial, summarised
 
@@ -108,6 +108,10 @@ def test_every_metric_has_a_column_and_a_leaderboard() -> None:
 def test_trials_sort_on_the_page_by_what_the_server_sorts_by() -> None:
     sortable = {column.name for column in TRIALS.shown_on("page") if column.sort}
     assert sortable == set(get_args(TrialSort)) - {"latest"}
+
+
+def test_runs_sort_on_the_page_by_what_the_server_sorts_by() -> None:
+    assert {column.name for column in RUNS.shown_on("page") if column.sort} == set(get_args(RunSort))
 
 
 def test_words_cover_grades_and_outcomes() -> None:

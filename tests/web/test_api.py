@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from io import BytesIO, StringIO
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote, unquote
 
 import pytest
@@ -28,6 +29,8 @@ from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
+from streamer.views.cells import sort_value
+from streamer.views.columns import RUNS
 from streamer.web.api import (
     DOWNLOADS,
     MAX_HISTORIES,
@@ -44,7 +47,7 @@ from streamer.web.api import (
 from streamer.web.app import STREAMS, openapi
 from streamer.web.connections import EVENTS_PATH
 from streamer.web.log import LogTruncated
-from streamer.web.models import AsOfQuery, OutlookQuery, WhyQuery
+from streamer.web.models import AsOfQuery, OutlookQuery, RunSort, WhyQuery
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
@@ -155,6 +158,12 @@ async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
     assert serving_of_answers.get("/api/runs?limit=501").status == 400
     found = serving_of_answers.get("/api/runs?search=N+29&limit=50")
     assert (len(found.json()), found.headers["x-total-count"]) == (50, "100")
+    by_name = serving_of_answers.get("/api/runs?sort=run&search=N+29&offset=20&limit=2")
+    assert [run["run_id"] for run in by_name.json()] == ["run 2920", "run 2921"]
+    assert by_name.headers["x-total-count"] == "100"
+    for _ in range(2):
+        streamed = beginning_of_stream(serving_of_answers.port)
+        assert [run["run_id"] for run in streamed] == listed[99::-1]
     environment = {"STREAMER_REDIS": logged.redis, "STREAMER_NAMESPACE": logged.namespace}
     printed = streamer("query", "runs", "--json", "--offset", "2950", environment=environment)
     assert [json.loads(line)["run_id"] for line in printed.stdout.splitlines()] == listed[2950:]
@@ -162,6 +171,38 @@ async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
     printed = streamer("query", "runs", "--json", "--search", "run 1", environment=environment)
     assert len(printed.stdout.splitlines()) == 100
     assert "runs 1 to 100 of 1,000. --offset 100 shows the next ones" in printed.stderr.decode()
+
+
+def beginning_of_stream(port: int) -> list[Any]:
+    """The runs that a viewer of the list of runs is told first."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/api/updates")
+    runs = []
+    with connection.getresponse() as stream:
+        while (line := stream.readline()) != b"event: told\n":
+            if line == b"event: run_summary\n":
+                runs.append(json.loads(stream.readline().removeprefix(b"data: ")))
+    connection.close()
+    return runs
+
+
+async def test_runs_are_sorted_by_each_column_over_all_pages(
+    simulated: Feed, serving_of_answers: Serving
+) -> None:
+    by_default = serving_of_answers.get("/api/runs").json()
+    for sort in get_args(RunSort):
+        column = next(column for column in RUNS.columns if column.name == sort)
+        for descending in (None, False, True):
+            query = f"sort={sort}" + ("" if descending is None else f"&descending={descending}")
+            pages = [serving_of_answers.get(f"/api/runs?{query}&offset={n}&limit=1").json() for n in range(9)]
+            rows = [run for page in pages for run in page]
+            assert {run["run_id"] for run in rows} == {run["run_id"] for run in by_default}
+            values = [sort_value(column, run) for run in rows]
+            filled = [value for value in values if value is not None]
+            down = column.sort == "greatest" if descending is None else descending
+            assert values == sorted(filled, reverse=down) + [None] * (len(values) - len(filled)), query
+    assert serving_of_answers.get("/api/runs?sort=last&descending=true").json() == by_default
+    assert serving_of_answers.get("/api/runs?sort=id").status == 400
 
 
 async def test_boards_are_those_of_the_command_line(

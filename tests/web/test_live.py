@@ -127,6 +127,37 @@ def test_an_older_version_never_replaces_a_newer_one_and_an_equal_one_does() -> 
     assert b'"trials":3' in frame
 
 
+def test_of_the_list_of_runs_the_latest_are_kept_and_who_missed_others_begins_again() -> None:
+    room = Room(most_runs=2)
+
+    def take(*runs: str, version: int) -> None:
+        for run in runs:
+            change = a_run_change(run, version=version)
+            room.put(RunSummary.model_validate_json(change.value or b""))
+
+    room.fill([])
+    take("a", "b", version=1)
+    _, seen = room.since(0)
+    take("a", version=2)
+    assert [b'"run_id":"a"' in frame for frame in room.since(seen)[0]] == [True]
+    take("c", version=1)
+    assert not room.has_dropped(seen)  # `b` was seen, and has not changed since
+    take("d", version=1)
+    assert room.has_dropped(seen)
+    assert [run in frame for run, frame in zip((b'"c"', b'"d"'), room.since(0)[0], strict=True)] == [True] * 2
+    for run in ("w", "x", "y", "z"):
+        room.remove((run, "run_summary", "", ""))
+    frames, _ = room.since(0)
+    assert [frame.split(b"\n")[1] for frame in frames] == [b"event: run_summary"] * 2 + [
+        b"event: deleted"
+    ] * 2
+    room.begin_fill()
+    assert not room.filled
+    room.remove(("d", "run_summary", "", ""))
+    room.fill(RunSummary.model_validate_json(a_run_change(run, version=1).value or b"") for run in "dc")
+    assert sum(b"event: run_summary" in frame for frame in room.since(0)[0]) == 1
+
+
 def test_a_run_that_falls_silent_is_told_again_with_its_new_state_and_only_then() -> None:
     now = datetime.fromisoformat(LAST_EVENT_AT)
     clock = [now]

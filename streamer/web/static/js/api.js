@@ -7,13 +7,21 @@ export class Refused extends Error {
   }
 }
 
-export async function get(path, parameters = {}, signal = undefined) {
+export const get = async (...asked) => (await answer(...asked)).json();
+
+// A page of a list, and how many items there are on all pages.
+export async function getPage(...asked) {
+  const page = await answer(...asked);
+  return [await page.json(), Number(page.headers.get("x-total-count"))];
+}
+
+async function answer(path, parameters = {}, signal = undefined) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
-  const answer = await fetch(query ? `${path}?${query}` : path, { signal, headers: { accept: "application/json" } });
-  if (answer.ok) return answer.json();
-  const problem = await answer.json().catch(() => null);
-  throw new Refused(answer.status, problem?.detail ?? `The server answered ${answer.status}`);
+  const answered = await fetch(query ? `${path}?${query}` : path, { signal, headers: { accept: "application/json" } });
+  if (answered.ok) return answered;
+  const problem = await answered.json().catch(() => null);
+  throw new Refused(answered.status, problem?.detail ?? `The server answered ${answered.status}`);
 }
 
 export const runPath = (run, rest = "") => `/api/runs/${encodeURIComponent(run)}${rest}`;

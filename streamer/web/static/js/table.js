@@ -1,6 +1,5 @@
 // A table whose rows stay the same elements while their contents change, so that focus and place survive.
 
-import { Pager } from "./controls.js";
 import { h, name, visible } from "./dom.js";
 import { UNKNOWN } from "./format.js";
 
@@ -12,14 +11,11 @@ export class Table {
   //          the title; about: the question that it answers, ""; value gives what is sorted by, null last
   // options: caption, key(row), sort {id, descending}, onsort(id, descending): sorting is done elsewhere,
   //          rowClass(row), empty: what to say without rows, as text or a function that makes an element,
-  //          primary: id of the column that stands beside the name on a phone, page: so many rows at a time
+  //          primary: id of the column that stands beside the name on a phone
   constructor(columns, options) {
     this.options = options;
     this.sort = options.sort ?? null;
     this.rows = [];
-    this.total = 0;
-    this.pager = new Pager(options.page ?? Infinity, (offset) => this.update(this.rows, this.total, offset));
-    this.pager.offset = 0;
     this.elements = new Map();
     this.head = h("tr", { role: "row" });
     this.body = h("tbody", { role: "rowgroup" });
@@ -30,7 +26,6 @@ export class Table {
       { class: "scroll", role: "region", "aria-label": options.caption, tabindex: "0" },
       h("table", { role: "table" }, caption, h("thead", { role: "rowgroup" }, this.head), this.body),
       this.all,
-      options.page ? this.pager.element : null,
     );
     this.setColumns(columns);
   }
@@ -76,7 +71,7 @@ export class Table {
     this.sort = { id: column.id, descending: again ? !this.sort.descending : Boolean(column.high) };
     this.markSort();
     if (this.options.onsort) this.options.onsort(this.sort.id, this.sort.descending);
-    else this.update(this.rows, this.total, 0);
+    else this.update(this.rows);
   }
 
   markSort() {
@@ -87,15 +82,9 @@ export class Table {
     }
   }
 
-  // total: with the rows that somebody's search leaves out; offset: of the page
-  update(rows, total = rows.length, offset = this.pager.offset) {
+  update(rows) {
     this.rows = rows;
-    this.total = total;
-    const { size } = this.pager;
-    const first = offset < rows.length ? offset : 0;
-    const sorted = (this.options.onsort || !this.sort ? rows : this.sorted(rows)).slice(first, first + size);
-    this.pager.show(first, sorted.length, rows.length, total);
-    this.pager.element.hidden = total <= size;
+    const sorted = this.options.onsort || !this.sort ? rows : this.sorted(rows);
     const keys = new Set();
     sorted.forEach((row, at) => {
       const key = this.options.key(row);
