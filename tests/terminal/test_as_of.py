@@ -148,6 +148,30 @@ def test_query_answers_as_of_a_version_with_the_summaries_published_then(logged:
     assert "as-of/1" in call(logged.stack, "query", "run", RUN, "--as-of", version).stdout.decode()
 
 
+@pytest.mark.parametrize("question", ["run", "agents", "tiers", "comparisons", "trials"])
+def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
+    logged: Logged, question: str, tmp_path: Path
+) -> None:
+    [run] = logged.query("run", RUN)
+    now = logged.query(question, RUN)
+    then = logged.query(question, RUN, "--as-of", run["state_version"])
+    differs = ["epoch", "state"]  # the worker's beginning, and the time of asking
+    if question == "trials":
+        differs += ["state_version", "last_event_at"]  # a worker scores each as it comes
+    differing = dict.fromkeys(differs)
+    assert [answer | differing for answer in then] == [answer | differing for answer in now]
+    settings = logged.stack.settings
+    events = read_topic(settings, Names(settings.namespace).trial_events, run_id=RUN)
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(b"\n".join(record.value or b"" for record in events))
+    report = call(logged.stack, "report", RUN, "--from", file, "--format", "json").stdout
+    summaries = lines(call(logged.stack, "fold", file, "--json").stdout)
+    compared = [one for one in summaries if one["type"] == "run_comparison" and one["run_id"] == RUN]
+    of_file = orjson.loads(report) | {"comparisons": compared}
+    of_question = of_file[question] if isinstance(of_file[question], list) else [of_file[question]]
+    assert [answer["digest"] for answer in of_question] == [answer["digest"] for answer in now]
+
+
 def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logged) -> None:
     version = sorted({s["state_version"] for s in logged.summaries if s["type"] == "run_summary"})[2]
     done = call(logged.stack, "report", RUN, "--format", "json", "--as-of", version)
