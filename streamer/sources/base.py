@@ -12,6 +12,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,7 +36,7 @@ from streamer.schemas.base import (
     decode_id,
     is_without_zone,
 )
-from streamer.schemas.events import EVENT
+from streamer.schemas.events import BROKEN_OFF, EVENT
 from streamer.schemas.wire import sha256_hex
 from streamer.text import counted
 
@@ -148,6 +150,14 @@ class RunPlan:
     announced: int | None = None
     notes: list[str] = field(default_factory=list)
     part: str | None = None
+
+    @property
+    def end(self) -> dict[str, Any] | None:
+        """The `run_finished` to send: a run whose files announce more than there is was interrupted (R35)."""
+        is_short = bool(self.notes) and (self.started or {}).get("plan_complete") is False
+        if self.finished and is_short and self.finished.get("status") not in BROKEN_OFF:
+            return self.finished | {"status": "interrupted"}
+        return self.finished
 
     @property
     def tells_something(self) -> bool:
@@ -366,9 +376,27 @@ class ConvertReport:
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
+_originals: ContextVar[dict[str, set[str]] | None] = ContextVar("originals", default=None)
+
+
+@contextmanager
+def noting_cleaned_ids() -> Iterator[dict[str, set[str]]]:
+    """Inside, each id that had to be cleaned is noted: id to the texts that became it (R35)."""
+    originals: dict[str, set[str]] = {}
+    token = _originals.set(originals)
+    try:
+        yield originals
+    finally:
+        _originals.reset(token)
+
+
 def clean_text(value: str) -> str:
     """A text as an id: control characters and half characters become U+FFFD."""
-    return _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
+    cleaned = _CONTROL.sub("\ufffd", value.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
+    originals = _originals.get()
+    if originals is not None and cleaned != value:
+        originals.setdefault(cleaned, set()).add(value)
+    return cleaned
 
 
 def id_of(value: Any) -> str | None:

@@ -26,7 +26,7 @@ import functools
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
@@ -48,6 +48,7 @@ from streamer.sources.base import (
     clean_text,
     explanation_of,
     fit_event,
+    noting_cleaned_ids,
     silence,
     slot_of,
     with_short_names,
@@ -568,6 +569,16 @@ def convert_plan(run: SourceRun, options: ConvertOptions, report: ConvertReport)
     yield from _Conversion(options, report).plan_events(run)
 
 
+def _equal_ids(originals: Mapping[str, Collection[str]]) -> list[str]:
+    """What to say of ids that stand for several texts: only one result of these is kept (R35)."""
+    several = [(cleaned, texts) for cleaned, texts in originals.items() if len(texts) > 1]
+    return [
+        f"{' and '.join(map(repr, sorted(texts)[:SHOWN]))} are one id, {cleaned!r}: no id has such "
+        "characters. Rename one, or results replace each other"
+        for cleaned, texts in several[:1]
+    ]
+
+
 class _Conversion:
     """One call of :func:`convert`: remembers what was sent."""
 
@@ -596,7 +607,7 @@ class _Conversion:
         trials: list[dict[str, Any]] = []
         begun: list[Parsed] = []
         copies = 0
-        with listing_once():
+        with listing_once(), noting_cleaned_ids() as originals:
             for item in self._trials(run):
                 if item.event.get("type") == STARTED:
                     begun.append(item)
@@ -606,6 +617,7 @@ class _Conversion:
                     sent = self._trial_event(run, item)
                     copies += sent is None
                     trials.extend([sent] if sent else [])
+        run.plan.notes += _equal_ids(originals)
         self._note_silence(run, len(trials) + copies)
         latest = self._retries.get((run.run_id, run.plan.part))
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
@@ -616,8 +628,8 @@ class _Conversion:
         if with_plan and (started := self._started(run)):
             yield from self._plan_event(run, started)
         yield from trials + starts
-        if with_plan and run.plan.finished:
-            yield from self._plan_event(run, run.plan.finished)
+        if with_plan and run.plan.end:
+            yield from self._plan_event(run, run.plan.end)
 
     def _note_silence(self, run: SourceRun, count: int) -> None:
         """Say where the files of a run announce more than is there; then its plan is not complete (R35)."""
@@ -629,7 +641,7 @@ class _Conversion:
         self._report.notes += (note for note in notes if note not in self._report.notes)
 
     def plan_events(self, run: SourceRun) -> Iterator[dict[str, Any]]:
-        for event in (self._started(run), run.plan.finished):
+        for event in (self._started(run), run.plan.end):
             yield from self._plan_event(run, event) if event else ()
 
     def _started(self, run: SourceRun) -> dict[str, Any] | None:

@@ -739,7 +739,7 @@ class Harbor:
             plan.started["plan_complete"] = False
         if ended:
             zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
-            end = mtime_ns(path / RESULT), zoned, "interrupted" if missing else "completed"
+            end = mtime_ns(path / RESULT), zoned, "completed"
         elif served.get("state") in _SERVED_ENDS:
             time = time_of(served.get("finished_at"))
             revision = microseconds(time) * 1000 if time else mtime_ns(path / LOCK)

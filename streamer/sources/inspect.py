@@ -760,6 +760,8 @@ class Inspect:
         plan.started = started_event(spec, solvers, options.agent)
         plan.finished = finished_event(header.get("status"), part(header, "stats"))
         plan.announced = _announced(header)
+        if plan.part is None and path.parent.name.isdecimal():
+            plan.notes += _perhaps_a_shard(part(spec, "dataset"))
         return plan
 
     def trials(
@@ -802,6 +804,14 @@ def _wrong_with(sample: Any) -> str | None:
         shown = f"{sample.get('id')!r:.60}"
         return f"`id` is {shown}, a number or a text of 1 to {MAX_ID_CHARACTERS} characters is needed"
     return None
+
+
+def _perhaps_a_shard(dataset: Record) -> list[str]:
+    """What to say of a log in a numbered directory: nothing in a shard's log says that it is one (R34)."""
+    count, of = len(listed(dataset, "sample_ids")), count_of(dataset.get("samples")) or 0
+    if not 0 < count < of:
+        return []
+    return [f"it has {count:,} of {of:,} samples. Is it a shard? Then call the directory above NAME.shards"]
 
 
 def _announced(header: Record) -> int | None:

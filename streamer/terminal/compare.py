@@ -250,8 +250,10 @@ def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
 def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
     """The metric that decides unless one is named: the pass rate, without verdicts the primary one (R31)."""
     if not comparison.differences[PRIMARY_METRIC].tasks:
-        primary = (side.run.get("primary_metric") or PRIMARY_METRIC for side in sides)
-        return next((name for name in primary if name in comparison.differences), PRIMARY_METRIC)
+        known = {name for name, difference in comparison.differences.items() if difference.tasks}
+        return next(
+            (name for side in sides if (name := side.run.get("primary_metric")) in known), PRIMARY_METRIC
+        )
     return PRIMARY_METRIC
 
 

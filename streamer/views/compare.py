@@ -367,8 +367,12 @@ def compare_sides(
 
 def _outcomes(side: ComparedSide) -> Outcomes:
     chosen = _chosen(side.agents, side.agent_model)
+    labels = [agent.agent_model for agent in chosen]
     planned = sum(agent.runs_planned or 0 for agent in chosen)
-    return outcomes_of(side.run.tasks, [agent.agent_model for agent in chosen], planned)
+    tasks = side.run.tasks
+    if chosen and all(agent.verdict_trials == 0 for agent in chosen):  # only the trials name the tasks (R31)
+        tasks = {task: {labels[0]: (0, 0, len(rows))} for task, rows in _by_key(side.rows).items()}
+    return outcomes_of(tasks, labels, planned)
 
 
 def _not_comparable(a: ComparedSide, b: ComparedSide, tasks: CommonTasks) -> str | None:

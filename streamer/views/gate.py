@@ -105,8 +105,12 @@ class TargetAnswer(Message):
 
     verdict: GateVerdict = Field(description="pass, fail or undecided.")
     target: float = Field(ge=0, le=1, description="The wanted pass rate.")
-    low: float | None = Field(ge=0, le=1, description="The lowest that is still possible; null: no plan.")
-    high: float | None = Field(ge=0, le=1, description="The highest that is still possible; null: no plan.")
+    low: float | None = Field(
+        ge=0, le=1, description="The lowest that is still possible; null: no plan, or no verdicts."
+    )
+    high: float | None = Field(
+        ge=0, le=1, description="The highest that is still possible; null: no plan, or no verdicts."
+    )
 
 
 class GateSaved(Message):
@@ -146,7 +150,9 @@ class GateResult(Message):
     level: float = Field(gt=0, lt=1, description="Level of intervals; evidence of 1/(1 - level) is needed.")
     candidate: GateSide
     baseline: GateSide | None = Field(description="Null: only the target is judged.")
-    pairs: GatePairs | None = Field(description="Null: there is no baseline, or a side has not begun.")
+    pairs: GatePairs | None = Field(
+        description="Null: there is no baseline, a side has not begun, or has no verdicts to compare by."
+    )
     final: FinalAnswer | None = Field(description="Null: there is no baseline, or a side has not begun.")
     ability: AbilityAnswer | None = Field(description="Null: there is no baseline, or a side has not begun.")
     target: TargetAnswer | None = Field(description="Null: no target was given, or nothing has begun.")
@@ -268,7 +274,7 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
 
 def _target_words(answer: TargetAnswer) -> str:
     if answer.low is None or answer.high is None:
-        return f"{answer.verdict}, no plan says what is still possible"
+        return f"{answer.verdict}, without a plan and verdicts nothing says what is still possible"
     if answer.verdict is not GateVerdict.UNDECIDED and answer.low == answer.high:
         return f"{answer.verdict}, pass rate {percent(answer.low)}, {percent(answer.target)} wanted"
     return (
@@ -365,7 +371,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     final = ability_ = None
     if matched is not None and ours and theirs:
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
-            final, ability_ = _of_no_verdicts(ours, theirs, terms)
+            final, ability_, matched = *_of_no_verdicts(ours, theirs, terms), None
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
@@ -527,7 +533,7 @@ def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> s
 def _target_answer(ours: Contestant, terms: Terms) -> TargetAnswer | None:
     if terms.target is None:
         return None
-    reach = ours.reach()
+    reach = ours.reach() if ours.has_verdicts else None
     return TargetAnswer(
         verdict=reaches(reach, terms.target) if reach else GateVerdict.UNDECIDED,
         target=float(terms.target),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 from collections import Counter
@@ -257,6 +258,27 @@ def test_an_id_with_control_characters_is_cleaned_in_trial_and_plan(tmp_path: Pa
         assert tasks == [task]
 
 
+@pytest.mark.parametrize("harness", sorted(WRITERS.keys() - {"scylla"}))
+def test_r35_two_ids_that_become_one_are_named(tmp_path: Path, harness: str) -> None:
+    """One of them alone is only cleaned. A run of ProjectScylla has one task."""
+    home = WRITERS[harness](tmp_path / "run", "a\nb")
+    assert converted(home)[1].notes == []
+    if harness in ("inspect", "every-eval-ever", "swe-bench"):  # one file has all tasks
+        [file] = home.glob("*.json*")
+        again = json.loads(file.read_text())
+        for ids in (again.get("submitted_ids"), again.get("resolved_ids"), again.get("samples")):
+            if ids:
+                ids.append("a\rb" if isinstance(ids[0], str) else ids[0] | {"id": "a\rb"})
+        rows = [file.read_text().strip(), json.dumps(again | {"sample_id": "a\rb"})]
+        file.write_text("\n".join(rows) if harness == "every-eval-ever" else json.dumps(again))
+    else:
+        other = WRITERS[harness](tmp_path / "other", "a\rb")
+        [folder] = filter(Path.is_dir, other.iterdir())
+        shutil.copytree(folder, home / folder.name.replace("t", "u"))
+    notes = converted(home)[1].notes
+    assert any("'a\\nb' and 'a\\rb' are one id, 'a\ufffdb'" in note for note in notes), notes
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 @pytest.mark.parametrize("harness", WRITERS)
 def test_a_mark_before_the_text_changes_nothing(tmp_path: Path, harness: str, encoding: str) -> None:
@@ -268,6 +290,42 @@ def test_a_mark_before_the_text_changes_nothing(tmp_path: Path, harness: str, en
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert converted(home)[0] == plain
     assert len(trials_of(plain)) == 1
+
+
+ENDED = "2026-01-01T00:00:00Z"
+MORE: dict[str, tuple[str, Event]] = {
+    "harbor": ("result.json", {"finished_at": ENDED, "n_total_trials": 3}),
+    "inspect": ("2026-01-01T00-00-00_demo_T.json", {"results": {"total_samples": 3}}),
+    "every-eval-ever": ("x.json", {"detailed_evaluation_results": {"total_rows": 3}}),
+    "terminal-bench": ("results.json", {"n_resolved": 3, "n_unresolved": 0}),
+    "fc-eval": ("results.json", {"n_resolved": 3, "n_unresolved": 0}),
+    "scylla": (
+        "checkpoint.json",
+        {
+            "status": "completed",
+            "completed_runs": {"T0": {"00": {"1": "passed", "2": "failed", "3": "passed"}}},
+        },
+    ),
+    "swe-bench": ("acme.run.json", {"total_instances": 3}),
+}
+"""A file of each harness, and what it says where the harness counted three trials."""
+
+
+@pytest.mark.parametrize("harness", WRITERS)
+def test_r35_a_run_whose_files_announce_more_than_there_is_is_not_complete(
+    tmp_path: Path, harness: str
+) -> None:
+    home = WRITERS[harness](tmp_path / "run", "t")
+    file, content = home / MORE[harness][0], MORE[harness][1]
+    write_json(file, (json.loads(file.read_text()) if file.exists() else {}) | content)
+    if "n_resolved" in content:
+        write_json(home / "run_metadata.json", {"end_time": ENDED})
+    events, report = converted(home)
+    [note] = report.notes
+    assert "the files count 3 " in note
+    assert len(trials_of(events)) == 1
+    assert plan_of(events)["plan_complete"] is False
+    assert [event["status"] for event in events if event["type"] == "run_finished"] == ["interrupted"]
 
 
 # -----------------------------------------------------------------------------

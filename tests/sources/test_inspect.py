@@ -825,6 +825,18 @@ def a_shard(folder: Path, number: int, *ids: int, minute: int = 4, **members: An
     )
 
 
+def test_a_shard_outside_a_directory_of_shards_is_a_run_of_its_own_and_said(tmp_path: Path) -> None:
+    """Nothing in its log says that it is a shard (R34)."""
+    for number, ids in enumerate([(1, 2), (3, 4)]):
+        a_shard(tmp_path, number, *ids)
+    assert converted(tmp_path)[1].notes == []
+    (tmp_path / SHARDS).rename(tmp_path / "workers")
+    report = converted(tmp_path)[1]
+    assert len(report.runs) == 2
+    asked = "it has 2 of 4 samples. Is it a shard? Then call the directory above NAME.shards"
+    assert report.notes == [f"run {run}: {asked}" for run in report.runs]
+
+
 def end_of(events: list[Event]) -> str | None:
     end = joined_plan(events).finished
     return end and end.status

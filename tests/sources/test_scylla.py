@@ -99,14 +99,18 @@ def test_times_are_when_the_agent_began_and_the_judge_ended() -> None:
 
 
 def test_the_plan_of_the_dryrun_has_its_tiers_subtests_and_end() -> None:
-    events, _ = converted(dryrun())
+    events, report = converted(dryrun())
     plan = plan_of(events)
     tiers = [f"T{k}" for k in range(7)]
+    assert report.notes == [f"run {plan['run_id']}: the files count 7 trials with a result; 4 read"]
     assert (plan["tasks"], plan["attempts"], plan["tiers"]) == (["test-001"], 1, tiers)
     assert plan["subtests"] == dict.fromkeys(tiers, 1)
     assert plan["agent_models"] == ["claude-code:claude-sonnet-4-5-20250929"]
     finished = events[-1]
-    assert (finished["status"], finished["finished_at"]) == ("completed", "2026-01-20T06:22:17.394618+00:00")
+    assert (finished["status"], finished["finished_at"]) == (
+        "interrupted",
+        "2026-01-20T06:22:17.394618+00:00",
+    )
 
 
 def test_a_completed_copy_replaces_the_one_in_progress_whichever_is_newer(tmp_path: Path) -> None:

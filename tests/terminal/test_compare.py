@@ -260,6 +260,43 @@ def test_a_named_metric_decides(tmp_path: Path) -> None:
     assert (wrong.returncode, b"pass_rate" in wrong.stderr) == (2, True)
 
 
+def numeric(folder: Path, run: str, value: float, *, first: int = 0, attempts: int = 1, **plan: Any) -> Path:
+    """Twenty tasks whose scorer gives a number and no verdict (R31)."""
+    tasks = [f"t{n:02}" for n in range(first, first + 20)]
+    started = a_plan(run_id=run, tasks=tasks, attempts=attempts, **plan)
+    trials = [
+        a_trial(run_id=run, task_id=task, attempt=n + 1, resolved=None, metrics={"match": value})
+        for task in tasks
+        for n in range(attempts)
+    ]
+    return written(folder, run, [started, *trials, {"type": "run_finished", "run_id": run, "status": "done"}])
+
+
+NAMED = {"metrics": {"match": {}}}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "codes", "said"),
+    [
+        (NAMED, NAMED, (1, 1), "metrics/match of B minus that of A: -0.75"),
+        ({}, NAMED, (1, 1), "metrics/match of B minus that of A: -0.75"),  # the plan of either side names it
+        (NAMED | {"attempts": 3}, NAMED, (1, 1), "metrics/match of B minus that of A: -0.75"),
+        ({}, {}, (3, 3), "cannot be compared by pass_rate: no verdicts; --metric metrics/match"),
+        (NAMED, NAMED | {"first": 10}, (3, 1), "not comparable: the sides ran different tasks"),
+    ],
+)
+def test_r31_numbers_without_verdicts_are_never_not_worse(
+    tmp_path: Path, ours: Event, theirs: Event, codes: tuple[int, int], said: str
+) -> None:
+    a, b = numeric(tmp_path, "a", 1.0, **ours), numeric(tmp_path, "b", 0.25, **theirs)
+    compared = streamer("compare", a, b, "--files")
+    gated = streamer("gate", b, "--against", a)
+    assert (compared.returncode, gated.returncode) == codes, (compared.stderr, gated.stdout)
+    assert said in compared.stderr.decode()
+    target = streamer("gate", b, "--target", "0.5")
+    assert (target.returncode, b"nothing says what is still possible" in target.stdout) == (3, True)
+
+
 def test_without_common_attempts_there_is_no_p_and_significance_gives_no_verdict(tmp_path: Path) -> None:
     """Side A has attempts 1 and 2 of each task, side B has attempt 3."""
     again = [one | {"attempt": 2} for one in events("r", 10)]
