@@ -31,7 +31,7 @@ from benchmarks.coverage import ALLOWED
 from benchmarks.gate_study import into_page
 from benchmarks.simulated_runs import Scenario, events
 from benchmarks.two_agents import CHANCES, CRASHED, PLANS, UNKNOWN, Plan, order_of, shifted
-from streamer.folding.pairs import Trials, pair_counts, ranks_at_end, ranks_so_far
+from streamer.folding.pairs import Trials, pair_counts, pair_evidence, ranks_at_end, ranks_so_far
 from streamer.statistics.final import prefixes
 from streamer.statistics.pairs import Place
 
@@ -137,7 +137,7 @@ def ranked(plan: Plan, agents: int, run: Run, known: NDArray[np.bool_]) -> list[
     else:
         later = np.tri(agents, k=-1, dtype=np.bool_)
         counts = pair_counts(trials, 0, [list(range(plan.pairs))] * agents, later, prefixes(plan.pairs))
-        places = ranks_so_far(labels(agents), counts)
+        places = ranks_so_far(labels(agents), pair_evidence(counts))
     return [places[label] for label in labels(agents)]
 
 

@@ -293,6 +293,16 @@ class FinalDifference(Message):
     high: int = Field(description="The highest, in pairs.")
 
 
+class PairEvidence(Message):
+    """Which of two agents is better on tasks like these, however often you look (inference 7)."""
+
+    better: float = Field(ge=1, description="Evidence that `a` is better, the largest over the prefixes.")
+    worse: float = Field(ge=1, description="Evidence that `a` is worse, the largest over the prefixes.")
+    ahead: Literal["a", "b"] | None = Field(
+        description="Whom the mean puts ahead. Only this one may be called better, from evidence of 40 on."
+    )
+
+
 class ComparedPair(Message):
     """Two agents, pair by pair: the same attempt at the same task on both sides."""
 
@@ -306,6 +316,9 @@ class ComparedPair(Message):
     final: FinalDifference | None = Field(description="Null: see `final_missing`.")
     final_missing: FinalMissing | None = Field(
         description="Why there is no interval of the final difference; null: there is one."
+    )
+    evidence: PairEvidence | None = optional(
+        "Null without a plan while the run goes on, and from versions that did not publish it."
     )
 
 

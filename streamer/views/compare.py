@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
+from itertools import permutations
 from math import fsum, isfinite
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from pydantic import Field
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED, BoardMetric
-from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, PairEvidence, Rank, RunComparison
 from streamer.statistics.ability import Clusters, mean_interval
 from streamer.statistics.exact import quotient, sign_test
 from streamer.statistics.final import ALPHA
@@ -31,12 +31,11 @@ from streamer.statistics.pairs import (
     Paired,
     PairedTask,
     common_tasks,
-    e_value,
     outcomes_of,
     paired,
 )
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
-from streamer.views.cells import text
+from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
     AnyRow,
@@ -66,6 +65,8 @@ NOTHING = "Nothing separates"
 EITHER = 2 / ALPHA
 """Evidence that shows one of two directions, whichever it is, however often you look."""
 
+UNDECIDED = PairEvidence(better=1.0, worse=1.0, ahead=None)
+
 
 class Range(Message):
     """Both ends of a difference of pass rates."""
@@ -93,8 +94,8 @@ class PairStanding(Message):
         description="Final difference in this run, 95 %, however often you look; null: none."
     )
     reachable: Range | None = Field(description="Differences that are still possible; null: no plan.")
-    better: float = Field(gt=0, description="Evidence that `a` is better; 40 shows it, whenever you look.")
-    worse: float = Field(gt=0, description="Evidence that `a` is worse; 40 shows it, whenever you look.")
+    better: float = Field(ge=1, description="As `evidence` of `counts`; 1: none.")
+    worse: float = Field(ge=1, description="As `evidence` of `counts`; 1: none.")
     ended: bool = Field(description="True if no trial is missing.")
     interval: Range | None = Field(
         description="On tasks like these, 95 %, clustered; null before the end, and with under five tasks."
@@ -134,8 +135,8 @@ def pair_standing(
     result = paired(
         list(common_tasks(*sides).pairs.values()), complete=comparison.planned is not None or over, over=over
     )
-    better = e_value(counts.losses + counts.unknown, counts.wins)
-    worse = e_value(counts.wins + counts.unknown, counts.losses)
+    evidence = counts.evidence or UNDECIDED
+    ranks = [comparison.agents[side].rank for side in (counts.a, counts.b)]
     final = None
     if counts.final is not None and counts.pairs:
         low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
@@ -146,12 +147,12 @@ def pair_standing(
         a=a,
         b=b,
         counts=counts,
-        better=better,
-        worse=worse,
+        better=evidence.better,
+        worse=evidence.worse,
         final=final,
         reachable=_range_of(result.reachable),
         interval=_range_of(result.interval),
-        words=list(_pair_words(a, b, result, final, evidence=(better, worse), shuffled=is_shuffled)),
+        words=list(_pair_words(a, b, result, final, evidence, ranks, shuffled=is_shuffled)),
     )
 
 
@@ -186,8 +187,9 @@ def _pair_words(
     b: str,
     result: Paired,
     final: Range | None,
+    evidence: PairEvidence = UNDECIDED,
+    ranks: Sequence[Rank | None] = (None, None),
     *,
-    evidence: tuple[float, float] = (1.0, 1.0),
     shuffled: bool = False,
     about: str = "",
 ) -> Iterable[str]:
@@ -201,6 +203,7 @@ def _pair_words(
             f"{_in_points(result.difference)} so far, {_ends(final)} in the end, if the order has nothing "
             "to do with difficulty"
         )
+    said = said or [*_of_places(a, b, ranks)]
     said = said or [
         f"{a} and {b}: no interval, so nothing is shown"
         if result.ended
@@ -225,10 +228,10 @@ def _of_run(a: str, b: str, result: Paired, final: Range | None) -> Iterable[str
             )
 
 
-def _of_ability(a: str, b: str, result: Paired, evidence: tuple[float, float]) -> Iterable[str]:
-    """About tasks like these. So much evidence, whatever is missing, is no other way of being ahead."""
-    for ahead, behind, shown in ((a, b, evidence[0]), (b, a, evidence[1])):
-        if not result.ended and Fraction(shown) >= EITHER:
+def _of_ability(a: str, b: str, result: Paired, evidence: PairEvidence) -> Iterable[str]:
+    """About tasks like these. Evidence puts ahead only whom the mean puts ahead, too."""
+    for side, ahead, behind, shown in (("a", a, b, evidence.better), ("b", b, a, evidence.worse)):
+        if not result.ended and side == evidence.ahead and shown >= EITHER:
             yield (
                 f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
                 "95 %, however often you look"
@@ -241,6 +244,16 @@ def _of_ability(a: str, b: str, result: Paired, evidence: tuple[float, float]) -
             f"{a} minus {b}: {_in_points(result.difference)} {_ends(_range_of(result.interval))}; 95 %, "
             "about tasks like these"
         )
+
+
+def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
+    """Where others stand between two agents, their places may tell them apart before their own pairs do."""
+    for (ahead, first), (behind, second) in permutations(zip((a, b), ranks, strict=True)):
+        if first and second and first.worst < second.best:
+            yield (
+                f"{ahead} ahead of {behind} among all agents: place {place(first)} against {place(second)}; "
+                "95 %, all agents at once"
+            )
 
 
 def _times(value: float | None, sign: int) -> float | None:

@@ -150,6 +150,8 @@ def is_kept(recorded: Any, result: Any) -> bool:
     """Whether every recorded value is there; an object may have gained fields."""
     if isinstance(recorded, dict) and isinstance(result, dict):
         return all(name in result and is_kept(value, result[name]) for name, value in recorded.items())
+    if isinstance(recorded, list) and isinstance(result, list):
+        return len(recorded) == len(result) and all(map(is_kept, recorded, result))
     return type(recorded) is type(result) and bool(recorded == result)
 
 

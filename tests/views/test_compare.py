@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
+from itertools import permutations
 from math import comb, sqrt
+from random import Random
 from statistics import mean, stdev
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamer.client.queries import ComparedRun
-from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, RunComparison, RunSummary
-from streamer.statistics.pairs import e_value, paired
+from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, Rank, RunComparison, RunSummary
+from streamer.statistics.pairs import (
+    Direction,
+    Pair,
+    Place,
+    e_value,
+    evidence_worse,
+    is_behind,
+    paired,
+    places,
+)
 from streamer.views.compare import (
     METHODS,
     STILL_OPEN,
@@ -35,6 +49,7 @@ from tests.support.board_runs import board_runs
 from tests.support.builders import a_row
 from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, a_start, a_trial, folded
+from tests.support.examples import examples
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 # -----------------------------------------------------------------------------
@@ -464,6 +479,117 @@ def test_across_runs_it_is_said_that_nothing_separates_them_on_tasks_like_these(
     theirs = replace(ours, run=ours.run.model_copy(update={"run_id": "run-2"}))
     [words] = between(ours, theirs, None, None, paired([], complete=False))
     assert words == "Nothing separates a:m of run-1 and a:m of run-2 on tasks like these yet"
+
+
+def test_a_sentence_has_the_evidence_of_the_prefix_that_shows_most() -> None:
+    """Of 40 pairs 24 are in: 23 to 1. The open ones, counted against a, hide that (inference 7)."""
+    tasks = [f"t{number:02}" for number in range(40)]
+    planned = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", judged=False)
+    done = [
+        a_trial(task_id=task, agent=agent, model="m", resolved=(agent == "a") != (at == 5), score=None)
+        for agent in "ab"
+        for at, task in enumerate(tasks[:24])
+    ]
+    pair = the_pair([planned, *done])
+    assert (pair.better, pair.worse) == (e_value(1, 23), 1.0)
+    words = (
+        "a:m better than b:m on tasks like these: evidence 5.59e+04, 40 needed; 95 %, however often you look"
+    )
+    assert words in pair.words
+    assert e_value(1 + 16, 23) < 1
+
+
+def told_apart(ranks: Mapping[str, Rank | Place | None], one: str, other: str) -> bool:
+    first, second = ranks[one], ranks[other]
+    return first is not None and second is not None and first.worst < second.best
+
+
+def shown_by(evidence: Mapping[Direction, float]) -> Callable[[Fraction], list[Direction]]:
+    return lambda level: [pair for pair, value in evidence.items() if Fraction(value) * level >= 1]
+
+
+@examples(40)
+@given(st.integers(0, 2**32), st.sampled_from([1, 3]), st.sampled_from([8, 40]))
+def test_a_sentence_and_the_ranks_never_contradict_each_other(seed: int, rounds: int, at_once: int) -> None:
+    """Three agents share one queue of rounds; the last trials that started are in only in part (inference 7).
+
+    At one level the evidence puts two agents apart where the sentence says so. The published ranks ask for
+    more, so they never do without a sentence.
+    """
+    choice = Random(seed)
+    tasks = [f"t{number:02}" for number in range(30)]
+    order = [(task, number + 1) for number in range(rounds) for task in choice.sample(tasks, 30)]
+    rates = {agent: choice.choice([0.05, 0.5, 0.95]) for agent in "abc"}
+    passed = {(agent, *trial): choice.random() < rates[agent] for trial in order for agent in "abc"}
+    started = list(passed)[: choice.randrange(3, len(passed))]
+    done = {
+        key: passed[key]
+        for at, key in enumerate(started)
+        if at < len(started) - at_once or choice.random() < 0.5
+    }
+    events = [
+        a_plan(
+            tasks=tasks,
+            attempts=rounds,
+            order=order,
+            order_kind="shuffled",
+            judged=False,
+            agent_models=["a:m", "b:m", "c:m"],
+        )
+    ]
+    events += [
+        a_trial(task_id=task, attempt=number, agent=agent, model="m", resolved=one, score=None)
+        for (agent, task, number), one in done.items()
+    ]
+    run = compared(events)
+    for pair in pair_standings(run):
+        sides = {
+            (one, other): [Pair(*(done.get((side[0], *trial)) for side in (one, other))) for trial in order]
+            for one, other in permutations((pair.a, pair.b))
+        }
+        evidence = {
+            names: evidence_worse(pairs, len(order))
+            for names, pairs in sides.items()
+            if is_behind(pairs, pairs, len(order))
+        }
+        at_level = places((pair.a, pair.b), shown_by(evidence))
+        published = {agent.agent_model: agent.rank for agent in run.comparison.agents}
+        for one, other in permutations((pair.a, pair.b)):
+            says = any(said.startswith(f"{one} better than {other} on tasks") for said in pair.words)
+            assert says is told_apart(at_level, one, other)
+            if told_apart(published, one, other):
+                assert says or pair.words[0].startswith(f"{one} ahead of {other} among all agents")
+
+
+def test_places_may_tell_two_agents_apart_whose_own_pairs_do_not() -> None:
+    """b has run the first 12 tasks, a the other 48. Both x and y have lost to b there, and beat a here."""
+    tasks = [f"t{number:02}" for number in range(60)]
+    outcomes = {"b": "+" * 12, "x": "-" * 12 + "+" * 48, "y": "-" * 12 + "+" * 48, "a": "." * 12 + "-" * 48}
+    done = [
+        a_trial(task_id=task, agent=agent, model="m", resolved=letter == "+", score=None)
+        for agent, letters in outcomes.items()
+        for task, letter in zip(tasks, letters, strict=False)
+        if letter != "."
+    ]
+    run = compared([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", judged=False), *done])
+    [pair] = pair_standings(run, ["a:m", "b:m"])
+    assert (pair.better, pair.worse) == (1.0, 1.0)
+    assert pair.words == [
+        "b:m ahead of a:m among all agents: place 1-2 against 3-4; 95 %, all agents at once"
+    ]
+
+
+def test_a_comparison_that_an_earlier_version_published_claims_no_evidence() -> None:
+    run = compared([plan(), *trials({"a": "+" * 15, "b": "-" * 15})])
+    assert run.comparison is not None
+    stored = run.comparison.model_dump(mode="json")
+    for pair in stored["pairs"]:
+        del pair["evidence"]
+    earlier = replace(run, comparison=RunComparison.model_validate_json(orjson.dumps(stored)))
+    [pair] = pair_standings(earlier)
+    assert (pair.counts.evidence, pair.better, pair.worse) == (None, 1.0, 1.0)
+    assert not any("evidence" in said for said in pair.words)
+    assert any("evidence" in said for said in pair_standings(run)[0].words)
 
 
 def test_evidence_of_forty_shows_either_direction_while_the_run_goes_on() -> None:

@@ -1,7 +1,8 @@
 """The comparison of a run's agents: counts of every two, and the rank of each (inference 7).
 
 It follows from the trials as they stand, so the order of events, duplicates and retractions cannot matter.
-How a pair becomes a rank: `TaskTable` reads the trials, `pair_counts` counts, `inference.ranks` ranks.
+How a pair becomes a rank: `TaskTable` reads the trials, `pair_counts` counts, `pair_evidence` weighs the
+counts, `ranks_so_far` ranks, and at the end `ranks_at_end` does.
 """
 
 from __future__ import annotations
@@ -22,14 +23,24 @@ from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
 from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
-from streamer.statistics.final import ALPHA, EACH, FinalMissing, Passes, digest, lowest, prefixes, with_gaps
+from streamer.statistics.final import (
+    ALPHA,
+    EACH,
+    FinalMissing,
+    OrderKind,
+    Passes,
+    digest,
+    lowest,
+    prefixes,
+    with_gaps,
+)
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
     ComparisonMissing,
     FinalDifference,
     Place,
     difference_of,
-    least_losses,
+    e_value,
     least_losses_at_end,
     places,
 )
@@ -352,6 +363,7 @@ class ComparisonTable:
 
     Attributes:
         trials: of the agents.
+        evidence: of every two; None: no plan, and the run goes on.
         planned: pairs of every two agents; None: not planned.
         ended: the plan, or the finished run, lacks no final value.
     """
@@ -367,7 +379,7 @@ class ComparisonTable:
         self._by_pair = self.trials.by_pair()
         columns = len(self.trials.pairings)
         self._sizes = prefixes(self.planned or max(1, columns))
-        self._later, self._orders = self._orders_of(agents)
+        self._later, self._orders = self._orders_of(run, agents)
         self._counts = pair_counts(
             self._by_pair, (self.planned or columns) - columns, self._orders, self._later, self._sizes
         )
@@ -378,9 +390,10 @@ class ComparisonTable:
         )
         sure = self.planned is not None or run.plan.finished is not None
         self.ended = sure and columns > 0 and bool((self._final_pairs == self._pairs).all())
+        self.evidence = None if self.planned is None and not self.ended else pair_evidence(self._counts)
 
     def pairs(self) -> list[dict[str, Any]]:
-        """Counts of every two agents, and the interval of their final difference."""
+        """Counts of every two agents, the interval of their final difference, and the evidence."""
         won = self._counts.won[:, :, -1].tolist()
         final_counts, pairs = self._final_pairs.tolist(), self._pairs.tolist()
         rows = []
@@ -399,6 +412,7 @@ class ComparisonTable:
                         "unknown": pairs[a][b] - final_counts[a][b],
                         "final": final and {"low": final.low, "high": final.high},
                         "final_missing": missing,
+                        "evidence": self.evidence and self.evidence.between(a, b),
                     }
                 )
         return rows
@@ -406,19 +420,21 @@ class ComparisonTable:
     def ranks(self, labels: list[str]) -> tuple[dict[str, Place] | None, str | None]:
         """The places of all agents, or why there are none."""
         tasks = len(self.trials.tasks) if self.planned is None else self.planned // self._attempts
-        if self.planned is None and not self.ended:
+        if self.evidence is None:
             reason = ComparisonMissing.PLAN_EXCEEDED if self.exceeded else ComparisonMissing.NO_PLAN
             return None, reason
         if tasks > MOST_RANKED_TASKS:
             return None, ComparisonMissing.TOO_MANY_TRIALS
         if not self.ended:
-            return ranks_so_far(labels, self._counts), None
+            return ranks_so_far(labels, self.evidence), None
         numbers = {task: number for number, task in enumerate(self.trials.tasks)}
         tasks_of_pairs = [numbers[one.task] for one in self.trials.pairings]
         return ranks_at_end(labels, self._by_pair, tasks_of_pairs), None
 
-    def _orders_of(self, agents: list[GroupId]) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
-        """Who began later than whom, and the order of each agent's pairs."""
+    def _orders_of(
+        self, run: RunState, agents: list[GroupId]
+    ) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
+        """Who began later than whom, and the order of each agent's pairs, if it was declared as shuffled."""
         count = len(agents)
         first = [
             min((place for _, place in positions), default=-1) if positions else -1
@@ -427,7 +443,8 @@ class ComparisonTable:
         began = sorted(range(count), key=lambda agent: (first[agent], agent))
         turn = np.argsort(np.array(began))
         later: NDArray[np.bool_] = turn[:, None] > turn[None, :]
-        if self.planned is None or self.planned * count > MOST_CELLS:
+        is_shuffled = run.queue.kind is OrderKind.SHUFFLED
+        if self.planned is None or self.planned * count > MOST_CELLS or not is_shuffled:
             return later, [None] * count
         if (queue := self.trials.in_queue(self.planned)) is not None:
             return later, [queue] * count
@@ -462,30 +479,44 @@ class ComparisonTable:
         ]
 
 
-def ranks_so_far(labels: Sequence[str], counts: PairCounts) -> dict[str, Place]:
-    """The places of all agents by evidence, whenever you look; each pair of trials is one toss.
+class PairEvidence(NamedTuple):
+    """What may be said of every two agents while a run goes on, [agent, other agent].
 
-    An agent stands behind another one only if it also loses more pairs than it wins: in the longest prefix
-    without an unknown pair, or whatever comes.
-
-    Args:
-        labels: of the agents.
-        counts: of every two of them.
+    Attributes:
+        worse: evidence that the first agent is worse, at least 1.
+        behind: whether the first agent may be called worse, because the mean says so too.
     """
+
+    worse: NDArray[np.float64]
+    behind: NDArray[np.bool_]
+
+    def between(self, a: int, b: int) -> dict[str, Any]:
+        """The evidence of two agents, as it is published."""
+        ahead = "a" if self.behind[b, a] else "b" if self.behind[a, b] else None
+        return {"better": float(self.worse[b, a]), "worse": float(self.worse[a, b]), "ahead": ahead}
+
+
+def pair_evidence(counts: PairCounts) -> PairEvidence:
+    """`evidence_worse` and `is_behind` of every two agents; each pair of trials is one toss."""
     won, can_win = counts
     lost = won.transpose(1, 0, 2)
     is_decided = (won == can_win) & (lost == can_win.transpose(1, 0, 2))
     last = np.maximum(is_decided.sum(axis=2) - 1, 0)[:, :, None]
     lead = np.take_along_axis(np.where(is_decided, won - lost, 0), last, axis=2)[:, :, 0]
     behind = (lead < 0) | (can_win[:, :, -1] < lost[:, :, -1])
-    # Evidence takes more losses than wins. So the losses that came bound the work, not the plan, which
-    # anybody may set to a million attempts.
-    most = 1 << (2 * int(lost.max(initial=0))).bit_length()
-    differing = np.minimum(can_win + lost, most)
+    # Elsewhere the evidence is at most 1, or the prefix before has as much.
+    telling = (lost > can_win) & (np.diff(lost, prepend=0) > 0)
+    worse = np.ones(behind.shape)
+    values = map(e_value, can_win[telling].tolist(), lost[telling].tolist())
+    np.maximum.at(worse, np.nonzero(telling)[:2], list(values))
+    return PairEvidence(worse, behind & ~behind.T)
+
+
+def ranks_so_far(labels: Sequence[str], evidence: PairEvidence) -> dict[str, Place]:
+    """The places of all agents by the evidence of every two of them, whenever you look."""
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
-        least = _least_losses(most, level, ended=False)
-        worse = (lost >= least[differing]).any(axis=2) & behind
+        worse = (evidence.worse >= float(1 / level)) & evidence.behind
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
     return places(labels, shown, EACH)
@@ -517,7 +548,7 @@ def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: Sequence[int]) ->
     behind = passes * planned.T < passes.T * planned
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
-        least = _least_losses(1 << len(first).bit_length(), level, ended=True)
+        least = _least_losses(1 << len(first).bit_length(), level)
         worse = (least[won + won.T] <= won.T) & behind
         return [(labels[one], labels[other]) for one, other in np.argwhere(worse).tolist()]
 
@@ -536,8 +567,8 @@ def _lowest(planned: int, sizes: Sequence[int], passed: Numbers) -> Numbers:
 
 
 @lru_cache(maxsize=512)
-def _least_losses(tasks: int, level: Fraction, ended: bool) -> NDArray[np.int64]:
-    return np.array((least_losses_at_end if ended else least_losses)(tasks, level))
+def _least_losses(tasks: int, level: Fraction) -> NDArray[np.int64]:
+    return np.array(least_losses_at_end(tasks, level))
 
 
 # -----------------------------------------------------------------------------
