@@ -138,6 +138,14 @@ def outcomes_of(scenario: Scenario, choice: Random) -> list[bool]:
     return [choice.random() < rate for _ in range(scenario.rounds) for rate in choice.sample(rates, 20)]
 
 
+def two_agents(rounds: int, choice: Random) -> tuple[list[int], list[bool], list[bool]]:
+    """The task of each pair in the queue, and its outcomes for two equal agents, in rounds of 20 tasks."""
+    rates = [choice.betavariate(0.5, 0.7) for _ in range(20)]
+    tasks = [task for _ in range(rounds) for task in choice.sample(range(20), 20)]
+    ours, theirs = ([choice.random() < rates[task] for task in tasks] for _ in range(2))
+    return tasks, ours, theirs
+
+
 def events(scenario: Scenario, outcomes: Sequence[bool], choice: Random) -> list[Event]:
     """What becomes known of which trial, in the order in which it does; trials by their place in the queue.
 

@@ -50,6 +50,26 @@ def test_every_scenario_is_printed_with_its_misses(capsys: pytest.CaptureFixture
     assert final <= 5.0 < 20.0 < finished < wilson
 
 
+def test_two_equal_agents_are_told_apart_by_the_order_of_results_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 attempts at once (inference 7): fast ones are passes, so the n-th result is no number of a pair."""
+    rows = printed_pairs(capsys, 0)
+    assert list(rows) == ["200 at once, the other has finished", "200 of each at once"]
+    assert max(share for final, wrong, _ in rows.values() for share in (final, wrong)) <= 5.0
+    assert rows["200 at once, the other has finished"][2] > 30.0
+    monkeypatch.setattr("benchmarks.coverage.ALLOWED", -0.1)
+    assert printed_pairs(capsys, 1) == rows
+
+
+def printed_pairs(capsys: pytest.CaptureFixture[str], code: int) -> dict[str, list[float]]:
+    """Each row of the table of pairs with its three shares, in percent."""
+    assert main(["--pairs", "--runs", "60", "--seed", "1"]) == code
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith("% |")]
+    rows = [line.strip("| ").split(" | ") for line in lines]
+    return {name: [float(cell.rstrip("%")) for cell in cells] for name, *cells in rows}
+
+
 def test_hard_bounds_of_true_runs_never_miss(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
