@@ -78,7 +78,7 @@ from streamer.text import counted
 
 
 RUN_FILE = re.compile(
-    r".*_results\.json|.+\..+\.json|swe-bench.*__.+__.+\.json|(?:.*[_-])?report\.json|.*_samples\.jsonl|.+\.eval"
+    r".*_results\.json|.+\..+\.json|.+__.+__.+\.json|(?:.*[_-])?report\.json|.*_samples\.jsonl|.+\.eval"
     r"|\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json",
     re.DOTALL,
 )

@@ -174,7 +174,7 @@ NUMBERS = {
 
 class EveryEvalEver:
     name = "every-eval-ever"
-    looks_for = "files .jsonl whose first line has evaluation_id, model_id, evaluation_name and sample_id"
+    looks_for = "NAME_samples.jsonl whose first line has evaluation_id, model_id, evaluation_name, sample_id"
 
     def detect(self, path: Path) -> bool:
         return is_rows(path)

@@ -736,7 +736,7 @@ class Inspect:
     """Connector for inspect_ai."""
 
     name = HARNESS
-    looks_for = "files .eval, and files .json that begin with `version`, `status` and `eval`"
+    looks_for = "files .eval, and files TIME_TASK_ID.json with `version`, `status` and `eval`"
 
     def detect(self, path: Path) -> bool:
         return is_log(path)

@@ -237,7 +237,7 @@ class SweBench:
     """Connector for the harness of SWE-bench."""
 
     name = "swe-bench"
-    looks_for = "files .json with `total_instances`, and directories logs/run_evaluation/RUN_ID"
+    looks_for = "MODEL.RUN_ID.json or report.json with `total_instances`, and logs/run_evaluation/RUN_ID"
 
     def detect(self, path: Path) -> bool:
         return is_report(path) or is_logs(path)

@@ -145,7 +145,7 @@ def test_openhands_metadata_names_the_model_where_the_report_does_not(tmp_path: 
 
 def test_reports_of_sb_cli_with_one_run_id_for_two_datasets_replace_nothing(tmp_path: Path) -> None:
     hosted = REPORT | {"failed_ids": ["e"], "pending_ids": ["f"], "total_instances": 6}
-    for dataset in ("swe-bench_lite__dev", "swe-bench_verified__test"):
+    for dataset in ("swe-bench_lite__dev", "SWE-bench_Verified__test"):
         write_json(tmp_path / f"{dataset}__my.run__1.json", hosted)
     events, report = converted(tmp_path)
     assert report.runs == ["my.run__1"]
