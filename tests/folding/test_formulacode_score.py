@@ -444,6 +444,20 @@ def test_of_two_oracles_the_one_with_the_lowest_index_is_the_reference() -> None
     assert successes(agent, lenient, strict) == [False, False, True]
 
 
+def test_r20_only_the_exact_label_makes_an_oracle() -> None:
+    failing = counts(9, 0, status="failed")
+    agent = a_trial(agent="a", agent_index=2, tests=counts(1, 0, status="failed"))
+    named = {label: a_trial(agent=label, agent_index=1, tests=failing) for label in ("oracle", "oracle-v2")}
+    assert successes(named["oracle"], agent)[1] is True
+    assert successes(named["oracle-v2"], agent) == [False, False]
+
+
+def test_r20_the_counts_of_an_oracle_with_a_parse_error_stand_where_they_are_readable() -> None:
+    tests = counts(2, 0, status="failed")
+    oracle = a_trial(agent="oracle", agent_index=1, tests=tests, resolved=None, failure_mode="parse_error")
+    assert successes(oracle, a_trial(agent="a", agent_index=2, tests=tests))[1] is True
+
+
 def test_r9_the_order_of_the_sub_trials_changes_no_score() -> None:
     group = [
         a_trial(agent="nop", agent_index=1, tests=counts(2, 0), snapshot={"status": "passed"}),

@@ -21,6 +21,7 @@ from streamer.statistics.final import OrderKind
 from tests.support.events import (
     Event,
     a_deletion,
+    a_late_score,
     a_start,
     a_trial,
     digests,
@@ -408,12 +409,19 @@ PLANS = st.builds(
     concurrency=st.sampled_from([None, 1, 4]),
     plan_complete=st.sampled_from([None, True, False]),
     part=st.sampled_from([None, None, None, "1", "2"]),
+    verdicts=st.sampled_from([None, None, True, False]),
+    judged=st.sampled_from([None, None, True]),
+    parts=st.sampled_from([None, None, 2]),
 )
 SLOTS: dict[str, Any] = {"task_id": st.sampled_from(TASKS), "agent": st.sampled_from("ab")}
+METRICS = st.sampled_from([None, {"match": 0.5}, {"match": 2.0, "loss": 0.25}])
+VERDICTS = st.sampled_from([None, True, False])
 TRIALS = st.builds(
     a_trial,
     **SLOTS,
-    resolved=st.booleans(),
+    resolved=VERDICTS,
+    metrics=METRICS,
+    failure_mode=st.sampled_from([None, "unset", "agent_timeout", "infrastructure_error"]),
     started_at=TIMES,
     finished_at=TIMES,
     revision=REVISIONS,
@@ -422,9 +430,24 @@ TRIALS = st.builds(
 STARTS = st.builds(
     a_start, **SLOTS, started_at=TIMES, position=st.sampled_from([None, 0, 1, 2]), revision=REVISIONS
 )
+SCORES = st.builds(
+    a_late_score,
+    **SLOTS,
+    resolved=VERDICTS,
+    metrics=METRICS,
+    score=st.sampled_from([None, 0.5]),
+    revision=REVISIONS,
+    of_revision=st.sampled_from([None, 1, 2]),
+)
 DELETIONS = st.builds(a_deletion, revision=REVISIONS)
 ENDS = st.fixed_dictionaries(
-    {"type": st.just("run_finished"), "run_id": st.just("run-1"), "revision": REVISIONS}
+    {"type": st.just("run_finished"), "run_id": st.just("run-1"), "revision": REVISIONS},
+    optional={
+        "try": st.integers(1, 2),
+        "part": st.sampled_from(["1", "2"]),
+        "status": st.sampled_from(["success", "error"]),
+        "scores_pending": st.booleans(),
+    },
 )
 
 
@@ -442,12 +465,17 @@ def of_pages(parts: Iterable[list[Event]]) -> Pipeline:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.one_of(PLANS, PLANS, TRIALS, TRIALS, STARTS, DELETIONS, ENDS), min_size=1, max_size=14),
+    st.lists(
+        st.one_of(PLANS, PLANS, TRIALS, TRIALS, TRIALS, SCORES, STARTS, DELETIONS, ENDS),
+        min_size=1,
+        max_size=14,
+    ),
     st.randoms(use_true_random=False),
 )
-def test_plans_trials_and_deletions_say_the_same_in_any_order_twice_and_in_parts(
+def test_all_events_of_a_run_say_the_same_in_any_order_twice_and_in_parts(
     events: list[Event], chance: Random
 ) -> None:
+    """R31 to R34: numbers without verdicts, late scores, infrastructure, tries and parts among them."""
     expected = digests(folded(events)[0])
     again = [*events, *chance.choices(events, k=4)]
     chance.shuffle(again)
