@@ -194,6 +194,9 @@ BAND_POINTS = 16
 _DRAWN = ("pass_rate", COMPOSITE, "cost_usd")
 """Numbers of trials that points rest on."""
 
+_COUNTED = ("pass_rate",)
+"""Numbers that the groups of the run have to count for it."""
+
 FAR = 20
 """A time so many times farther from the middle than the outer tenths is a mistake: it is not used."""
 
@@ -211,7 +214,11 @@ EndedTrials = dict[SlotKey, tuple[int, Scored]]
 
 
 def keep_ended(trials: EndedTrials, run: RunState) -> None:
-    """Keep what was counted since the last call. No other reader may take the scored trials of the run."""
+    """Keep what was counted since the last call; from now on the run counts only what curves need.
+
+    No other reader may take the scored trials or the summaries of the run.
+    """
+    run.counts.measures = _COUNTED
     for key, judged in run.changes.take_scored().items():
         trials.pop(key, None)
         if judged is not None:
@@ -267,8 +274,11 @@ def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
     low, high = plausible([trial.at for trial in trials if trial.at != NO_TIME])
     trials = [trial if low <= trial.at <= high else trial._replace(at=NO_TIME) for trial in trials]
     at_once = Counter(trial.at for trial in trials)
-    trials.sort(key=lambda trial: str(trial.key) if at_once[trial.at] > 1 else "")
-    return sorted(trials, key=lambda trial: (trial.at == NO_TIME, trial.at))
+
+    def place(trial: _Ended) -> tuple[bool, int, str]:
+        return trial.at == NO_TIME, trial.at, str(trial.key) if at_once[trial.at] > 1 else ""
+
+    return sorted(trials, key=place)
 
 
 def _end(event: AnyTrial) -> int:

@@ -677,9 +677,11 @@ class Counts:
         groups: those that had trials at the last `count`.
         totals: as of the last `count`.
         waiting: how many trials wait.
+        measures: numbers of a score that are counted, `pass_rate` among them.
     """
 
     def __init__(self) -> None:
+        self.measures: Collection[str] = MEASURES
         self.clear()
 
     def clear(self) -> None:
@@ -720,7 +722,7 @@ class Counts:
     def _count(self, waiting: Waiting, sign: int, is_baseline: Callable[[str], bool]) -> set[GroupId]:
         changed: set[GroupId] = set()
         for (agent, model, tier, single), trials in waiting.items():
-            part, baseline = GroupState.of(trials), is_baseline(agent)
+            part, baseline = GroupState.of(trials, self.measures), is_baseline(agent)
             if single:
                 self.totals.count_trials(part, sign, (agent, model, tier), compared=not baseline)
             self.totals.count_spent(part, sign)

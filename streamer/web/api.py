@@ -171,8 +171,8 @@ class Web:
     async def _read_ahead(self, run_id: str) -> None:
         run = await self.reader.run(run_id)
         if run.trials <= MAX_TRIALS:
-            await self.trials.trials(run_id)
-            await self.events.facts(run_id)
+            await asyncio.gather(self.trials.trials(run_id), self.events.facts(run_id))
+            await self.events.facts(run_id, every=True)
 
 
 # -----------------------------------------------------------------------------
@@ -382,8 +382,7 @@ def _curves(folded: FoldedRun) -> RunCurves:
 @_get("/api/runs/{run}/trials", "A page of scored trials.")
 async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
-    stored = await web.trials.trials(run)
-    of = await _facts(web, run, needed=query.kind is not None)
+    stored, of = await _stored(web, run, every=query.kind is not None)
     ids = None
     if query.kind is not None:
         ids = {trial_id for trial_id, trial in stored.items() if _kind(of(trial)) == query.kind}
@@ -392,19 +391,28 @@ async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     return page.model_copy(update={"trials": listed})
 
 
-async def _facts(web: Web, run: str, *, needed: bool) -> Callable[[StoredTrial], EventFacts | None]:
-    """What the log says of a trial; nothing where it has results for too many, withdrawn ones among them.
+async def _stored(
+    web: Web, run: str, *, every: bool
+) -> tuple[dict[str, StoredTrial], Callable[[StoredTrial], EventFacts | None]]:
+    """The trials of a run, and what the log says of a trial; both topics are read at a time.
+
+    The log says nothing where it has results for too many trials, withdrawn ones among them.
 
     Args:
-        needed: raise EventsClosed where the server may not read events; otherwise nothing is said then.
+        every: all trials are asked about, and EventsClosed is raised where the server may not read events;
+            otherwise nothing is said then.
     """
+    return await asyncio.gather(web.trials.trials(run), _facts(web, run, every=every))
+
+
+async def _facts(web: Web, run: str, *, every: bool) -> Callable[[StoredTrial], EventFacts | None]:
     facts: Mapping[str, EventFacts] = {}
     try:
-        facts = await web.events.facts(run)
+        facts = await web.events.facts(run, every=every)
     except TooManyTrials:
         pass
     except EventsClosed:
-        if needed:
+        if every:
             raise
     return lambda trial: facts_of(facts, trial)
 
@@ -428,8 +436,7 @@ def _kind(facts: EventFacts | None) -> str:
 )
 async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
-    stored = await web.trials.trials(run)
-    of = await _facts(web, run, needed=True)
+    stored, of = await _stored(web, run, every=True)
     failed = []
     for trial in stored.values():
         if not trial.row.success:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from sys import intern
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 from pydantic import Field
 
@@ -25,7 +27,7 @@ from streamer.folding.fold import CannotBeFolded, Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
-from streamer.schemas.base import Instant, Message, Number, microseconds
+from streamer.schemas.base import Instant, Message, Number, encode_id, microseconds
 from streamer.schemas.events import TrialResult, can_have_board
 from streamer.schemas.plain import AnyTrial, plain_trial
 from streamer.schemas.summaries import ShareRange
@@ -654,31 +656,108 @@ def facts_of(facts: Mapping[str, EventFacts], trial: StoredTrial) -> EventFacts 
     return stored if stored is not None and stored.rank[2] == trial.fingerprint else None
 
 
-class _EventsOfRun:
+SMALL_BYTES = 1024
+"""Events up to this size wait to be decoded until somebody asks for them."""
+
+MANY = 64
+"""So many events of one attempt at a task do not wait."""
+
+
+class _Named(Struct, gc=False):
+    """What an event names first of all."""
+
+    run_id: str
+    task_id: str
+    attempt: int = 1
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+_encoded = lru_cache(maxsize=4096)(encode_id)
+
+
+def _named(value: bytes | None) -> _Named | None:
+    """What a small event names; None: it has to be looked at as a whole at once."""
+    if value is None or len(value) > SMALL_BYTES or not value.isascii() or b"\\" in value:
+        return None
+    try:
+        return _decode_named(value)
+    except ValueError:
+        return None
+
+
+class EventsOfRun(Mapping[str, EventFacts]):
     """The results that win the slots of one run, by slot.
 
-    A retraction that withdraws the greatest standing withdraws all of its slot, so retractions are not read.
+    A page of trials shows few of very many, so small events wait as they came, by task and attempt. A
+    retraction that withdraws the greatest standing withdraws all of its slot, so retractions are not read.
     """
 
     def __init__(self, run_id: str) -> None:
-        self.stored: dict[str, EventFacts] = {}
+        self._facts: dict[str, EventFacts] = {}
+        self._pending: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+        self._waiting = 0
         self._run_id = run_id
 
+    @property
+    def stored(self) -> Collection[object]:
+        return range(len(self._facts) + self._waiting)
+
+    def __getitem__(self, slot: str) -> EventFacts:
+        _, task_id, attempt, _ = slot.split("|", 3)
+        self._read_pending((task_id, int(attempt)))
+        return self._facts[slot]
+
+    def __iter__(self) -> Iterator[str]:
+        deque(self.read_on(), 0)
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        deque(self.read_on(), 0)
+        return len(self._facts)
+
+    def read_on(self) -> Iterator[None]:
+        """Decode what waits, a task's attempt at each step."""
+        for place in list(self._pending):
+            self._read_pending(place)
+            yield
+
     def take(self, record: LogRecord) -> None:
+        """Keep a result of this run."""
+        offset, value = record.offset, record.value
+        named = _named(value)
+        if named is None:
+            if may_name(self._run_id, value):
+                self._read(offset, value)
+        elif named.run_id == self._run_id:
+            place = _encoded(named.task_id), named.attempt
+            pending = self._pending.setdefault(place, [])
+            pending.append((offset, value))
+            self._waiting += 1
+            if len(pending) >= MANY:
+                self._read_pending(place)
+            elif self._waiting + len(self._facts) > MAX_TRIALS:
+                deque(self.read_on(), 0)
+
+    def _read_pending(self, place: tuple[str, int]) -> None:
+        pending = self._pending.pop(place, ())
+        self._waiting -= len(pending)
+        for offset, value in pending:
+            self._read(offset, value)
+
+    def _read(self, offset: int, value: bytes) -> None:
         """Keep the facts of a result of this run."""
-        if not may_name(self._run_id, record.value):
-            return
-        event = plain_trial(record.value) or decode(record.value)
+        event = plain_trial(value) or decode(value)
         if not isinstance(event, AnyTrial) or event.run_id != self._run_id:
             return
         slot = slot_in_run(slot_key(event))
         rank = (event.revision, microseconds(event.finished_at), fingerprint(event))
-        if (stored := self.stored.get(slot)) is not None and rank <= stored.rank:
+        stored = self._facts.get(slot)
+        if stored is not None and (rank, -offset) <= (stored.rank, -stored.offset):
             return
         said = event.message
-        self.stored[slot] = EventFacts(
+        self._facts[slot] = EventFacts(
             rank,
-            record.offset,
+            offset,
             event.finished_at,
             event.trial_name,
             telling_line(said) if said else None,
@@ -696,18 +775,25 @@ class TrialEvents:
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._topic = Names(settings.namespace).trial_events
-        self._log = CachedRunLog(settings, self._topic, _EventsOfRun, clock)
+        self._log = CachedRunLog(settings, self._topic, EventsOfRun, clock)
 
-    async def facts(self, run_id: str) -> Mapping[str, EventFacts]:
+    async def facts(self, run_id: str, *, every: bool = False) -> Mapping[str, EventFacts]:
         """The facts about the result that wins each slot of a run, by slot.
+
+        Args:
+            every: the caller asks for all of them, not for a page alone.
 
         Raises:
             EventsClosed: the broker does not show the topic of events. Also as `RunLog.of` otherwise.
         """
         try:
-            return (await self._log.of(run_id)).stored
+            reading = await self._log.of(run_id)
         except (TopicAuthorizationFailedError, TopicMissing):
             raise EventsClosed(self._topic) from None
+        for number, _ in enumerate(reading.read_on() if every else ()):
+            if not number % AT_ONCE:
+                await asyncio.sleep(0)
+        return reading
 
     async def event(self, run_id: str, trial: StoredTrial) -> TrialResult | None:
         """The result of a trial as it was published; None: the log has it no more.

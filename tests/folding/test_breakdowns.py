@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -27,6 +28,7 @@ from streamer.folding.fold import Pipeline, fold_records
 from streamer.folding.state import RunState, Scores
 from streamer.schemas.wire import records_of_lines
 from tests.golden.data import streams
+from tests.golden.histories import HISTORIES, history
 from tests.support.events import (
     Event,
     a_plan,
@@ -268,18 +270,21 @@ def test_curves_read_each_event_once_whatever_the_points_and_bands(monkeypatch: 
 
 def test_trials_that_are_kept_while_a_run_is_folded_give_the_same_curves() -> None:
     number = 0
-    for name, events in streams():
+    histories = ((f"history {seed}", history(seed)) for seed in range(HISTORIES))
+    shuffled_run = ("shuffled", a_shuffled_run(60))  # the histories correct, retry, supersede and withdraw
+    for name, events in chain(streams(), histories, [shuffled_run]):
         runs: dict[str, EndedTrials] = {}
 
         def after(pipeline: Pipeline, *_: object, runs: dict[str, EndedTrials] = runs) -> None:
             for run_id in pipeline.runs():
                 keep_ended(runs.setdefault(run_id, {}), pipeline.run(run_id).state)
 
-        shuffled = records(Random(7).sample(events, len(events)))
-        folding = fold_records(shuffled, step=50, after=after, takes_changes=True)
+        shuffled = Random(7).sample(events, len(events))
+        folding = fold_records(records(shuffled), step=50, after=after, takes_changes=True)
+        whole = fold_records(records(shuffled)).pipeline
         for run_id in folding.runs():
             run = folding.pipeline.run(run_id).state
-            assert curves(run, 60, runs[run_id]) == curves(run), (name, run_id)
+            assert curves(run, 60, runs[run_id]) == curves(whole.run(run_id).state), (name, run_id)
             number += len(runs[run_id])
     assert number > 1_000
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
@@ -19,7 +21,7 @@ from streamer.client.queries import UnknownMetric, UnknownRun
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import PriceTable
-from streamer.schemas.wire import Failure
+from streamer.schemas.wire import Failure, records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing, partition_of
 from streamer.web import log as run_log
@@ -32,7 +34,9 @@ from streamer.web.log import (
     MAX_WAITING,
     REST,
     CurveCache,
+    EventFacts,
     EventsClosed,
+    EventsOfRun,
     Folds,
     Leaderboards,
     LogTruncated,
@@ -48,7 +52,7 @@ from streamer.web.log import (
 from streamer.web.models import RETRY_SECONDS, LeaderboardsQuery, ListedTrial, TrialsQuery, problem, status_of
 from tests.support.board_runs import a_night
 from tests.support.builders import a_row
-from tests.support.events import a_plan, a_trial, folded
+from tests.support.events import a_plan, a_retraction, a_start, a_trial, folded
 from tests.support.eventually import eventually
 from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
@@ -476,6 +480,48 @@ async def test_however_often_a_slot_is_written_its_winner_alone_is_kept(
     revisions = (3, 9, *range(4, 9))
     await logging_feed.take([a_trial(revision=number, message=f"m{number}") for number in revisions])
     assert [fact.reason for fact in (await events.facts("run-1")).values()] == ["m9"]
+
+
+@pytest.mark.parametrize(("small", "many"), [(1024, 64), (1024, 2), (400, 3)])
+def test_events_that_wait_say_the_same_as_events_that_are_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, small: int, many: int
+) -> None:
+    """Results that are corrected, retried, superseded or withdrawn; the greatest wins (R17)."""
+    rng = random.Random(small + many)
+    lines = [json.dumps(a_plan()).encode(), json.dumps(a_retraction(task_id="t1")).encode(), b"no event"]
+    for number in range(120):
+        event = a_trial(
+            task_id=f"t{rng.randrange(4)} \u05e9"[: rng.choice((2, 4))],
+            attempt=rng.choice((1, 2, 1.0, "2", None)),
+            agent=rng.choice(("a", "b|c", None)),
+            tier=rng.choice(("T0", None)),
+            revision=rng.randrange(4),
+            finished_at=rng.choice(("2026-01-02T03:04:05Z", "2026-01-02T05:04:05.25+01:00", None)),
+            message=rng.choice((None, "Timeout after 3 s\n" * 90, f"m{number}", '"\u00e9"')),
+            **rng.choice(({}, {}, {"cost_usd": "no number"}, {"run_id": "run-2"}, {"x": 1})),
+        )
+        kept = {name: value for name, value in event.items() if name != "attempt" or value}
+        line = json.dumps(kept, ensure_ascii=rng.random() < 0.5).encode()
+        padded = b"{" + b" " * 1100 + line[1:]  # which does not wait
+        lines += [line, padded][: rng.choice((1, 2))]
+        lines.append(json.dumps(a_start(task_id=kept["task_id"])).encode())
+
+    def read() -> Mapping[str, EventFacts]:
+        reading = EventsOfRun("run-1")
+        for record in records_of_lines(lines):
+            reading.take(record)
+        return reading
+
+    monkeypatch.setattr(run_log, "SMALL_BYTES", 0)
+    expected = dict(read())
+    assert len(expected) > 20
+    monkeypatch.setattr(run_log, "SMALL_BYTES", small)
+    monkeypatch.setattr(run_log, "MANY", many)
+    facts = read()
+    for slot in rng.sample(list(expected), len(expected)):
+        assert facts.get(slot) == expected[slot]
+    assert facts.get("|nothing|1|a|m||") is None
+    assert facts == dict(read()) == expected
 
 
 async def test_a_run_whose_id_is_written_with_escapes_is_found(
