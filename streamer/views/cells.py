@@ -220,6 +220,7 @@ EXPLAINED = {
     "changed": "A later plan of this run has another order. The intervals keep the first one.",
     "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
     "results are corrected.",
+    "partial": "* beside pass@k: planned tasks with fewer than k attempts are left out.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
     "declare": "A run has an interval if its tasks are shuffled (streamer shuffle) and that is declared "
     "before the first trial starts: order_kind: shuffled in the plan, or streamer tail --order-kind "
@@ -340,6 +341,7 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
             for group in groups
         ),
         "bounds": any("(" in pass_rate(group) for group in groups),
+        "partial": any("*" in pass_at_ends(group) for group in groups),
         "decided": any(decided(group) != UNSEEN for group in groups),
     }
     lines = [EXPLAINED[mark] for mark, stands in marks.items() if stands]

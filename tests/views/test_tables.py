@@ -330,7 +330,7 @@ def test_a_shuffled_run_has_the_interval_of_the_final_pass_rate() -> None:
     assert cells(table, "pass rate") == ["75.0 % so far [57, 88]", "50.0 % so far [33, 70]"]
     assert cells(table, "in flight") == ["8", "8"]
     assert "decided" not in table.heads
-    assert table.note.splitlines() == [EXPLAINED["so far"], EXPLAINED["interval"]]
+    assert table.note.splitlines() == [EXPLAINED["so far"], EXPLAINED["interval"], EXPLAINED["partial"]]
 
 
 def test_an_order_that_was_not_declared_has_hard_bounds_and_a_line_on_how_to_declare_one() -> None:
@@ -339,6 +339,7 @@ def test_an_order_that_was_not_declared_has_hard_bounds_and_a_line_on_how_to_dec
     assert table.note.splitlines() == [
         EXPLAINED["so far"],
         EXPLAINED["bounds"],
+        EXPLAINED["partial"],
         "No interval of the final pass rate: no plan shows a shuffle declared before the first trial.",
         EXPLAINED["declare"],
     ]
@@ -352,12 +353,21 @@ def test_another_order_later_is_said_below_the_intervals_that_keep_the_first_one
     assert EXPLAINED["changed"] in agents_table([changed]).note.splitlines()
 
 
+def test_a_star_beside_pass_at_k_is_explained_wherever_one_is_shown() -> None:
+    plan = {"order": TASKS, "order_kind": "shuffled"}
+    for finished, star in ((36, True), (89, False)):
+        table = agents_table(agents(plan, finished, 0))
+        assert any("*" in cell for cell in cells(table, "pass@k")) is star
+        assert (EXPLAINED["partial"] in table.note) is star
+
+
 def test_a_chosen_order_has_hard_bounds_and_the_reason() -> None:
     table = agents_table(agents({"order": TASKS, "order_kind": "chosen"}, 36))
     assert cells(table, "pass rate") == ["75.0 % so far (30 to 90)", "50.0 % so far (20 to 80)"]
     assert table.note.splitlines() == [
         EXPLAINED["so far"],
         EXPLAINED["bounds"],
+        EXPLAINED["partial"],
         "No interval of the final pass rate: the order was chosen.",
     ]
 
@@ -393,7 +403,7 @@ def test_the_head_of_a_run_counts_the_trials_in_flight() -> None:
 def test_reasons_that_differ_name_the_agents() -> None:
     first, second = agents({"order": TASKS, "order_kind": "chosen"}, 36)
     second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
-    assert agents_table([first, second]).note.splitlines()[2:] == [
+    assert agents_table([first, second]).note.splitlines()[3:] == [
         "No interval of the final pass rate for a:m: the order was chosen.",
         "No interval of the final pass rate for b:m: all attempts at a task run one after the other.",
     ]

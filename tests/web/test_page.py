@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from streamer.client.readers import StateReader
 from streamer.settings import Settings
+from streamer.views.cells import EXPLAINED, SO_FAR
+from streamer.views.columns import GRADE_MARKS
 from streamer.views.compare import METHODS, STILL_OPEN
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
@@ -121,6 +123,7 @@ def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProces
     expect(page.locator("tbody tr").first).to_contain_text("baseline")
     expect(page.locator("svg.spread")).to_have_count(7)
     expect(page.locator("main")).to_contain_text("Variance of pass rates")
+    expect(page.locator("main")).to_contain_text(GRADE_MARKS)
     page.get_by_role("button", name="By agent").click()
     expect(page.locator("tbody tr")).to_have_count(21)
     page.get_by_label("Spread of").select_option("cost_usd")
@@ -159,6 +162,7 @@ def test_without_a_judge_nothing_shows_a_composite_and_grades_rest_on_the_pass_r
     page.get_by_role("link", name="Tiers", exact=True).click()
     tiers = page.get_by_role("region", name="Tiers of this run")
     expect(tiers).to_contain_text("pass rate")
+    expect(page.locator(".notes")).to_contain_text(EXPLAINED[SO_FAR])
     expect(page.locator("svg.spread")).to_have_count(1)
     assert "Composite" not in (tiers.text_content() or "")
     page.get_by_role("link", name="Trials", exact=True).click()

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.text import ends_in_points, percent, points
-from streamer.views.cells import EXPLAINED, SO_FAR, age, minute, span
+from streamer.views.cells import EXPLAINED, SO_FAR, age, footnotes, minute, span
 from streamer.views.outlook import clock
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer
@@ -280,7 +280,21 @@ def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone(page: Page
         """async () => {
             const { footnotes } = await import("/static/js/uncertainty.js");
             const group = (mean) => ({ provisional: true, statistics: { pass_rate: { mean } } });
-            return [footnotes([group(null)]), footnotes([group(null), group(0.5)])];
+            const passAt = { 1: { value: 0.5, partial: true }, 2: { value: null, partial: true } };
+            const uncertainty = { final_missing: "order_unknown_in_part" };
+            const some = [{ ...group(0.5), uncertainty, pass_at_k: passAt }];
+            return [footnotes([group(null)]), footnotes([group(null), group(0.5)]), footnotes(some)];
         }"""
     )
-    assert notes == [[], [EXPLAINED[SO_FAR]]]
+    assert notes[:2] == [[], [EXPLAINED[SO_FAR]]]
+    assert notes[2] == footnotes(
+        [
+            {
+                "provisional": True,
+                "statistics": {"pass_rate": {"mean": 0.5}},
+                "uncertainty": {"final_missing": "order_unknown_in_part"},
+                "pass_at_k": {"1": {"value": 0.5, "partial": True}, "2": {"value": None, "partial": True}},
+            }
+        ]
+    )
+    assert {EXPLAINED["partial"], EXPLAINED["declare"]} <= set(notes[2])

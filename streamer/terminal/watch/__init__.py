@@ -68,6 +68,8 @@ State  complete: all planned trials are in; finished: the harness ended it;
        running; silent for 10 minutes: stalled, or unfinished without a plan
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
 ?      grade: trials have no score of the judge
+[ ]    between which percentages the final pass rate lies, for a declared shuffle;
+( )    the same for any order. so far, incomplete: results are missing
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)

@@ -229,7 +229,7 @@ function tiles(run, { found: outlook, refused }) {
     tile("Progress", progress(run.progress), [counts, running, endWords(outlook)]),
     tile(run.agent_models > 1 ? "All agents" : "Accuracy", percent(run.accuracy), [run.verdict_trials === 0 ? "no verdicts" : `${count(run.resolved)} resolved of ${count(run.verdict_trials ?? run.trials)}`, withoutInfrastructure(run)]),
     tile("Cost", usd(run.total_cost), [estimatedWords(run), rate, costWords(outlook), refused ?? budgetWords(outlook)]),
-    run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : run.tiers ? "within tiers" : "by agent only"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all yet" : ""}` : null]),
+    run.pass_at_k === null ? tile("pass@k", UNKNOWN, [run.verdict_trials === 0 ? "no verdicts" : run.tiers ? "within tiers" : "by agent only"]) : tile(pass ? `pass@${pass[0]}` : "pass@k", pass ? percent(pass[1].value) : UNKNOWN, [pass ? `${counted(pass[1].tasks_covered, "task")}${pass[1].partial ? ", not all planned" : ""}` : null]),
     tile("Tokens", count(run.tokens.output), [`out; ${count(run.tokens.input)} in`]),
   ];
 }

@@ -1,12 +1,13 @@
 // The tiers of a run: grade, uplift, spread; pooled over the agents, or each agent within each tier.
 
-import { BOARDS } from "./boards.js";
+import { BOARDS, WORDS } from "./boards.js";
 import { columnsOf } from "./cells.js";
 import { card, h, name, svg } from "./dom.js";
 import { segments, select } from "./controls.js";
 import { UNKNOWN, number, ratio, share, usd } from "./format.js";
 import { withNamed } from "./named.js";
 import { Table } from "./table.js";
+import { footnotes } from "./uncertainty.js";
 
 const SPREADS = [["pass_rate", "Pass rate"], ["composite_score", "Composite score"], ["impl_rate", "Judge's score"], ["cost_usd", "Cost per trial"], ["duration_seconds", "Duration"]];
 
@@ -25,7 +26,9 @@ export class Tiers {
     this.choice = select("Spread of", SPREADS, this.spread, (value) => this.again(() => (this.spread = value)));
     const grouping = segments("Rows", [["pooled", "Pooled"], ["within", "By agent"]], "pooled", (value) => this.again(() => (this.within = value === "within")));
     const key = h("p", { class: "note body" }, "Spread: line from least to greatest, band one standard deviation around the mean (dot), bar at the median.");
-    this.element = card("Tiers", [this.choice.element, grouping], this.table.element, this.facts, key);
+    this.notes = h("div", { class: "note notes" });
+    const marks = h("span", { class: "note" }, WORDS.grade_marks);
+    this.element = card("Tiers", [this.choice.element, grouping, marks], this.table.element, this.notes, this.facts, key);
   }
 
   again(change) {
@@ -49,6 +52,7 @@ export class Tiers {
     if (this.shownTop !== this.top) this.table.body.replaceChildren();
     this.shownTop = this.top;
     this.table.update(rows);
+    this.notes.replaceChildren(...footnotes(rows).map((line) => h("p", {}, line)));
     this.facts.replaceChildren(...crossTier(run?.cross_tier));
   }
 

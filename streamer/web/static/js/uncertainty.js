@@ -84,12 +84,13 @@ export function footnotes(groups) {
   const marks = new Set(rated.map((group) => interval(group)?.mark).filter(Boolean));
   if (rated.some((group) => interval(group)?.order_changed)) marks.add("changed");
   for (const group of rated) if (isOpen(group) && !interval(group)) marks.add(missingWord(group));
+  if (groups.some(({ pass_at_k: found }) => Object.values(found ?? {}).some((one) => one.partial && one.value !== null))) marks.add("partial");
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
   const judged = groups.map(judgedOf).filter(Boolean);
   const [scored, trials] = [0, 1].map((at) => judged.reduce((sum, counts) => sum + counts[at], 0));
   if (judged.length) lines.push(`A judge has scored ${count(scored)} of ${count(trials)} trials. A grade rests on judged trials alone.`);
-  const undeclared = groups.some((group) => reason(group) === WORDS.reasons.order_undeclared);
+  const undeclared = groups.some((group) => [WORDS.reasons.order_undeclared, WORDS.reasons.order_unknown_in_part].includes(reason(group)));
   return [...lines, ...missing(groups), ...(undeclared ? [WORDS.explained.declare] : [])];
 }
 
