@@ -670,7 +670,7 @@ class FinalMissing(StrEnum):
     STARTS_MISSING = "starts_missing"
     """Only the concurrency is known, and the starts do not fit it: some are missing, or too many run."""
     ATTEMPTS_TOGETHER = "attempts_together"
-    """All attempts at a task run one after the other."""
+    """All trials of a task, its attempts or its tiers, stand together in the order."""
     ORDER_FOLLOWS_DIFFICULTY = "order_follows_difficulty"
     """The check of the order against the declared difficulty failed."""
     ORDER_FOLLOWS_OUTCOME = "order_follows_outcome"

@@ -29,6 +29,7 @@ from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import AgentModelSummary
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
+from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, GateVerdict
 from streamer.terminal import (
     FAILED,
@@ -273,13 +274,14 @@ def _verdict(
     if difference is None or worse is None:
         say(f"cannot be compared: there is no task where both sides know {metric}")
         return UNVERIFIABLE
-    stated = _stated(metric, difference)
+    stated = _stated(metric, difference, ended=comparison.ended)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
         say(f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}")
         return UNVERIFIABLE
     if not shown:
-        why = "that is within --tolerance" if plain else "nothing shows that it is worse"
+        yet = "" if comparison.ended else " yet"
+        why = "that is within --tolerance" if plain else f"nothing shows{yet} that it is worse"
         if not plain and _is_worse(comparison, metric, difference, 0.0, side="a"):
             why = "B is better than A"
         say(f"{stated}; {why}")
@@ -291,7 +293,8 @@ def _verdict(
     if significance is not None and p is not None and p > significance:
         say(f"B is worse than A, but not significantly: {stated}")
         return 0
-    say(f"B is worse than A: {stated}")
+    why = "" if plain or comparison.ended else f" on tasks like these, by evidence of {1 / ALPHA} or more"
+    say(f"B is worse than A{why}: {stated}")
     return FAILED
 
 
@@ -315,11 +318,11 @@ def _why_unjudged(comparison: Comparison, metric: str) -> str:
     return f"an interval needs all trials of {least} tasks where both sides know {metric}"
 
 
-def _stated(metric: str, difference: Difference) -> str:
+def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
     column = column_of(metric, difference)
     by = f"{moved(column, difference.mean)} {interval_of(column, difference)}".rstrip()
-    p = "no p" if difference.p_value is None else f"p = {difference.p_value:.3g}"
-    return f"{metric} of B minus that of A: {by}, {p}"
+    p = ", no p" if difference.p_value is None else f", p = {difference.p_value:.3g}"
+    return f"{metric} of B minus that of A: {by}{p if ended else ' so far'}"
 
 
 def _write(comparison: Comparison, form: str, out: Path | None) -> None:

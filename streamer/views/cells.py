@@ -202,7 +202,7 @@ REASONS = {
     "order_chosen": "the order was chosen",
     "order_unknown_in_part": "the plan gives some or all trials no place in an order",
     "starts_missing": "some results came without a start, or more trials run at once than declared",
-    "attempts_together": "all attempts at a task run one after the other",
+    "attempts_together": "all trials of a task stand together in the order",
     "order_follows_difficulty": "the order follows the declared difficulty",
     "order_follows_outcome": "passes lie early or late in the order",
     "nothing_yet": "no trial has a final value",
@@ -215,11 +215,12 @@ EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
     INCOMPLETE: "incomplete: the run ended without all planned trials. Those that are missing "
     "might have passed less often.",
-    "interval": "[low, high]: this run, final. Once all planned trials have results, the pass rate lies "
-    "there, in percent. Of each agent's intervals at most 5 in 100 ever miss, however often you look.",
-    "changed": "A later plan of this run has another order. The intervals keep the first one.",
-    "bounds": "(low to high): once all planned trials have results, the pass rate lies in this range, unless "
+    "interval": "[low, high]: this run, final. With the results of all planned trials the pass rate lies "
+    "there, in percent. Of each agent's intervals at most 5 in 100 ever miss, however often you look, unless "
     "results are corrected.",
+    "changed": "A later plan of this run has another order. The intervals keep the first one.",
+    "bounds": "(low to high): with the results of all planned trials the pass rate lies in this range, "
+    "unless results are corrected.",
     "partial": "* beside pass@k: planned tasks with fewer than k attempts are left out.",
     "decided": "decided: the grade can no longer change, unless results are corrected.",
     "declare": "A run has an interval if its tasks are shuffled (streamer shuffle) and that is declared "
@@ -349,7 +350,7 @@ def footnotes(groups: Sequence[Summary]) -> list[str]:
     if judged:
         scored, trials = map(sum, zip(*judged, strict=True))
         lines.append(
-            f"A judge has scored {scored:,} of {trials:,} trials. A grade rests on judged trials alone."
+            f"A judge has scored {scored:,} of {trials:,} trials. Grade and composite rest on these."
         )
     undeclared = any(
         reason(group) in (REASONS["order_undeclared"], REASONS["order_unknown_in_part"]) for group in groups

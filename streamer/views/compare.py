@@ -357,6 +357,7 @@ def compare_sides(
         for task, pair in tasks.pairs.items()
     ]
     result = paired(counted_pairs, over=over, tested=tested)
+    waiting = any(one.grade_provisional for side in (a, b) for one in _chosen(side.agents, side.agent_model))
     comparison = compare(
         a.rows,
         b.rows,
@@ -367,6 +368,7 @@ def compare_sides(
         readings={**b.run.run.metrics, **a.run.run.metrics},
         without_verdicts={agent.agent_model for agent in (*a.agents, *b.agents) if agent.verdict_trials == 0},
         rates=(result, counted_pairs),
+        unscored=waiting,
     )
     words = []
     if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
@@ -374,6 +376,7 @@ def compare_sides(
     words += [] if refused is None else [f"not comparable: {refused}"]
     words += [_of_tasks(ours, theirs, tasks)] if tasks.differ else []
     words += _without_plan((a, b))
+    words += _without_results(result, waiting) if over else []
     stated = {"words": words, "in_common": _in_common(comparison), "not_comparable": refused}
     return comparison.model_copy(update=stated)
 
@@ -429,6 +432,17 @@ def _without_plan(sides: Iterable[ComparedSide]) -> list[str]:
     ]
 
 
+def _without_results(result: Paired, unscored: bool) -> Iterable[str]:
+    """What two sides lack that have ended, and which numbers it touches."""
+    if result.open:
+        yield (
+            f"{result.open:,} of {counted(result.tasks, 'task')} lack results: these count both ways in "
+            "interval and p of pass rates, and other means have no interval"
+        )
+    if unscored:
+        yield "trials wait for a judge's score: composite_score has no interval and no p"
+
+
 def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> PairedTask:
     """Both sides of a task with unequal attempts: those that both have, and those that both may still get."""
     rows = _matched(ours, theirs)
@@ -475,6 +489,7 @@ def compare(
     readings: Mapping[str, Any] | None = None,
     without_verdicts: Collection[str] = (),
     rates: tuple[Paired, Sequence[PairedTask]] | None = None,
+    unscored: bool = False,
 ) -> Comparison:
     """Compare two lists of trials.
 
@@ -486,6 +501,7 @@ def compare(
         readings: named metric to how to read it, as run summaries have it; None: not known.
         without_verdicts: the agent:models that have no pass rate (R31).
         rates: what the pass rates say, B's less A's, and their tasks; None: the trials are all there are.
+        unscored: scores of a judge may still come, so composites have neither interval nor p.
     """
     first, second = _by_task(a), _by_task(b)
     both = [task for task in first if task in second]
@@ -510,6 +526,9 @@ def compare(
     of_names = _named_metrics(pairs, readings or {})
     difference = partial(_difference, pairs=pairs, even=even if ended else [], whole=ended and is_whole)
     differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
+    if unscored:
+        open_ = {"interval": None, "p_value": None}
+        differences["composite_score"] = differences["composite_score"].model_copy(update=open_)
     for metric, of in of_names.items():
         says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
         differences[metric] = difference(metric, of.higher_is_better).model_copy(update=says)

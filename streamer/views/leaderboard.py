@@ -458,7 +458,8 @@ NOT_RANKED = {
 }
 ALL_RUNS = (
     "The value is of all finished runs together; 95 % is about tasks like these, clustered by task. "
-    "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's."
+    "Runs are left out while unfinished, and with fewer than 5 tasks or half of the fullest run's. "
+    "Their values are of what came so far."
 )
 NEWEST = "The value and its 95 % are of the newest finished run: only passes can be pooled over runs."
 UNKNOWN = (

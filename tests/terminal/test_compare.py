@@ -328,13 +328,42 @@ def test_before_the_end_evidence_decides(tmp_path: Path) -> None:
     plan = {"type": "run_started", "tasks": order, "attempts": 1, "order": order, "order_kind": "shuffled"}
     first = [plan | {"run_id": "r", "started_at": "2026-01-01T00:00:00Z"}, *events("r", 10)]
     a = written(tmp_path, "a", first)
-    for known, code in ((7, 1), (6, 0)):
+    worse = b"B is worse than A on tasks like these, by evidence of 20 or more: "
+    for known, code, said in ((7, 1, worse), (6, 0, b"; nothing shows yet that it is worse")):
         begun = plan | {"run_id": "s", "started_at": "2026-01-02T00:00:00Z"}
         b = written(tmp_path, "b", [begun, *events("s", 0)[:known]])
         done = streamer("compare", a, b, "--files")
-        assert done.returncode == code, done.stderr
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert b"-100.0 points so far" in done.stderr
         cost = streamer("compare", a, b, "--files", "--tolerance", "0.1")
         assert (cost.returncode, b"before the end" in cost.stderr) == (3, True)
+
+
+def test_results_that_never_came_are_named_beside_the_p_that_they_widen(tmp_path: Path) -> None:
+    """Ten wins and no loss are p = 0.002; with three unknown tasks p is 0.0923 (R19)."""
+    plan = {"type": "run_started", "tasks": [f"t{n:02}" for n in range(13)], "attempts": 1}
+    ended = {"type": "run_finished"}
+    runs = [
+        [one | {"run_id": run} for one in (plan, *events(run, passed), ended)]
+        for run, passed in (("r", 10), ("s", 0))
+    ]
+    done = streamer("compare", *(written(tmp_path, run[0]["run_id"], run) for run in runs), "--files")
+    assert b"3 of 13 tasks lack results: these count both ways in interval and p of pass rates" in done.stdout
+    assert b"p = 0.0923" in done.stderr
+
+
+def test_composites_wait_for_the_scores_of_a_judge(tmp_path: Path) -> None:
+    """Scores that the plan expects stay unknown after the end (R13)."""
+    plan = {"type": "run_started", "tasks": TASKS, "attempts": 1, "judged": True}
+    for missing in (0, 1):
+        sides = []
+        for run in ("r", "s"):
+            scored, bare = events(run, 8, score=0.5)[missing:], events(run, 8)[:missing]
+            whole = [plan, *scored, *bare, {"type": "run_finished"}]
+            sides.append(written(tmp_path, run, [one | {"run_id": run} for one in whole]))
+        done = streamer("compare", *sides, "--files", "--metric", "composite_score")
+        assert done.returncode == (3 if missing else 0), done.stderr
+        assert (b"trials wait for a judge's score: composite_score has no" in done.stdout) == bool(missing)
 
 
 def test_four_tasks_give_means_and_no_verdict(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ CASES = {
         [plan(tasks=9, attempts=1, order_kind="chosen"), *trials(5, 2), {**ENDED, "status": "cancelled"}],
         FOLD,
         "the final pass rate cannot leave this range",
-        "once all planned trials have results, the pass rate lies in this range",
+        "with the results of all planned trials the pass rate lies in this range",
     ),
     "two equal runs": Case(
         sides(trials(89, 38), SPREAD), COMPARE, "B is worse than A", "nothing shows that it is worse"

@@ -405,7 +405,7 @@ def test_reasons_that_differ_name_the_agents() -> None:
     second = second | {"uncertainty": second["uncertainty"] | {"final_missing": "attempts_together"}}
     assert agents_table([first, second]).note.splitlines()[3:] == [
         "No interval of the final pass rate for a:m: the order was chosen.",
-        "No interval of the final pass rate for b:m: all attempts at a task run one after the other.",
+        "No interval of the final pass rate for b:m: all trials of a task stand together in the order.",
     ]
 
 

@@ -168,7 +168,7 @@ def test_the_board_says_what_may_be_concluded_in_the_words_of_every_surface(
     expect(board.locator("th[data-id=pass_rate] .about")).to_have_text("this run, final")
     expect(board.locator("th[data-id=place] .about")).to_have_text("tasks like these")
     main = page.locator("main")
-    expect(main).to_contain_text("[low, high]: this run, final. Once all planned trials have results")
+    expect(main).to_contain_text("[low, high]: this run, final. With the results of all planned trials")
     expect(main).to_contain_text("place: with 95 % probability no agent truly stands outside")
     expect(main).to_contain_text(re.compile("Nothing separates|ahead in this run|no longer be overtaken"))
 

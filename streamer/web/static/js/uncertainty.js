@@ -89,7 +89,7 @@ export function footnotes(groups) {
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
   const judged = groups.map(judgedOf).filter(Boolean);
   const [scored, trials] = [0, 1].map((at) => judged.reduce((sum, counts) => sum + counts[at], 0));
-  if (judged.length) lines.push(`A judge has scored ${count(scored)} of ${count(trials)} trials. A grade rests on judged trials alone.`);
+  if (judged.length) lines.push(`A judge has scored ${count(scored)} of ${count(trials)} trials. Grade and composite rest on these.`);
   const undeclared = groups.some((group) => [WORDS.reasons.order_undeclared, WORDS.reasons.order_unknown_in_part].includes(reason(group)));
   return [...lines, ...missing(groups), ...(undeclared ? [WORDS.explained.declare] : [])];
 }
