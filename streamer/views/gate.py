@@ -496,8 +496,12 @@ def _of_mean(
         missing = NOT_FINAL if matched.tasks else NOTHING_COMMON
     if matched.ended:
         first, second = ours.values(metric) or {}, theirs.values(metric) or {}
-        values = mean_differences((first.get(task, []), second.get(task, [])) for task in matched.tasks)
         missing = _uncovered(matched, first, second, metric)
+        plans = (side.run.plan for side in (ours, theirs))
+        if missing and metric == "impl_rate" and any(plan.judged and plan.awaits_scores for plan in plans):
+            missing = "trials wait for a judge's score"
+        else:
+            values = mean_differences((first.get(task, []), second.get(task, [])) for task in matched.tasks)
     ends, interval = ends_of(values), None
     if values.tasks >= LEAST_TASKS_OF_A_MEAN:
         interval = mean_interval(values, terms.alpha)

@@ -274,6 +274,21 @@ def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
             assert result.final.missing == "trials have no final value"
 
 
+def test_the_scores_of_a_judge_are_not_judged_while_some_may_come() -> None:
+    """Trials that the plan says will be judged stay unknown after the end (R13)."""
+    base = [trial("s", "b", task, True, score=0.9) for task in TASKS]
+    mine = [*ours(20, 20)[:17], *ours(20, 20, score=0.1)[17:]]
+    for judge, verdict, missing in (
+        (True, GateVerdict.UNDECIDED, "trials wait for a judge's score"),
+        (False, GateVerdict.FAIL, "impl_rate is known for 3 of 20 candidate and 20 of 20 baseline trials"),
+    ):
+        plans = [plan | {"judged": judge} for plan in PLANS]
+        result = judged([*plans, *base, *mine], fixed=True, metric="impl_rate")
+        assert result.final is not None
+        assert result.verdict == verdict
+        assert (result.final.missing or "").startswith(missing)
+
+
 def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
     base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
     mine = [*ours(20, 20)[:17], *ours(20, 20, cost_usd=0.5)[17:]]
