@@ -3,7 +3,8 @@
     python -m benchmarks.verdicts TREE
 
 TREE is a checkout of another version. The public runs of Terminal-Bench in tests/data become events, with
-half of their results and with all of them. Their order is once undeclared, as in their files, and once
+half of their results and with all of them. Crashed trials, and whole runs, stand in run-level files alone:
+they are in, as `streamer convert` has them. Their order is once undeclared, as in their files, and once
 declared as shuffled. Each pair of runs is compared and gated by the commands of each tree, and each run is
 folded to its board. The table has the share that has a verdict (exit 0 or 1), or an interval.
 """
@@ -21,9 +22,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import table
-from benchmarks.replay import public_runs
 from tests.house.repository import ROOT
-from tests.support.rows import terminal_bench_row_to_event
+from tests.support.data import shared_data
+from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 STATES = (
     ("half, undeclared", 0.5, None),
@@ -69,6 +70,15 @@ for file in files:
 """Prints what was asked, whether it said something, and of which runs; needs no more than the commands."""
 
 
+def public_runs() -> list[list[dict[str, Any]]]:
+    """The trials of each run."""
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for file in ("trials.jsonl.gz", "trials_runfile_only.jsonl.gz"):
+        for row in read_rows(shared_data() / "terminal_bench" / file):
+            runs.setdefault((row["submission"], row["run"]), []).append(row)
+    return list(runs.values())
+
+
 def lines_of(
     rows: list[dict[str, Any]], run: str, share: float, kind: str | None
 ) -> Iterator[dict[str, Any]]:
@@ -108,13 +118,13 @@ def main() -> None:
     parser.add_argument("tree", type=Path, help="a checkout of another version")
     parser.add_argument("--runs", type=int, help="only so many runs")
     given = parser.parse_args()
-    runs = list(public_runs())[: given.runs]
+    runs = public_runs()[: given.runs]
     rows: list[list[object]] = [["state and order", "measured", "of", "other", "this"]]
     with TemporaryDirectory(prefix="verdicts-") as directory:
         for state, share, kind in STATES:
             folder = Path(directory) / state
             folder.mkdir()
-            for number, (_, trials) in enumerate(runs):
+            for number, trials in enumerate(runs):
                 events = lines_of(trials, f"run-{number:02}", share, kind)
                 text = "".join(json.dumps(event) + "\n" for event in events)
                 (folder / f"run-{number:02}.ndjson").write_text(text)

@@ -278,11 +278,11 @@ def test_the_scores_of_a_judge_are_not_judged_while_some_may_come() -> None:
     """Trials that the plan says will be judged stay unknown after the end (R13)."""
     base = [trial("s", "b", task, True, score=0.9) for task in TASKS]
     mine = [*ours(20, 20)[:17], *ours(20, 20, score=0.1)[17:]]
-    for judge, verdict, missing in (
+    for expected, verdict, missing in (
         (True, GateVerdict.UNDECIDED, "trials wait for a judge's score"),
         (False, GateVerdict.FAIL, "impl_rate is known for 3 of 20 candidate and 20 of 20 baseline trials"),
     ):
-        plans = [plan | {"judged": judge} for plan in PLANS]
+        plans = [plan | {"judged": expected} for plan in PLANS]
         result = judged([*plans, *base, *mine], fixed=True, metric="impl_rate")
         assert result.final is not None
         assert result.verdict == verdict

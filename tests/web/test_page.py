@@ -138,8 +138,11 @@ def test_a_run_without_tiers_and_judge_shows_grades_when_they_are_ticked(
     board = page.get_by_role("region", name="Agents of this run")
     expect(board).to_contain_text("100.0 %")
     expect(board).not_to_contain_text("Grade")
+    marks = page.get_by_text(GRADE_MARKS)
+    expect(marks).to_be_hidden()
     page.get_by_label("Grades").check()
     expect(board).to_contain_text("Grade")
+    expect(marks).to_be_visible()
     assert page.url.endswith("?grades=1")
 
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.text import ends_in_points, percent, points
-from streamer.views.cells import EXPLAINED, SO_FAR, age, footnotes, minute, span
+from streamer.views.cells import EXPLAINED, INCOMPLETE, SO_FAR, age, footnotes, minute, span
 from streamer.views.outlook import clock
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer
@@ -283,7 +283,9 @@ def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone(page: Page
             const passAt = { 1: { value: 0.5, partial: true }, 2: { value: null, partial: true } };
             const uncertainty = { final_missing: "order_unknown_in_part" };
             const some = [{ ...group(0.5), uncertainty, pass_at_k: passAt }];
-            return [footnotes([group(null)]), footnotes([group(null), group(0.5)]), footnotes(some)];
+            const bounds = { reachable: { pass_rate: { low: 0.2, high: 0.8 } } };
+            const ended = [{ ...group(0.5), over: true, uncertainty: bounds }];
+            return [[group(null)], [group(null), group(0.5)], some, ended].map((rows) => footnotes(rows));
         }"""
     )
     assert notes[:2] == [[], [EXPLAINED[SO_FAR]]]
@@ -298,3 +300,4 @@ def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone(page: Page
         ]
     )
     assert {EXPLAINED["partial"], EXPLAINED["declare"]} <= set(notes[2])
+    assert notes[3] == [EXPLAINED[INCOMPLETE], EXPLAINED["bounds"]]

@@ -113,7 +113,8 @@ export class Run {
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
     const grades = h("input", { type: "checkbox", checked: Boolean(this.options.grades), onchange: () => this.setGrades(grades.checked) });
     this.gradesChoice = field("Grades", grades);
-    return [card("Board", [this.gradesChoice, h("span", { class: "note" }, WORDS.grade_marks), field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
+    this.gradeMarks = h("span", { class: "note" }, WORDS.grade_marks);
+    return [card("Board", [this.gradesChoice, this.gradeMarks, field("Budget, $", budget)], this.board.element), this.charts.element, this.outlook.element];
   }
 
   // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
@@ -151,7 +152,7 @@ export class Run {
     const over = (this.summary?.status ?? null) !== null;
     const own = this.tiers.size > 0 || [...this.agents.values()].some((agent) => agent.grade_basis === "composite_median");
     const graded = own || Boolean(this.options.grades);
-    if (this.gradesChoice) this.gradesChoice.hidden = own;
+    if (this.gradesChoice) [this.gradesChoice.hidden, this.gradeMarks.hidden] = [own, !graded];
     const [agents, tiers] = [this.agents, this.tiers].map((groups) => [...groups.values()].map((group) => ({ ...group, over, graded })));
     return { agents, tiers };
   }

@@ -83,7 +83,7 @@ export function footnotes(groups) {
   const rated = groups.filter((group) => rateOf(group) !== null); // the others show no mark
   const marks = new Set(rated.map((group) => interval(group)?.mark).filter(Boolean));
   if (rated.some((group) => interval(group)?.order_changed)) marks.add("changed");
-  for (const group of rated) if (isOpen(group) && !interval(group)) marks.add(missingWord(group));
+  for (const group of rated) if (isOpen(group) && (group.over || !interval(group))) marks.add(missingWord(group));
   if (groups.some(({ pass_at_k: found }) => Object.values(found ?? {}).some((one) => one.partial && one.value !== null))) marks.add("partial");
   if (groups.some(decided)) marks.add("decided");
   const lines = Object.keys(WORDS.explained).filter((mark) => marks.has(mark)).map((mark) => WORDS.explained[mark]);
