@@ -68,8 +68,7 @@ State  complete: all planned trials are in; finished: the harness ended it;
        running; silent for 10 minutes: stalled, or unfinished without a plan
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
 ?      grade: trials have no score of the judge
-[ ]    between which percentages the final pass rate lies, for a declared shuffle;
-( )    the same for any order. so far, incomplete: results are missing
+[ ] ( ) the final pass rate lies there, for a declared shuffle; for any order
 –      not known; columns that nobody knows, or that do not fit, are left out
 
 pass rate  share of successes (tests, else verdict)
@@ -82,7 +81,6 @@ cost/pass  known cost per pass in USD; inf: no pass
 speedup    FormulaCode's mean over trials; advantage: over the human solution
 uplift     what the grade rests on over the baseline tier's, minus 1
 left, per hour, in all: the pace since the start, in event time, carried on
-
 In scripts: streamer query run RUN --json, streamer subscribe run
 """
 
