@@ -15,8 +15,7 @@ from benchmarks.common import events
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial, score_trial_group
-from streamer.schemas.events import TrialResult
-from streamer.schemas.plain import AnyTrial, PlainTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.wire import Record, canonical_json, decode, digest_of, records_of_lines
 
 SLOTS = 2_000
@@ -24,10 +23,10 @@ BATCH = 100
 SUB_TRIALS = ("nop", "oracle", "agent-1", "agent-2")
 
 
-def a_trial(benchmarks: int = 0) -> AnyTrial:
+def a_trial(benchmarks: int = 0) -> Result:
     """One, decoded."""
     event = decode(next(events(1, benchmarks=benchmarks)))
-    assert isinstance(event, TrialResult | PlainTrial)
+    assert isinstance(event, Result)
     return event
 
 

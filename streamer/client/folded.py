@@ -218,7 +218,7 @@ def nothing_of(settings: Settings, run_id: str, as_of: Position | None, topic: s
     """Why nothing stands of a run: NotInLog, or NothingYet where its first event comes later."""
     if as_of is not None:
         for record in RunLog(settings, run_id).records():
-            event, _ = event_in(record.value)
+            event, *_ = event_in(record.value)
             if not isinstance(event, Reason) and event.run_id == run_id:
                 return NothingYet(run_id, as_of, record)
     return NotInLog(run_id, topic)

@@ -28,7 +28,7 @@ from streamer.folding.summaries import (
 )
 from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
-from streamer.schemas.plain import AnyTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.wire import GroupId, json_number
 from streamer.statistics.final import OrderKind
 
@@ -281,7 +281,7 @@ def _in_order(run: RunState, known: EndedTrials) -> list[_Ended]:
     return sorted(trials, key=place)
 
 
-def _end(event: AnyTrial) -> int:
+def _end(event: Result) -> int:
     """When a trial ended, by its own times alone: a copied file has the time of its copying."""
     if event.finished_at is not None or event.started_at is None or event.duration_seconds is None:
         return microseconds(event.finished_at)

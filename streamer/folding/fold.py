@@ -27,7 +27,7 @@ Fold a file or a finished log: the same answer as the worker gives, without a br
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -39,7 +39,7 @@ from streamer.folding.run import PageFromTheFuture, Run, run_of_page
 from streamer.folding.score import UnknownProfile, grading_profile, made_with
 from streamer.folding.slots import Effect, SummaryChange
 from streamer.schemas.events import AnyEvent, RunDeleted, RunStarted, missing_times
-from streamer.schemas.plain import PlainEvent, plain_event
+from streamer.schemas.plain import Inside, inside, plain_event
 from streamer.schemas.wire import (
     LATEST_TIMESTAMP,
     Failure,
@@ -196,7 +196,7 @@ class Pipeline:
         if run_id in other._runs:
             self._runs[run_id] = other._runs[run_id]
 
-    def _run_of(self, event: AnyEvent | PlainEvent, record: LogRecord, folded: Folded) -> Run | None:
+    def _run_of(self, event: Inside, record: LogRecord, folded: Folded) -> Run | None:
         """The run of the first event of a run, begun; None, and why is noted, if it is not to be folded."""
         run_id = event.run_id
         if self._owns is not None and not self._owns(run_id):
@@ -282,37 +282,37 @@ class Folded:
 _COUNTS = [of.name for of in fields(Folded) if of.default == 0]
 
 
-def decoded(record: LogRecord, folded: Folded) -> AnyEvent | PlainEvent | None:
+def decoded(record: LogRecord, folded: Folded) -> Inside | None:
     """The event that a record holds; None, and a rejection is noted, where it holds none."""
     if record.timestamp > LATEST_TIMESTAMP:
         folded.missing_times += 1
-    event, missing = event_in(record.value)
-    if isinstance(event, PlainEvent):
-        return event
+    event, missing, unknown = event_in(record.value)
     if isinstance(event, Reason):
         folded.rejections.append(reject(record, event))
         return None
-    folded.unknown_fields += len(event.__pydantic_extra__ or ())
+    folded.unknown_fields += len(unknown)
     folded.missing_times += missing
     return event
 
 
-def event_in(value: bytes | None) -> tuple[AnyEvent | PlainEvent | Reason, int]:
+def event_in(value: bytes | None) -> tuple[Inside | Reason, int, Collection[str]]:
     """The event that the bytes of a record hold, or why the worker rejects them; never raises.
 
     Returns:
-        Beside it, how many times of the event count as missing.
+        Beside it, how many times of the event count as missing, and its fields that no event has.
 
     >>> event_in(b'{"type": "run_started", "run_id": "r", "grading_profile": "x"}')[0].code
     'unknown_grading_profile'
     """
     try:
         if (plain := plain_event(value)) is not None:
-            return plain, 0
+            return plain, 0, ()
         event = _checked(decode(value))
-        return event, 0 if isinstance(event, Reason) else missing_times(event, value or b"")
+        if isinstance(event, Reason):
+            return event, 0, ()
+        return inside(event), missing_times(event, value or b""), event.__pydantic_extra__ or ()
     except Exception as error:
-        return unreadable(error), 0
+        return unreadable(error), 0, ()
 
 
 def _checked(event: AnyEvent | Reason) -> AnyEvent | Reason:

@@ -35,8 +35,8 @@ from streamer.folding.slots import (
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries
 from streamer.schemas.base import MAX_COUNT, NO_TIME, SEMANTICS_VERSION, decode_id, encode_id, rfc3339
-from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted
-from streamer.schemas.plain import AnyTrial, PlainEvent, plain_trial
+from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
+from streamer.schemas.plain import Inside, Result, plain_trial, read
 from streamer.schemas.wire import (
     DAMAGED,
     RUN,
@@ -44,7 +44,6 @@ from streamer.schemas.wire import (
     Reason,
     SummaryKind,
     canonical_json,
-    decode,
     json_number,
     sha256_hex,
 )
@@ -120,8 +119,8 @@ def slots_on(value: bytes) -> list[SlotKey]:
     header, body = opened(value)
     entries = header.get("slots", ())
     raws = (raw for raw in cut(body, map(length_of, entries)) if raw)
-    events = (plain_trial(raw) or decode(raw) for raw in raws)
-    keys = [slot_key(event) for event in events if isinstance(event, AnyTrial)]
+    events = map(read, raws)
+    keys = [slot_key(event) for event in events if isinstance(event, Result)]
     return keys + [key_of(entry) for entry in entries if not isinstance(entry, int)]
 
 
@@ -385,7 +384,7 @@ def _entry(key: SlotKey, slot: Slot, raw: bytes) -> int | dict[str, Any]:
 
 def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
     """Join an event; the slot in which it stands now, None if it stands in none."""
-    event = plain_trial(raw) or decode(raw)
+    event = read(raw)
     if isinstance(event, Reason):
         if event.code in DAMAGED:
             raise PageError(f"state page {key} holds an event that does not decode: {event.message}")
@@ -393,12 +392,12 @@ def _join_event(run: RunState, key: str, raw: bytes) -> Slot | None:
     if isinstance(event, RunDeleted):
         raise PageError(f"state page {key} holds a run_deleted event; deletions belong in the page header.")
     if run.deleted_to is not None and event.revision <= run.deleted_to:
-        if isinstance(event, AnyTrial):
+        if isinstance(event, Result):
             run.may_stand_scored(slot_key(event))
         return None
     if isinstance(event, RunStarted | RunFinished):
         run.join_plan(event, raw)
-    elif isinstance(event, AnyTrial):
+    elif isinstance(event, Result):
         run.offer(event, raw)
         slot = run.slots.get(slot_key(event))
         return slot if slot is not None and slot.raw is raw else None
@@ -464,7 +463,7 @@ class Run:
         self.comparison_waits = False
         self.in_flight_taken: InFlightChange | None = None
 
-    def join(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
+    def join(self, event: Inside, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
         """Join one event; see :meth:`RunState.apply`."""
         return self.state.apply(event, raw, offset, timestamp_ms)
 

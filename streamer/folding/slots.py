@@ -28,17 +28,9 @@ from streamer.schemas.base import (
     microseconds,
     model_of_agent,
 )
-from streamer.schemas.events import (
-    NAMED,
-    NO_FAILURE,
-    AnyEvent,
-    Event,
-    TrialRetracted,
-    TrialScored,
-    known_content,
-)
-from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial, canonical_content, plain_trial
-from streamer.schemas.wire import GroupId, SummaryKind, canonical_json, decode, sha256_hex
+from streamer.schemas.events import NAMED, NO_FAILURE, Event, SlotEvent, TrialScored, known_content
+from streamer.schemas.plain import Inside, Result, canonical_content, read
+from streamer.schemas.wire import GroupId, SummaryKind, canonical_json, sha256_hex
 
 if TYPE_CHECKING:
     from streamer.folding.score import Scored
@@ -89,7 +81,7 @@ class SlotKey(NamedTuple):
         return TrialGroupKey(self.shard, self.task_id, self.attempt, self.tier, self.subtest)
 
 
-def slot_key(event: AnyTrial | AnyStart | TrialRetracted | TrialScored) -> SlotKey:
+def slot_key(event: SlotEvent) -> SlotKey:
     """The slot that an event concerns; the model is normalised first (R24)."""
     return SlotKey(
         event.shard,
@@ -140,19 +132,22 @@ def _encoded_place(agent: str, model: str, tier: str | None, subtest: str | None
     return "|".join(map(encode_id, (agent, model, tier or "", subtest or "")))
 
 
-def fingerprint(event: Event | PlainTrial) -> str:
+def fingerprint(event: Event) -> str:
     """Digest of the canonical content without the revision (R17), 32 hexadecimal characters."""
-    if isinstance(event, PlainTrial):
+    if type(event) is Result:
         content = canonical_content(event, _reported(event.agent, event.model))
     else:
-        content_fields = known_content(event)
+        struct: Any = event
+        content_fields = known_content(
+            structs.asdict(struct) if isinstance(event, Result) else event.__dict__
+        )
         if "model" in content_fields:
             content_fields["model"] = _reported(content_fields.get("agent", UNKNOWN), content_fields["model"])
         content = canonical_json(content_fields)
     return sha256_hex(content)[:FINGERPRINT_CHARACTERS]
 
 
-def event_time(event: AnyEvent | PlainEvent, timestamp_ms: int) -> int:
+def event_time(event: Inside, timestamp_ms: int) -> int:
     """Event time in microseconds: finished, started, the revision if it is a time, the record's timestamp."""
     moment = getattr(event, "finished_at", None) or getattr(event, "started_at", None)
     if moment is not None:
@@ -234,7 +229,7 @@ class LateScore(NamedTuple):
         return self.values.keys() <= {name for one in later for name in one.values}
 
 
-def with_scores(event: AnyTrial, scores: Sequence[LateScore]) -> AnyTrial:
+def with_scores(event: Result, scores: Sequence[LateScore]) -> Result:
     """The result with what late scores say of it (R32), whatever their order.
 
     Of those that apply, the greatest (revision, fingerprint) decides each value. A value of the result's own
@@ -257,17 +252,15 @@ def with_scores(event: AnyTrial, scores: Sequence[LateScore]) -> AnyTrial:
     metrics = {name.removeprefix(NAMED): said.pop(name) for name in sorted(said) if name.startswith(NAMED)}
     if metrics:
         said["metrics"] = {**(event.metrics or {}), **metrics}
-    if not isinstance(event, PlainTrial):
-        return event.model_copy(update=said) if said else event
-    plain: Any = event
-    scored: AnyTrial = structs.replace(plain, **said)
+    struct: Any = event
+    scored: Result = structs.replace(struct, **said)
     return scored
 
 
-def event_of(raw: bytes) -> AnyTrial:
+def event_of(raw: bytes) -> Result:
     """The event that a slot keeps as received."""
-    event = plain_trial(raw) or decode(raw)
-    if not isinstance(event, AnyTrial):  # pragma: no cover - raw was decoded before it was stored
+    event = read(raw)
+    if not isinstance(event, Result):  # pragma: no cover - raw was decoded before it was stored
         raise TypeError(f"a slot holds something that is not a trial_result: {event}")
     return event
 
@@ -402,7 +395,7 @@ class Slot(Struct, gc=False, eq=False):
         self._raw = raw
 
     @property
-    def event(self) -> AnyTrial:
+    def event(self) -> Result:
         """The winner's event with what late scores say of it; the slot is not empty."""
         return with_scores(event_of(self.raw), self.late_scores)
 
@@ -537,7 +530,7 @@ class Slot(Struct, gc=False, eq=False):
         self._own().losers[loser[2]] = Place(*loser[:2], has)
 
 
-def _has(event: AnyTrial | bytes) -> int:
+def _has(event: Result | bytes) -> int:
     """Bits of what a result has: :data:`VERDICT` and its like."""
     if isinstance(event, bytes):  # empty: the slots of a follower's ledger keep no events
         return 0
@@ -702,7 +695,7 @@ class Rescoring(NamedTuple):
 class Judged(NamedTuple):
     """A trial without FormulaCode's sections, with its score; at hand since it was counted."""
 
-    event: PlainTrial
+    event: Result
     scored: Scored
 
 

@@ -57,8 +57,8 @@ from streamer.schemas.base import (
     agent_model_label,
     microseconds,
 )
-from streamer.schemas.events import AnyEvent, RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
-from streamer.schemas.plain import AnyStart, AnyTrial, PlainEvent, PlainTrial
+from streamer.schemas.events import RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
+from streamer.schemas.plain import Inside, Result, TrialStart
 from streamer.schemas.wire import RUN, GroupId, canonical_json, decode, groups_of, json_number, sha256_hex
 
 # -----------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Scores:
         for group in list(self._members):
             self._score_group(group, None)
 
-    def filled(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+    def filled(self, key: SlotKey, slot: Slot, event: Result) -> None:
         """A result stands in a slot that held nothing before."""
         if event.agent_index is not None:
             slot.agent_index = event.agent_index
@@ -155,7 +155,7 @@ class Scores:
         raw: bytes,
         late_scores: Sequence[LateScore],
         index: int | None,
-        event: AnyTrial | None,
+        event: Result | None,
     ) -> None:
         """Another result stands in the slot, or none, or other late scores: score again what that concerns.
 
@@ -211,7 +211,7 @@ class Scores:
         digested = canonical_json(body)
         return b'%b,"digest":"%b"' % (digested[:-1], sha256_hex(digested).encode())
 
-    def trial_group(self, key: SlotKey) -> list[AnyTrial]:
+    def trial_group(self, key: SlotKey) -> list[Result]:
         """The sub-trials of the trial that a slot belongs to, itself among them (R10)."""
         keys = {key} if self._slots[key].agent_index is None else self._members[key.trial_group]
         return [self._slots[member].event for member in sorted(keys, key=str)]
@@ -231,7 +231,7 @@ class Scores:
             self._of_missing[group] = missing_score(events)
         return self._of_missing[group]
 
-    def _payload(self, key: SlotKey, event: AnyTrial, scored: Scored) -> dict[str, Any] | None:
+    def _payload(self, key: SlotKey, event: Result, scored: Scored) -> dict[str, Any] | None:
         """The specification's per-agent task payload; None for a score without FormulaCode's part."""
         if scored.formulacode is None:
             return None
@@ -244,11 +244,11 @@ class Scores:
             trajectory_length=scored.trajectory_length,
         )
 
-    def _enter(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+    def _enter(self, key: SlotKey, slot: Slot, event: Result) -> None:
         """A trial of its own is in."""
         scored = score_trial(event, self.rules)
         # FormulaCode's sections may be large, so a trial with them is not kept
-        judged = Judged(event, scored) if isinstance(event, PlainTrial) else None
+        judged = Judged(event, scored) if type(event) is Result else None
         self._changes.scored_trial(key, judged)
         self.roster.timed(key, slot, event)
         self.roster.enter(key, slot, scored)
@@ -431,7 +431,7 @@ class RunState:
         if at > self.last_event_at and EARLIEST_MICROSECONDS <= at < LATEST_MICROSECONDS:
             self.last_event_at = at
 
-    def apply(self, event: AnyEvent | PlainEvent, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
+    def apply(self, event: Inside, raw: bytes, offset: int, timestamp_ms: int = -1) -> Effect:
         """Fold one event.
 
         Args:
@@ -442,13 +442,13 @@ class RunState:
         if offset > self.state_version:
             self.state_version = offset
         if self.deleted_to is not None and event.revision <= self.deleted_to:
-            if isinstance(event, AnyTrial):
+            if isinstance(event, Result):
                 self.may_stand_scored(slot_key(event))
             return Effect.DUPLICATE if isinstance(event, RunDeleted) else Effect.IGNORED
         self.happened_at(event_time(event, timestamp_ms))
-        if isinstance(event, AnyTrial):
+        if isinstance(event, Result):
             return self.offer(event, raw)
-        if isinstance(event, AnyStart):
+        if isinstance(event, TrialStart):
             at = None if event.started_at is None else microseconds(event.started_at)
             return self.start(slot_key(event), Start(event.revision, at, event.position))
         if isinstance(event, TrialScored):
@@ -461,7 +461,7 @@ class RunState:
             return Effect.COUNTED
         return Effect.COUNTED if self.join_plan(event, raw) else Effect.DUPLICATE
 
-    def offer(self, event: AnyTrial, raw: bytes) -> Effect:
+    def offer(self, event: Result, raw: bytes) -> Effect:
         """Offer a result to its slot (R17)."""
         key = slot_key(event)
         slot = self.slots.get(key)
@@ -486,7 +486,7 @@ class RunState:
             return Effect.COUNTED
         return Effect.SUPERSEDED if changed else Effect.DUPLICATE
 
-    def join_first(self, event: PlainTrial, page: Page, index: int) -> bool:
+    def join_first(self, event: Result, page: Page, index: int) -> bool:
         """Join a result that lies on a state page; False, and nothing happened, if its slot has been seen.
 
         Args:
@@ -500,13 +500,13 @@ class RunState:
         self._fill(key, slot, event)
         return True
 
-    def _fill(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+    def _fill(self, key: SlotKey, slot: Slot, event: Result) -> None:
         """The first result of a slot stands in it."""
         self.slots[key] = slot
         self.changes.slot(key)
         self.scores.filled(key, slot, event)
 
-    def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: AnyTrial | None = None) -> bool:
+    def _change(self, key: SlotKey, change: Callable[[Slot], bool], event: Result | None = None) -> bool:
         """Change a slot and everything derived from it; False if there was no news."""
         slot = self.slots.get(key)
         if slot is None:

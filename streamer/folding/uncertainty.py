@@ -18,7 +18,7 @@ from streamer.folding.score import GradingProfile, Scored
 from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED, NO_FAILURE
-from streamer.schemas.plain import AnyTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.wire import RUN, GroupId, groups_of
 from streamer.statistics.ability import (
     Attempted,
@@ -224,7 +224,7 @@ class Roster:
         elif rows.speedups:
             rows.speedups.pop(row, None)
 
-    def timed(self, key: SlotKey, slot: Slot, event: AnyTrial) -> None:
+    def timed(self, key: SlotKey, slot: Slot, event: Result) -> None:
         """The result that stands in the slot, or is about to, has these times."""
         at, rows = microseconds(event.started_at or event.finished_at), self._rows_of(key, slot)
         before, rows.times[slot.row] = rows.times[slot.row], _NEVER if at == NO_TIME else at

@@ -611,8 +611,8 @@ NO_FAILURE = frozenset({None, "", "unset", "none"})
 
 _TIMES = ("started_at", "finished_at", "planned_at")
 _NO_CONTENT = ("revision", "schema_version")
-_DEFAULTS = {
-    kind: [
+_DEFAULTS: dict[str, list[tuple[str, Any]]] = {
+    get_args(kind.model_fields["type"].annotation)[0]: [
         (name, field.default)
         for name, field in kind.model_fields.items()
         if not field.is_required() and field.default is not None and name not in _NO_CONTENT
@@ -622,15 +622,15 @@ _DEFAULTS = {
 """Per type of event, the fields whose default is not null, and that default."""
 
 
-def known_content(event: Event) -> dict[str, Any]:
-    """Known fields that differ from their default, without the revision: what the fingerprint covers (R17).
+def known_content(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """An event's known fields that differ from their default, without the revision: its fingerprint's (R17).
 
     Times are in UTC and a default that is written out is left out, so equal results have equal content.
     """
-    content = {name: value for name, value in event.__dict__.items() if value is not None}
+    content = {name: value for name, value in fields.items() if value is not None}
     for name in _NO_CONTENT:
         content.pop(name, None)
-    for name, default in _DEFAULTS[type(event)]:
+    for name, default in _DEFAULTS[fields["type"]]:
         if content.get(name) == default:
             del content[name]
     for name in ("tests", "snapshot"):
@@ -642,7 +642,7 @@ def known_content(event: Event) -> dict[str, Any]:
         content["ledger"] = _stated(content["ledger"])
     if "try_number" in content:
         content["try"] = content.pop("try_number")
-    if "metrics" in content and isinstance(event, RunStarted):
+    if "metrics" in content and fields["type"] == "run_started":
         content["metrics"] = {name: _stated(plan) for name, plan in content["metrics"].items()}
     return content
 

@@ -1,4 +1,4 @@
-"""The usual result and the usual start, read in half of the time that pydantic takes."""
+"""Results and starts as everything inside holds them, and how they are read from the bytes of a record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 from functools import lru_cache
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import orjson
@@ -15,16 +15,26 @@ from msgspec import Meta
 from pydantic.fields import FieldInfo
 
 from streamer.schemas.base import LARGE_EVENT_BYTES, NO_CONTROL_CHARACTERS, UNKNOWN, is_plausible
-from streamer.schemas.events import Event, TrialResult, TrialStarted
-from streamer.schemas.wire import PLAIN, canonical_json, encode_plain
+from streamer.schemas.events import (
+    AnyEvent,
+    Event,
+    RunDeleted,
+    RunFinished,
+    RunStarted,
+    TrialResult,
+    TrialRetracted,
+    TrialScored,
+    TrialStarted,
+)
+from streamer.schemas.wire import PLAIN, Reason, canonical_json, decode, encode_plain
 
 # -----------------------------------------------------------------------------
-# The usual result and the usual start, read in half of the time.
+# The usual result and the usual start are read by msgspec, in half of the time that pydantic takes.
 #
 # A usual result is a trial of its own, without FormulaCode's sections and without artifacts. What
 # :func:`plain_event` accepts is, field for field, what :func:`streamer.schemas.wire.decode` gives. It leaves
 # alone whatever it is not sure of, so pydantic stays the authority on what is allowed, and on what an error
-# says.
+# says. What pydantic has read becomes the same type: :func:`inside`.
 
 
 _MAX_BYTES = 64 * 1024
@@ -133,19 +143,20 @@ def _limits(schema: dict[str, Any]) -> dict[str, Any]:
 
 if TYPE_CHECKING:
 
-    class PlainTrial(TrialResult):
-        """A :class:`~streamer.schemas.events.TrialResult` without FormulaCode's sections.
+    class Result(TrialResult):
+        """The fields of a :class:`~streamer.schemas.events.TrialResult`, with the same values."""
 
-        It has that model's fields by the same names, with the same values, but is not one of its objects.
-        What cannot occur in it is null.
-        """
-
-    class PlainStart(TrialStarted):
-        """A :class:`~streamer.schemas.events.TrialStarted` in the same sense."""
+    class TrialStart(TrialStarted):
+        """The fields of a :class:`~streamer.schemas.events.TrialStarted`, with the same values."""
 
 else:
-    PlainTrial = _plain("PlainTrial", TrialResult)
-    PlainStart = _plain("PlainStart", TrialStarted)
+    Result = _plain("Result", TrialResult)
+    TrialStart = _plain("TrialStart", TrialStarted)
+
+
+class WholeResult(Result):
+    """A result that pydantic has read: it may have FormulaCode's sections, artifacts and any text."""
+
 
 _KEY_FITS = {
     name: lru_cache(maxsize=4096)(re.compile(pattern).search)
@@ -156,15 +167,29 @@ _KEY_FITS = {
 }
 """Field to whether a key of its dictionary fits: few keys come often, and msgspec would search each again."""
 
-PlainEvent = PlainTrial | PlainStart
-AnyTrial = PlainTrial | TrialResult
-AnyStart = PlainStart | TrialStarted
+Inside: TypeAlias = Result | TrialStart | TrialRetracted | TrialScored | RunStarted | RunFinished | RunDeleted
+"""An event as it is folded."""
 
-_decode = msgspec.json.Decoder(PlainTrial).decode
-_decode_start = msgspec.json.Decoder(PlainStart).decode
+_decode = msgspec.json.Decoder(Result).decode
+_decode_start = msgspec.json.Decoder(TrialStart).decode
 
 
-def canonical_content(trial: PlainTrial, model: str) -> bytes:
+def inside(event: AnyEvent) -> Inside:
+    """The event that pydantic has read, as it is folded."""
+    if isinstance(event, TrialResult):
+        return WholeResult(**event.__dict__)
+    return TrialStart(**event.__dict__) if isinstance(event, TrialStarted) else event
+
+
+def read(value: bytes | None) -> Inside | Reason:
+    """The event in the bytes of a record, or the reason for its rejection; never raises."""
+    if (plain := plain_event(value)) is not None:
+        return plain
+    event = decode(value)
+    return event if isinstance(event, Reason) else inside(event)
+
+
+def canonical_content(trial: Result, model: str) -> bytes:
     """Canonical JSON of :func:`streamer.schemas.events.known_content`, with the model by that name.
 
     msgspec leaves out what *is* the default, which text that was read never is, though it be equal.
@@ -191,7 +216,7 @@ def _within_the_day(text: str) -> datetime:
 _from_iso = datetime.fromisoformat if sys.version_info < (3, 14) else _within_the_day
 
 
-def plain_event(value: bytes | None) -> PlainEvent | None:
+def plain_event(value: bytes | None) -> Result | TrialStart | None:
     """The result or the start in `value` if it is a usual one, as :func:`plain_trial` says; else None.
 
     >>> plain_event(b'{"type": "trial_started", "run_id": "r", "task_id": "t", "position": 7}').position
@@ -210,7 +235,7 @@ def plain_event(value: bytes | None) -> PlainEvent | None:
     return result
 
 
-def plain_trial(value: bytes | None) -> PlainTrial | None:
+def plain_trial(value: bytes | None) -> Result | None:
     """The result in `value` if it is a usual one; None: `decode` has to look at it.
 
     Text beyond ASCII, escapes and times in other zones than UTC are not usual. So control characters cannot

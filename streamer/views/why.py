@@ -246,7 +246,7 @@ def _cause(
     Args:
         judged: of the agent:model more trials have a verdict, or a judge's score, than before.
     """
-    event, _ = event_in(record.value)
+    event, *_ = event_in(record.value)
     assert not isinstance(event, Reason), "it was folded"
     if isinstance(event, RunStarted):
         return None, "plan"

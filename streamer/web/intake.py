@@ -15,7 +15,6 @@ import msgspec
 from starlette.requests import Request
 
 from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
-from streamer.schemas.events import Event
 from streamer.schemas.wire import (
     MAX_KEPT_BYTES,
     Reason,
@@ -114,7 +113,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
         if len(value) > MAX_EVENT_BYTES:
             raise BodyTooLarge(f"Event {number:,} has {len(value):,} bytes", f"{MAX_EVENT_BYTES:,} bytes")
         events += 1
-        event, times = event_in(value)
+        event, times, unknown = event_in(value)
         reason = event if isinstance(event, Reason) else score_refused(event)
         if reason is not None:
             rejected += 1
@@ -122,8 +121,8 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
                 rejections.append(RejectedEvent(number=number, code=reason.code, message=reason.message))
         if reason is None or reason is event:
             records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
-        if reason is None and isinstance(event, Event):
-            ignored.update(list(event.model_extra or ()))
+        if reason is None and not isinstance(event, Reason):
+            ignored.update(list(unknown))
             missing[event.run_id] += times
     remarks = [missing_times_remark(run, count) for run, count in missing.items() if count]
     answer = PublishedEvents(

@@ -29,7 +29,7 @@ from streamer.folding.slots import SlotRank, fingerprint, slot_in_run, slot_key
 from streamer.folding.state import RunState
 from streamer.schemas.base import Instant, Message, Number, encode_id, microseconds
 from streamer.schemas.events import TrialResult, can_have_board
-from streamer.schemas.plain import AnyTrial, plain_trial
+from streamer.schemas.plain import Result, read
 from streamer.schemas.summaries import ShareRange
 from streamer.schemas.wire import Position, decode, may_name
 from streamer.settings import Settings
@@ -746,8 +746,8 @@ class EventsOfRun(Mapping[str, EventFacts]):
 
     def _read(self, offset: int, value: bytes) -> None:
         """Keep the facts of a result of this run."""
-        event = plain_trial(value) or decode(value)
-        if not isinstance(event, AnyTrial) or event.run_id != self._run_id:
+        event = read(value)
+        if not isinstance(event, Result) or event.run_id != self._run_id:
             return
         slot = slot_in_run(slot_key(event))
         rank = (event.revision, microseconds(event.finished_at), fingerprint(event))

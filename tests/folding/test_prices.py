@@ -16,6 +16,7 @@ from streamer.folding.prices import PriceTable, PriceTableError, price_table
 from streamer.folding.slots import Effect
 from streamer.folding.state import RunState
 from streamer.schemas.events import EVENT
+from streamer.schemas.plain import inside
 from tests.folding.build import per_million
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
 from tests.support.examples import examples
@@ -30,7 +31,7 @@ def applied(*events: Event) -> tuple[RunState, list[Effect]]:
     result = []
     for offset, event in enumerate(events):
         raw = json.dumps(event).encode()
-        result.append(run.apply(EVENT.validate_json(raw), raw, offset, 1_700_000_000_000))
+        result.append(run.apply(inside(EVENT.validate_json(raw)), raw, offset, 1_700_000_000_000))
     run.count()
     return run, result
 

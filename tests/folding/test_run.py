@@ -16,7 +16,7 @@ from streamer.folding.fold import Folded, Pipeline, decoded, fold_records
 from streamer.folding.run import PAGE_VERSION
 from streamer.folding.slots import Effect, PageWrite
 from streamer.schemas.events import RunStarted
-from streamer.schemas.plain import PlainTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.summaries import SUMMARY
 from streamer.schemas.wire import MAX_KEPT_BYTES, Record, records_of_lines
 from tests.support.events import (
@@ -286,7 +286,7 @@ def a_record(event: Any, timestamp: int = 1_700_000_000_000) -> Record:
 
 def test_a_usual_trial_takes_the_short_way_and_a_plan_the_strict_one() -> None:
     folded = Folded()
-    assert isinstance(decoded(a_record(a_trial()), folded), PlainTrial)
+    assert isinstance(decoded(a_record(a_trial()), folded), Result)
     assert isinstance(decoded(a_record(a_plan()), folded), RunStarted)
     assert (folded.rejections, folded.unknown_fields, folded.missing_times) == ([], 0, 0)
 

@@ -13,7 +13,7 @@ from random import Random
 
 from streamer.folding.fold import Pipeline
 from streamer.schemas.events import Event
-from streamer.schemas.plain import PlainTrial, plain_event
+from streamer.schemas.plain import Result, plain_event
 from streamer.schemas.summaries import Rejection
 from streamer.schemas.wire import Reason, Record, canonical_json, decode
 from streamer.sources.base import ConvertOptions, ConvertReport, fit_event
@@ -58,7 +58,7 @@ class Decode(Target):
 
     def read(self, document: bytes) -> bool:
         result = decode(document)
-        assert isinstance(result, Event | PlainTrial | Reason)
+        assert isinstance(result, Event | Result | Reason)
         plain = plain_event(document)
         assert plain is None or not isinstance(result, Reason), "the short way took what is no event"
         folded = self._pipeline.fold([Record(document, self._folded, key=b"k")])

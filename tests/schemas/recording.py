@@ -49,7 +49,7 @@ ODD_LINES = (
 
 def event_content(event: Event) -> dict[str, Any]:
     """The content of an event as JSON has it: times as text."""
-    content: dict[str, Any] = json.loads(canonical_json(known_content(event)))
+    content: dict[str, Any] = json.loads(canonical_json(known_content(event.__dict__)))
     return content
 
 

@@ -29,7 +29,7 @@ from streamer.schemas.events import (
     TestCounts,
     judges_score,
 )
-from streamer.schemas.plain import AnyTrial, PlainTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.summaries import CostSource, Grade, TrialScore, VerdictSource
 from streamer.schemas.wire import canonical_json, sha256_hex
 
@@ -288,17 +288,15 @@ def fields_of(scored: Scored) -> dict[str, Any]:
     return msgspec.structs.asdict(struct)
 
 
-def score_trial(event: AnyTrial, rules: ScoringRules) -> Scored:
+def score_trial(event: Result, rules: ScoringRules) -> Scored:
     """Score a trial of its own (R10): its tests and snapshot are judged absolutely."""
-    if isinstance(event, PlainTrial):  # which has no section
+    if type(event) is Result:  # a usual one, which has no section
         success = _success(event, rules, pytest_failed=False, snapshot_failed=False)
         return _scored(event, success, None, rules, pending=event.resolved is None)
     return _score(event, _Group([event], None), rules)
 
 
-def score_trial_group(
-    events: Sequence[AnyTrial], rules: ScoringRules, *, ended: bool = False
-) -> list[Scored]:
+def score_trial_group(events: Sequence[Result], rules: ScoringRules, *, ended: bool = False) -> list[Scored]:
     """Score the sub-trials of one trial (R10), in the order given; the order changes no score.
 
     Test failures are judged relative to the oracle's, if the group has one (D8, D11, R9). A failed agent
@@ -312,7 +310,7 @@ def score_trial_group(
     return [_score(event, group, rules) for event in events]
 
 
-def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], bool]) -> AnyTrial | None:
+def deciding_sub_trial(events: Sequence[Result], is_baseline: Callable[[str], bool]) -> Result | None:
     """The sub-trial that stands for the whole trial (R10, D2), whatever the order; None: there is none.
 
     It is the one with the highest agent index that is no baseline or, where all are baselines, the
@@ -321,7 +319,7 @@ def deciding_sub_trial(events: Sequence[AnyTrial], is_baseline: Callable[[str], 
     return max(events, key=lambda e: (not is_baseline(e.agent), *position(e)), default=None)
 
 
-def position(event: AnyTrial) -> tuple[int, str, str]:
+def position(event: Result) -> tuple[int, str, str]:
     """Place in the trial; names break the tie of a mistaken equal index, so that order never matters."""
     return event.agent_index or 0, event.agent, event.model
 
@@ -335,7 +333,7 @@ class _Group:
         has_no_reference: the oracle's log has no readable counts of its tests (R20).
     """
 
-    def __init__(self, events: Sequence[AnyTrial], allowed_failures: int | None) -> None:
+    def __init__(self, events: Sequence[Result], allowed_failures: int | None) -> None:
         self._events = events
         self.allowed_failures = allowed_failures
         self.with_formulacode = any(map(is_formulacode, events))
@@ -348,7 +346,7 @@ class _Group:
         return benchmarks_of(self._events)
 
 
-def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
+def _score(event: Result, group: _Group, rules: ScoringRules) -> Scored:
     pytest_failed = event.tests is not None and _tests_failed(event.tests, group.allowed_failures)
     snapshot_failed = event.snapshot is not None and _snapshot_failed(event.snapshot)
     success = _success(event, rules, pytest_failed=pytest_failed, snapshot_failed=snapshot_failed)
@@ -366,7 +364,7 @@ def _score(event: AnyTrial, group: _Group, rules: ScoringRules) -> Scored:
     return _scored(event, success, formulacode, rules, pending=_is_pending(event, group, rules))
 
 
-def _is_pending(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
+def _is_pending(event: Result, group: _Group, rules: ScoringRules) -> bool:
     """Whether the success may still change without a correction: a verdict or the oracle's result is missing.
 
     The oracle decides how many failed tests are allowed (D8).
@@ -378,7 +376,7 @@ def _is_pending(event: AnyTrial, group: _Group, rules: ScoringRules) -> bool:
 
 
 def _success(
-    event: AnyTrial, rules: ScoringRules, *, pytest_failed: bool, snapshot_failed: bool
+    event: Result, rules: ScoringRules, *, pytest_failed: bool, snapshot_failed: bool
 ) -> bool | None:
     """From tests and snapshot where there are any: a missing one does not apply. Else the verdict (R20).
 
@@ -392,7 +390,7 @@ def _success(
 
 
 def _scored(
-    event: AnyTrial,
+    event: Result,
     success: bool | None,
     formulacode: FormulaCodeScore | None,
     rules: ScoringRules,
@@ -431,7 +429,7 @@ def _scored(
     )
 
 
-def _verdict(event: AnyTrial, success: bool | None) -> tuple[bool | None, VerdictSource | None]:
+def _verdict(event: Result, success: bool | None) -> tuple[bool | None, VerdictSource | None]:
     """The harness's verdict, else the success that tests or snapshot gave a trial without a failure (R27)."""
     if event.resolved is not None:
         return event.resolved, "reported"
@@ -440,7 +438,7 @@ def _verdict(event: AnyTrial, success: bool | None) -> tuple[bool | None, Verdic
     return success, "derived"
 
 
-def _changed_nothing(event: AnyTrial, success: bool | None) -> bool:
+def _changed_nothing(event: Result, success: bool | None) -> bool:
     """Whether the agent failed, so that it counts as one that changed nothing (R21); never nop (R4).
 
     Measured benchmarks stand where tests, snapshot, verdict and failure mode are all missing.
@@ -471,7 +469,7 @@ def _failures(tests: TestCounts) -> int:
     return (tests.failed or 0) + (tests.error or 0)
 
 
-def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
+def _oracle_failures(events: Sequence[Result]) -> int | None:
     """Failed and errored tests of the group's oracle (D8): 0 without counts; None: there is no oracle."""
     oracle = _oracle(events)
     if oracle is None:
@@ -479,7 +477,7 @@ def _oracle_failures(events: Sequence[AnyTrial]) -> int | None:
     return 0 if oracle.tests is None else _failures(oracle.tests)
 
 
-def _oracle(events: Sequence[AnyTrial]) -> AnyTrial | None:
+def _oracle(events: Sequence[Result]) -> Result | None:
     return min((event for event in events if event.agent == ORACLE), key=position, default=None)
 
 
@@ -487,7 +485,7 @@ def _has_counts(tests: TestCounts | None) -> bool:
     return tests is not None and (tests.failed is not None or tests.error is not None)
 
 
-def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
+def _cost(event: Result, rules: ScoringRules) -> tuple[float | None, CostSource | None]:
     """The reported cost (0.0 is a value, R1), else tokens x price, else unknown (R2).
 
     An agent that is no baseline and has no tokens was not counted by anybody: its cost is unknown, not $0.
@@ -501,7 +499,7 @@ def _cost(event: AnyTrial, rules: ScoringRules) -> tuple[float | None, CostSourc
     return (None, None) if estimate is None else (estimate, "estimated")
 
 
-def _elapsed(event: AnyTrial) -> float | None:
+def _elapsed(event: Result) -> float | None:
     """Seconds from start to end; None where one is missing or the end comes first."""
     if event.started_at is None or event.finished_at is None:
         return None

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from streamer.schemas.base import MAX_BENCHMARKS_PER_TRIAL
 from streamer.schemas.events import ADVANTAGES
-from streamer.schemas.plain import AnyTrial
+from streamer.schemas.plain import Result
 from streamer.schemas.wire import canonical_json
 
 # -----------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def has_oracle(benchmarks: Mapping[str, JsonValue]) -> bool:
     )
 
 
-def benchmarks_of(group: Sequence[AnyTrial]) -> Entries:
+def benchmarks_of(group: Sequence[Result]) -> Entries:
     """Every benchmark that a sub-trial of the group knows, with the first valid oracle value of it.
 
     The oracle's own entries come first, then the others' by position, so the order of the events never
@@ -99,7 +99,7 @@ def benchmarks_of(group: Sequence[AnyTrial]) -> Entries:
     return merged
 
 
-def with_own(event: AnyTrial, shared: Entries) -> Entries:
+def with_own(event: Result, shared: Entries) -> Entries:
     """The known benchmarks as a failed agent counts with them: its own entries come before the others'."""
     if not event.benchmarks:
         return shared
@@ -116,7 +116,7 @@ def _join(merged: Entries, entries: Mapping[str, JsonValue]) -> None:
             merged[name] = entry
 
 
-def _oracle_first(event: AnyTrial) -> tuple[bool, int, str, str]:
+def _oracle_first(event: Result) -> tuple[bool, int, str, str]:
     return (event.agent != "oracle", event.agent_index or 0, event.agent, event.model)
 
 
@@ -358,7 +358,7 @@ class FormulaCodeScore:
 
 
 def formulacode_score(
-    event: AnyTrial, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
+    event: Result, *, pytest_failed: bool, snapshot_failed: bool, reverted_to: Entries | None
 ) -> FormulaCodeScore:
     """Score a trial of which it, or another sub-trial of its group, carries any of FormulaCode's sections.
 
@@ -391,7 +391,7 @@ def formulacode_score(
     )
 
 
-def missing_score(group: Sequence[AnyTrial]) -> FormulaCodeScore:
+def missing_score(group: Sequence[Result]) -> FormulaCodeScore:
     """Score of a planned agent that has no sub-trial in a trial: it changed nothing (R21)."""
     return _reverted(benchmarks_of(group), False, False, None)
 
@@ -424,7 +424,7 @@ def _measured(metrics: TaskMetrics) -> tuple[float, ...] | None:
     return metrics.advantages and (metrics.advantages[-1], *metrics.advantages)
 
 
-def is_formulacode(event: AnyTrial) -> bool:
+def is_formulacode(event: Result) -> bool:
     """True if the event carries any of FormulaCode's sections."""
     return not (
         event.benchmarks is None
@@ -479,8 +479,8 @@ fewer where names of thousands of characters make even those too large."""
 
 
 def task_payload(
-    event: AnyTrial,
-    group: Sequence[AnyTrial],
+    event: Result,
+    group: Sequence[Result],
     score: FormulaCodeScore,
     *,
     success: bool,
@@ -542,7 +542,7 @@ def _extremes(effective: list[Speedup], ends: int) -> list[Speedup]:
     return ordered if len(ordered) <= 2 * ends else ordered[:ends] + ordered[len(ordered) - ends :]
 
 
-def _pytest_summary(event: AnyTrial) -> dict[str, Any] | None:
+def _pytest_summary(event: Result) -> dict[str, Any] | None:
     if event.tests is None:
         return None
     counts = event.tests.model_dump(mode="json")
