@@ -430,12 +430,14 @@ def test_each_helper_publishes_its_event(publisher: TrialPublisher, settings: Se
     start = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     publisher.run_started(run_id="r", tasks=["t1"], attempts=2, started_at=start, labels={"team": "x"})
     publisher.trial(run_id="r", task_id="t1", agent="a", model="m", resolved=True, cost_usd=0.5, tier=None)
+    publisher.scored(run_id="r", task_id="t1", agent="a", model="m", score=0.7)
     publisher.retract(run_id="r", task_id="t1", agent="a", model="m", revision=3)
     publisher.run_finished(run_id="r", status="done")
     publisher.publish(EVENT.validate_python({"type": "run_finished", "run_id": "r2"}))
     assert publisher.flush(DEADLINE_SECONDS)
     result = {(event["type"], event["run_id"]): event for event in events(settings)}
-    assert len(result) == 5
+    assert len(result) == 6
+    assert result["trial_scored", "r"]["score"] == 0.7
     assert result["run_started", "r"]["started_at"].startswith("2026-01-02T03:04:05")
     assert result["trial_result", "r"]["cost_usd"] == 0.5
     assert result["trial_retracted", "r"]["revision"] == 3
