@@ -15,7 +15,7 @@ from benchmarks.common import events
 from streamer.folding.fold import Pipeline
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ScoringRules, score_trial, score_trial_group
-from streamer.schemas.plain import Result
+from streamer.schemas.plain import Result, read
 from streamer.schemas.wire import Record, canonical_json, decode, digest_of, records_of_lines
 
 SLOTS = 2_000
@@ -25,7 +25,7 @@ SUB_TRIALS = ("nop", "oracle", "agent-1", "agent-2")
 
 def a_trial(benchmarks: int = 0) -> Result:
     """One, decoded."""
-    event = decode(next(events(1, benchmarks=benchmarks)))
+    event = read(next(events(1, benchmarks=benchmarks)))
     assert isinstance(event, Result)
     return event
 

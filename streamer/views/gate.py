@@ -19,7 +19,7 @@ from streamer.schemas.base import Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.schemas.wire import GroupId
 from streamer.statistics.ability import Clusters, Interval, mean_interval
-from streamer.statistics.final import ALPHA, OrderKind
+from streamer.statistics.final import ALPHA, FinalMissing, OrderKind
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
     Ends,
@@ -481,10 +481,8 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
 
 
 def _ordered(matched: Matched) -> list[Pair]:
-    """The pairs in an order that is no baseline's results in disguise; []: there is none."""
-    if matched.kind is not OrderKind.SHUFFLED or matched.order_missing:
-        return []
-    return matched.ordered or []
+    """The pairs in an order that says something about tasks like these; []: there is none."""
+    return matched.ordered or [] if matched.order_missing in (None, FinalMissing.ORDER_CHOSEN) else []
 
 
 def _of_mean(

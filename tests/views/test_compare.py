@@ -454,10 +454,16 @@ def test_the_other_direction_names_the_other_agent() -> None:
     assert pair.words[1].startswith("b:m ahead in this run's final pass rate: +100.0 points")
 
 
-def test_an_order_of_unknown_kind_claims_nothing() -> None:
-    pair = the_pair([plan(order_kind=None), *trials({"a": "+" * 9, "b": "-" * 9})])
+def test_an_order_of_unknown_kind_claims_nothing_about_this_run() -> None:
+    """Inference 5: no `final`, but evidence, which needs no shuffle. A chosen one has neither."""
+    nine = trials({"a": "+" * 9, "b": "-" * 9})
+    pair = the_pair([plan(order_kind=None), *nine])
     assert (pair.final, pair.counts.final_missing) == (None, "order_undeclared")
-    assert pair.words == ["Nothing separates a:m and b:m yet"]
+    assert pair.words == [
+        "a:m better than b:m on tasks like these: evidence 102, 40 needed; 95 %, however often you look"
+    ]
+    chosen = the_pair([plan(order_kind="chosen"), *nine])
+    assert chosen.words == ["Nothing separates a:m and b:m yet"]
 
 
 def test_at_the_end_the_interval_is_about_tasks_like_these() -> None:

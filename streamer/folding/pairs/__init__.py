@@ -434,7 +434,7 @@ class ComparisonTable:
     def _orders_of(
         self, run: RunState, agents: list[GroupId]
     ) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
-        """Who began later than whom, and the order of each agent's pairs, if it was declared as shuffled."""
+        """Who began later than whom, and the order of each agent's pairs."""
         count = len(agents)
         first = [
             min((place for _, place in positions), default=-1) if positions else -1
@@ -443,8 +443,7 @@ class ComparisonTable:
         began = sorted(range(count), key=lambda agent: (first[agent], agent))
         turn = np.argsort(np.array(began))
         later: NDArray[np.bool_] = turn[:, None] > turn[None, :]
-        is_shuffled = run.queue.kind is OrderKind.SHUFFLED
-        if self.planned is None or self.planned * count > MOST_CELLS or not is_shuffled:
+        if self.planned is None or self.planned * count > MOST_CELLS or not orders_pairs(run, run.run_id):
             return later, [None] * count
         if (queue := self.trials.in_queue(self.planned)) is not None:
             return later, [queue] * count
@@ -477,6 +476,20 @@ class ComparisonTable:
             [Passes(*ends, planned) for ends in zip(*rows, strict=True)]
             for rows in zip(low, high, strict=True)
         ]
+
+
+def orders_pairs(run: RunState, *sides: str) -> bool:
+    """Whether evidence may take its pairs in the order of this run (inference 5 and 7).
+
+    Evidence refutes that neither side is favoured on any task. Under that no order misleads but one that was
+    made of a side's own results. So an order that was chosen has to say from what.
+
+    Args:
+        sides: the runs that are compared.
+    """
+    history = run.plan.get("order_history") or ()
+    is_explained = run.queue.kind is not OrderKind.CHOSEN or bool(history or run.plan.get("order_reason"))
+    return is_explained and not set(sides) & set(history)
 
 
 class PairEvidence(NamedTuple):

@@ -17,7 +17,7 @@ from math import isfinite
 import numpy as np
 
 from streamer.folding.groups import GroupState
-from streamer.folding.pairs import Pairing, Task, by_place, pairings_of
+from streamer.folding.pairs import Pairing, Task, by_place, orders_pairs, pairings_of
 from streamer.folding.plan import Denominators
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import NUMERIC, Evidence, conclusion
@@ -301,7 +301,8 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
     unpaired = 0 if shared else sum(len(mine ^ other) for mine, other in both)
     tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
-    places = None if unmatched or unseen or not trials else later.ordered(trials, planned)
+    is_ordered = trials and orders_pairs(later.run, ours.run.run_id, theirs.run.run_id)
+    places = later.ordered(trials, planned) if is_ordered and not (unmatched or unseen) else None
     sides = (later, other) if same_run else (later,)
     missing = next((why for side in sides if (why := side.order_missing())), None)
     return Matched(
