@@ -559,3 +559,27 @@ def _median_with(ascending: Sequence[float], value: float, times: int) -> float:
 
     half, odd = divmod(len(ascending) + times, 2)
     return at(half) if odd else middle_of(at(half - 1), at(half))
+
+
+# -----------------------------------------------------------------------------
+# Whether the tasks of a comparison are a sample of tasks like these.
+
+
+def tasks_are_fair(common: int, totals: tuple[int, int], starts: Sequence[float | None]) -> bool:
+    """Whether the common tasks of two sides that ran different ones are a fair sample (inference 7).
+
+    They are where they are the whole plan of one side, made before the other side began. Otherwise results
+    may have chosen them: tasks that failed once pass more often the next time.
+
+    Args:
+        common: how many there are.
+        totals: all tasks of each side.
+        starts: when each side began, in the same unit; None: not known, so nothing is fair.
+
+    >>> tasks_are_fair(3, (3, 5), (1, 2)), tasks_are_fair(3, (3, 5), (2, 1))
+    (True, False)
+    """
+    first, second = starts
+    if first is None or second is None or first == second:
+        return False
+    return common == totals[0 if first < second else 1]

@@ -90,6 +90,14 @@ SHOWN = 20
 FORMATS = ("text", "json", "md", "html")
 
 
+_allow_option = click.option(
+    "--allow",
+    type=click.Choice(["tasks"]),
+    multiple=True,
+    help="Judge the common tasks though the sides ran different ones.",
+)
+
+
 def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if (
         value is not None
@@ -133,12 +141,7 @@ def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -
 @click.option(
     "--plain", is_flag=True, help="Judge the difference of these runs alone, whatever chance has done to it."
 )
-@click.option(
-    "--allow",
-    type=click.Choice(["tasks"]),
-    multiple=True,
-    help="Judge the common tasks though the sides ran different ones.",
-)
+@_allow_option
 @click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
 @click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
 @out_option
@@ -585,6 +588,7 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str | None)
     metavar="CMD",
     help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness.",
 )
+@_allow_option
 @json_option
 @with_settings
 def gate_command(
@@ -598,6 +602,7 @@ def gate_command(
     timeout: float | None,
     markdown: Path | None,
     on_verdict: str | None,
+    allow: tuple[str, ...],
     as_json: bool,
     settings: Settings,
 ) -> None:
@@ -606,8 +611,8 @@ def gate_command(
     Each is a run, RUN/AGENT:MODEL, or a file that `streamer fold` reads; FILE/AGENT:MODEL and FILE/RUN name
     one of several. Runs are followed in the event log until the verdict is certain or both are over.
 
-    Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, or because
-    something could not be read or written.
+    Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, because
+    the sides ran different tasks, or because something could not be read or written.
     """
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
@@ -616,7 +621,7 @@ def gate_command(
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
     program = _program(on_verdict)
-    terms = Terms(question, metric, max_drop, 1 - level, target)
+    terms = Terms(question, metric, max_drop, 1 - level, target, "tasks" in allow)
     tell = say if as_json else print_line
     try:
         gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))

@@ -20,7 +20,7 @@ from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED, BoardMetric
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, PairEvidence, Rank, RunComparison
-from streamer.statistics.ability import Clusters, mean_interval
+from streamer.statistics.ability import Clusters, mean_interval, tasks_are_fair
 from streamer.statistics.exact import quotient, sign_test
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import (
@@ -38,6 +38,7 @@ from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
 from streamer.views.models import (
+    DIFFERENT_TASKS,
     AnyRow,
     Comparison,
     Difference,
@@ -392,19 +393,9 @@ def _outcomes(side: ComparedSide) -> Outcomes:
 
 
 def _not_comparable(a: ComparedSide, b: ComparedSide, tasks: CommonTasks) -> str | None:
-    """Why the common tasks are no fair sample (inference 7); None: they are.
-
-    They are fair where they are the whole plan of one side, made before the other side began. Otherwise
-    results may have chosen them: tasks that failed once pass more often the next time.
-    """
-    (of_b, of_a), common = tasks.total, len(tasks.pairs)
-    first, second = a.run.run.started_at, b.run.run.started_at
-    if first and second and ((common == of_a and first < second) or (common == of_b and second < first)):
-        return None
-    return (
-        "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
-        "the other began"
-    )
+    """Why the common tasks are no fair sample; None: they are."""
+    starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
+    return None if tasks_are_fair(len(tasks.pairs), tasks.total, starts) else DIFFERENT_TASKS
 
 
 def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:

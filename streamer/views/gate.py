@@ -15,10 +15,10 @@ from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
 from streamer.folding.state import RunState
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
-from streamer.schemas.base import Message, optional, task_key
+from streamer.schemas.base import NO_TIME, Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.schemas.wire import GroupId
-from streamer.statistics.ability import Clusters, Interval, mean_interval
+from streamer.statistics.ability import Clusters, Interval, mean_interval, tasks_are_fair
 from streamer.statistics.final import ALPHA, FinalMissing, OrderKind
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
@@ -43,7 +43,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
-from streamer.views.models import Comparison
+from streamer.views.models import DIFFERENT_TASKS, Comparison
 from streamer.views.models import Ends as Range
 
 # -----------------------------------------------------------------------------
@@ -341,6 +341,7 @@ class Terms:
         max_drop: how much worse is allowed, in the metric's unit.
         alpha: 1 - level.
         target: the wanted final pass rate; None: none.
+        any_tasks: judge the common tasks, however they came about.
     """
 
     question: Question = "final"
@@ -348,6 +349,7 @@ class Terms:
     max_drop: Fraction = Fraction("0.02")
     alpha: Fraction = ALPHA
     target: Fraction | None = None
+    any_tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +373,10 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     final = ability_ = None
     if matched is not None and ours and theirs:
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
-            final, ability_, matched = *_of_no_verdicts(ours, theirs, terms), None
+            why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
+            final, ability_, matched = *_nothing_said(why, terms), None
+        elif not terms.any_tasks and _tasks_are_unfair(matched, ours, theirs):
+            final, ability_ = _nothing_said(f"{DIFFERENT_TASKS}; --allow tasks judges these", terms)
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
@@ -410,9 +415,16 @@ def _leading(sides: Iterable[Contestant | None]) -> str:
     return next((name for name in names if name in common), PRIMARY_METRIC)
 
 
-def _of_no_verdicts(ours: Contestant, theirs: Contestant, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
-    """Nothing can be said of pass rates where a side has no verdicts; the answer names what can (R31)."""
-    why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
+def _tasks_are_unfair(matched: Matched, ours: Contestant, theirs: Contestant) -> bool:
+    common, ours_alone, theirs_alone = len(matched.tasks), len(matched.only_ours), len(matched.only_theirs)
+    if not common or not (ours_alone or theirs_alone):
+        return False
+    starts = [None if side.began == NO_TIME else side.began for side in (ours, theirs)]
+    return not tasks_are_fair(common, (common + ours_alone, common + theirs_alone), starts)
+
+
+def _nothing_said(why: str, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
+    """Neither question has an answer."""
     answer = mean_ability(None, terms.max_drop)
     ability_ = AbilityAnswer(verdict=answer, worse=None, needed=float(1 / terms.alpha), interval=None)
     return _final_answer(None, terms, "nothing", why), ability_

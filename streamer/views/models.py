@@ -324,6 +324,12 @@ class FlipGroup(Message):
     tasks: list[str] = Field(description="The first of them, by name; at most `limit`.")
 
 
+DIFFERENT_TASKS = (
+    "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
+    "the other began"
+)
+
+
 class Comparison(Message):
     """Two runs, or two agents, on the tasks that both have done."""
 

@@ -67,6 +67,24 @@ def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
     )
 
 
+def test_common_tasks_that_results_may_have_chosen_are_judged_only_if_allowed() -> None:
+    """Inference 7: common tasks are fair where one side planned just these, before the other began."""
+    few = ORDER[:10]
+    early, late = ({"started_at": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2))
+    trials = [*BASELINE, *(trial("r", "a", task, passed=False) for task in few)]
+    for ours_began, theirs_began, terms, verdict in (
+        (early, late, {}, GateVerdict.FAIL),
+        (late, early, {}, GateVerdict.UNDECIDED),
+        ({}, {}, {}, GateVerdict.UNDECIDED),
+        (late, early, {"any_tasks": True}, GateVerdict.FAIL),
+    ):
+        plans = [the_plan("r", tasks=few, order=few) | ours_began, the_plan("s") | theirs_began]
+        result = judged([*plans, *trials], fixed=True, **terms)
+        assert result.verdict == verdict, (ours_began, terms)
+        assert result.pairs is not None
+        assert len(result.pairs.only_baseline) == 10
+
+
 def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
     result = judged([*PLANS, *BASELINE, *ours(1, 1)])
     assert (result.verdict, result.saved) == (GateVerdict.UNDECIDED, None)
