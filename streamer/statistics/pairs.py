@@ -426,6 +426,11 @@ class Paired:
         return (self.ahead - self.behind) * (self.difference or 0.0) > 0
 
     @property
+    def over(self) -> bool:
+        """Whether nothing more comes: only then is there a test or an interval."""
+        return self.ended or self.p_value is not None or self.interval is not None
+
+    @property
     def certain(self) -> bool:
         """Whether one side may be called ahead at the end: the sign test shows it, and the mean agrees."""
         return self.p_value is not None and self.p_value <= ALPHA and self.agrees

@@ -201,14 +201,14 @@ def _pair_words(
     ]
     if final is not None and not shuffled and not result.ended:
         said.append(
-            f"{_in_points(result.difference)} so far, {_ends(final)} in the end, if the order has nothing "
-            "to do with difficulty"
+            f"{_so_far(result)}, {_ends(final)} {_in_the_end(result)}, if the order has nothing to do "
+            "with difficulty"
         )
     said = said or [*_of_places(a, b, ranks)]
     said = said or [
         f"{a} and {b}: no interval, so nothing is shown"
         if result.ended
-        else f"{NOTHING} {a} and {b}{about} yet"
+        else f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")
     ]
     if result.uneven:
         said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
@@ -222,11 +222,18 @@ def _of_run(a: str, b: str, result: Paired, final: Range | None) -> Iterable[str
         if reach is not None and not result.ended and min(sign * end for end in reach) > 0:
             yield f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
         if final is not None and not result.ended and min(sign * final.low, sign * final.high) > 0:
-            ends = sorted((sign * final.low, sign * final.high))
-            yield (
-                f"{ahead} ahead in this run's final pass rate: {_in_points(_times(result.difference, sign))} "
-                f"so far, {_ends(Range(low=ends[0], high=ends[1]))} in the end; 95 %, however often you look"
-            )
+            low, high = sorted((sign * final.low, sign * final.high))
+            said = f"{_so_far(result, sign)}, {_ends(Range(low=low, high=high))} {_in_the_end(result)}"
+            yield f"{ahead} ahead in this run's final pass rate: {said}; 95 %, however often you look"
+
+
+def _so_far(result: Paired, sign: int = 1) -> str:
+    points = _in_points(_times(result.difference, sign))
+    return f"{points} in the results that came" if result.over else f"{points} so far"
+
+
+def _in_the_end(result: Paired) -> str:
+    return "had all of them come" if result.over else "in the end"
 
 
 def _of_ability(a: str, b: str, result: Paired, evidence: PairEvidence) -> Iterable[str]:

@@ -448,6 +448,17 @@ def test_a_running_shuffled_run_tells_its_final_difference() -> None:
     assert (pair.interval, pair.p_value) == (None, None)
 
 
+def test_of_a_run_that_ended_short_nothing_is_so_far_and_nothing_comes_yet() -> None:
+    ended = {"type": "run_finished", "run_id": "run-1", "status": "cancelled"}
+    pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15}), ended])
+    assert pair.words[1].startswith(
+        "a:m ahead in this run's final pass rate: +100.0 points in the results that came, ["
+    )
+    assert pair.words[1].endswith("] had all of them come; 95 %, however often you look")
+    few = the_pair([plan(), *trials({"a": "+-" * 3, "b": "+-" * 3}), ended])
+    assert not any(" yet" in said for said in few.words), few.words
+
+
 def test_the_other_direction_names_the_other_agent() -> None:
     pair = the_pair([plan(), *trials({"a": "-" * 15, "b": "+" * 15})])
     assert pair.words[0].startswith("b:m can no longer be overtaken by a:m")
