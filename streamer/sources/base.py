@@ -306,8 +306,8 @@ class Remarks:
         trials: how many trials they are about.
         details: detail to how many of the trials have it.
 
-    >>> print(Remarks("nightly", "have no speedups", 3, Counter({"of nop": 2, "of oracle": 1})))
-    run nightly: 3 trials have no speedups: of nop; of oracle
+    >>> print(Remarks("nightly", "without speedups", 3, Counter({"of nop": 2, "of oracle": 1})))
+    run nightly: 3 trials without speedups: of nop; of oracle
     """
 
     run_id: str
@@ -665,7 +665,7 @@ _METRICS_SHOWN = 3
 _is_metric_name = re.compile(METRIC_NAME.removesuffix("$")).fullmatch
 
 
-TIMES_WITHOUT_ZONE = "have times without a zone"
+TIMES_WITHOUT_ZONE = "with times without a zone"
 """Why times are left out, and what a :class:`Remark` of them says."""
 
 

@@ -519,7 +519,7 @@ are in `INFRASTRUCTURE_FAILURES`."""
 
 _KNOWN = {"unset", *AGENT_FAILURES, *INFRASTRUCTURE_FAILURES["harbor"]}
 
-UNKNOWN_TYPE = "have no reward that counts, and an exception that is in no table of harbor"
+UNKNOWN_TYPE = "with no reward that counts, and an exception that is in no table of harbor"
 
 PASSED = 1
 """The reward of a trial that passed."""
@@ -666,7 +666,7 @@ def _segments(file: Path) -> Iterator[list[Any]]:
 # What the file of a job announces, and what is there (R35).
 
 
-OTHER_REWARD = "have another reward in the job's result.json; their own files count"
+OTHER_REWARD = "with another reward in the job's result.json; the trial's own file counts"
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:

@@ -197,16 +197,16 @@ def _kind(value: Any) -> str:
 
 HARNESS = "inspect"
 
-LEFT_OUT = "have scores that are left out"
+LEFT_OUT = "with scores that are left out"
 """The remark on scores that are no numbers."""
 
-OTHER_MODEL = "have tokens of another model than theirs, which are not counted"
+OTHER_MODEL = "with tokens of another model, which are not counted"
 """The remark on a sample in which the model under test has no usage, or another one answered for it (R35)."""
 
-NO_USAGE = "have no tokens, cost or times"
+NO_USAGE = "without tokens, cost and times"
 """The remark on a summary that lacks them, where the log does not have the sample itself either."""
 
-INVALID = "are marked invalid in the log, and count until they run again"
+INVALID = "marked invalid in the log, counted until run again"
 """The remark on a sample that somebody invalidated: inspect_ai's own metrics count it, too."""
 
 NO_FAILURE = "unset"

@@ -88,7 +88,7 @@ OUTPUT, NAMELESS = "output", "report"
 HOSTED_KEYS = frozenset({"pending_instances", "failed_instances", "pending_ids", "failed_ids"})
 """Keys that only the reports of sb-cli have, which grades on servers."""
 
-GUESSED = "have a model and a run that are told apart by the last dot in the name of their report"
+GUESSED = "with a model and a run that the last dot in the report's name tells apart"
 """The remark on a name with several dots and no logs beside it."""
 
 _HOSTED = re.compile(r"(.+?)__(.+?)__(.+)", re.DOTALL)

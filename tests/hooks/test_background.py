@@ -72,7 +72,7 @@ def test_what_is_left_out_is_said_once(caplog: pytest.LogCaptureFixture) -> None
     assert not any("duration_seconds" in event for event in published)
     first, second = caplog.messages
     assert first == (
-        "inspect: run addition_T1: trials have scores that are left out: "
+        "inspect: run addition_T1: trials with scores that are left out: "
         "the score 'words' is 'lovely', which is no number"
     )
     assert second.startswith("inspect: run addition_T1: duration_seconds -1")

@@ -116,7 +116,7 @@ def test_times_without_a_zone_give_the_duration_and_one_remark_a_run(tmp_path: P
         assert {"started_at", "finished_at"}.isdisjoint(trial)
     assert report.left_out == []
     [remark] = report.remarks.values()
-    assert (remark.what, remark.trials) == ("have times without a zone", 2)
+    assert (remark.what, remark.trials) == ("with times without a zone", 2)
 
 
 def test_a_broken_run_file_is_named(tmp_path: Path) -> None:

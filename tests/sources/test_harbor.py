@@ -484,13 +484,13 @@ def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) 
     events, report = converted(job)
     assert trials_of(events)[0]["metrics"] == {"reward": 1.0}
     assert remarks_of(report) == [
-        "1 trial have another reward in the job's result.json; their own files count: t0: reward 1.0, not 0.0"
+        "1 trial with another reward in the job's result.json; the trial's own file counts: t0: reward 1.0, not 0.0"
     ]
 
 
 def test_times_of_one_clock_give_a_duration_and_one_remark_a_run(tmp_path: Path) -> None:
     _, report = converted(shared_data() / "harbor" / "naive-times-lose-duration")
-    assert [line.partition(": ")[0] for line in remarks_of(report)] == ["2 trials have times without a zone"]
+    assert [line.partition(": ")[0] for line in remarks_of(report)] == ["2 trials with times without a zone"]
     assert not report.left_out
     times = {"started_at": "2026-01-01T00:05:00", "finished_at": "2026-01-01T00:00:00"}
     for odd in (times, times | {"finished_at": "2026-01-01T01:00:00Z"}):

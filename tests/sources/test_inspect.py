@@ -777,7 +777,7 @@ def test_r35_samples_that_somebody_invalidated_are_said_and_count(tmp_path: Path
     events, report = converted(log)
     assert len(trials_of(events)) == 2
     [note] = map(str, report.remarks.values())
-    assert "1 trial are marked invalid in the log, and count until they run again" in note
+    assert "1 trial marked invalid in the log, counted until run again" in note
     assert note.endswith("the sandbox was broken")
 
 
