@@ -666,7 +666,7 @@ def _segments(file: Path) -> Iterator[list[Any]]:
 # What the file of a job announces, and what is there (R35).
 
 
-OTHER_REWARD = "with another reward in the job's result.json; the trial's own file counts"
+OTHER_REWARD = "with another reward in the job's result.json; its own file counts"
 
 
 def missing_files(job: Path, result: Mapping[str, Any]) -> str | None:

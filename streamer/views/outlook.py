@@ -646,7 +646,7 @@ AGENT_PAIRS = Board(
     ),
 )
 MISSING: dict[ComparisonMissing, str] = {
-    "no_plan": "the run has declared no complete plan of its trials, tiers and subtests, and it has not finished",
+    "no_plan": "the run has declared no complete plan of trials, tiers and subtests, and has not finished",
     "plan_exceeded": "there are more trials than planned, and the run has not finished",
     "too_many_agents": "more than 60 agents",
     "too_many_trials": "too many trials to compare once a second",

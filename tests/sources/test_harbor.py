@@ -484,7 +484,7 @@ def test_a_reward_that_differs_from_the_jobs_is_said_and_counts(tmp_path: Path) 
     events, report = converted(job)
     assert trials_of(events)[0]["metrics"] == {"reward": 1.0}
     assert remarks_of(report) == [
-        "1 trial with another reward in the job's result.json; the trial's own file counts: t0: reward 1.0, not 0.0"
+        "1 trial with another reward in the job's result.json; its own file counts: t0: reward 1.0, not 0.0"
     ]
 
 
