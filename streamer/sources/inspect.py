@@ -13,7 +13,7 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -728,6 +728,9 @@ class _Archive:
 # Logs of inspect_ai: each file `.eval` or `.json` of its log directory is a run, or a retry of one.
 
 
+SCORED = ("scored_samples", "unscored_samples")
+"""What the results of a log count for each score: samples with a value, and with NaN."""
+
 NO_SAMPLES = "holds no samples, as its eval ran with --no-log-samples. The hook publishes such evals"
 """Why a log gives no trials, although its eval had some."""
 
@@ -778,6 +781,7 @@ class Inspect:
         spec, solvers = read_spec(header), part(header, "plan")
         if not samples and part(spec, "config").get("log_samples") is False:
             yield Unreadable(path, NO_SAMPLES)
+        plan.notes += _not_in_its_metrics(part(header, "results"), samples)
         defaults = present({"agent": options.agent, "model": options.model})
         written_ns = mtime_ns(path)
         for number, sample in enumerate(samples, 1):
@@ -812,6 +816,22 @@ def _perhaps_a_shard(dataset: Record) -> list[str]:
     if not 0 < count < of:
         return []
     return [f"it has {count:,} of {of:,} samples. Is it a shard? Then call the directory above NAME.shards"]
+
+
+def _not_in_its_metrics(results: Record, samples: Sequence[Any]) -> Iterator[str]:
+    """Scores that the log has and inspect_ai's own metrics leave out, as after `inspect log exclude` (R35).
+
+    The log says how many they count, in all epochs together, and a failed sample is in none of them.
+    """
+    for counted in objects(results, "scores"):
+        name, counts = text(counted.get("name")), [count_of(counted.get(of)) for of in SCORED]
+        ids = {
+            task_of(sample.get("id"))
+            for sample in samples
+            if isinstance(sample, dict) and not sample.get("error") and name in part(sample, "scores")
+        }
+        if None not in counts and (left := len(ids) - sum(filter(None, counts))) > 0:
+            yield f"inspect_ai's metrics leave out {left:,} of {len(ids):,} scores of {name}; all count"
 
 
 def _announced(header: Record) -> int | None:

@@ -781,6 +781,20 @@ def test_r35_samples_that_somebody_invalidated_are_said_and_count(tmp_path: Path
     assert note.endswith("the sandbox was broken")
 
 
+def test_samples_that_inspects_own_metrics_leave_out_are_said(tmp_path: Path) -> None:
+    """R35. An excluded sample has no mark that is documented, but the log counts what its metrics rest on."""
+    cases = {(2, 0): 1, (2, 1): 0, (1, 1): 1, (3, 0): 0, (None, 0): 0}
+    for number, (of_log, left) in enumerate(cases.items()):
+        samples = [a_summary(id=i, epoch=epoch) for i in (1, 2, 3) for epoch in (1, 2)]
+        failed = a_summary(id=4, epoch=1, error={"message": "crashed", "traceback": "", "traceback_ansi": ""})
+        [name] = samples[0]["scores"]
+        counts = dict(zip(("scored_samples", "unscored_samples"), of_log, strict=True))
+        score = {"name": name, "scorer": name, "metrics": {}} | counts
+        log = a_log(tmp_path / f"{number}.eval", *samples, failed, results={"scores": [score]})
+        said = f"run addition_T1: inspect_ai's metrics leave out {left} of 3 scores of {name}; all count"
+        assert converted(log)[1].notes == ([said] if left else []), of_log
+
+
 def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_path: Path) -> None:
     """R35. A log that says nothing, or that was stopped, promises none."""
     whole = a_log(tmp_path / "a.eval", a_summary(), results={"total_samples": 3})
