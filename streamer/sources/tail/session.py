@@ -197,8 +197,9 @@ class ServerCopy:
     def _copy_job(self, job: Mapping[str, Any]) -> None:
         home = self._files / "jobs" / job["id"]
         if not (home / LOCK).exists():
-            details = self._object(f"/jobs/{job['id']}", "job")
-            _write(home / LOCK, self._download(str(details.get("lock_uri"))))
+            uri = self._object(f"/jobs/{job['id']}", "job").get("lock_uri")
+            if isinstance(uri, str):  # there may be none yet
+                _write(home / LOCK, self._download(uri))
         said = {name: job.get(name) for name in ("id", "name", "state", "finished_at")}
         _write(home / SERVED, orjson.dumps({"job": said}))
 
