@@ -152,23 +152,25 @@ class FoldedRun:
 
 
 def answers_of(
-    run: Run, moment: datetime | None = None, *, comparison: bool = True, tasks: bool = True
+    run: Run, moment: datetime | None = None, *, whole: bool = True, tasks: bool = True
 ) -> RunAnswers:
     """What a worker would publish of a run that exists.
 
     Args:
         moment: the time at which the state of the run is determined; None: now.
-        comparison: False leaves out the comparison of its agents, and the tasks of a run that goes on.
+        whole: False leaves out what leaderboards do not read: the comparison of its agents, trials in flight,
+            and the tasks of a run that goes on.
         tasks: False leaves the tasks out.
     """
     summaries = [
         parsed(PUBLISHED[change.group.redis_suffix.partition(":")[0]], change.key, change.value)
-        for change in run.summaries(comparison=comparison)
+        for change in run.summaries(comparison=whole)
         if change.value is not None
     ]
-    in_flight = [TrialInFlight.model_validate_json(trial) for trial in run.in_flight_by_slot().values()]
+    trials = run.in_flight_by_slot() if whole else {}
+    in_flight = [TrialInFlight.model_validate_json(trial) for trial in trials.values()]
     ended = any(isinstance(one, RunSummary) and is_over(one) for one in summaries)
-    by_task = run.comparisons.tasks() if tasks and (comparison or ended) else {}
+    by_task = run.comparisons.tasks() if tasks and (whole or ended) else {}
     outcomes = {task: TASK_OUTCOMES.validate_json(value) for task, value in by_task.items()}
     answers = RunAnswers.of(summaries, in_flight, outcomes, moment or datetime.now(UTC))
     assert answers is not None, "the run exists"
@@ -323,9 +325,7 @@ def fold_runs(
     if run_id is not None:
         one = fold_run(settings, run_id, prices, as_of)
         begins = _truncated({f"run {run_id!r}": one.log.begins_at})
-        return PastRuns(
-            [answers_of(one.run, comparison=False, tasks=tasks).board], one.log.moment or now, begins
-        )
+        return PastRuns([answers_of(one.run, whole=False, tasks=tasks).board], one.log.moment or now, begins)
     if as_of.at is None:
         raise BadPosition(
             f"offset {as_of} is a place in one partition of the log, and the runs lie in several. "
@@ -366,7 +366,7 @@ def _fold_partition(
     for run_id in folding.runs():
         try:
             run = folding.pipeline.run(run_id)
-            runs.append(answers_of(run, comparison=False, tasks=tasks).board)
+            runs.append(answers_of(run, whole=False, tasks=tasks).board)
         except Exception as error:
             folding.pipeline.fail(run_id, error)
     return runs, folding.failed

@@ -361,8 +361,8 @@ SUMMARIES: dict[str, type[AnyState]] = {
 
 PUBLISHED: dict[str, type[AnySummary]] = {**SUMMARIES, COMPARISONS: RunComparison}
 
-SNAPSHOT = ("agent_model", "tier", "within", IN_FLIGHT)
-COMPARISON = (COMPARISONS, TASKS)
+OF_SNAPSHOT = ("agent_model", "tier", "within", IN_FLIGHT)
+OF_COMPARISON = (COMPARISONS, TASKS)
 """Parts of a run that a reader asks for; its own summary always comes with them."""
 
 Stored = TypeVar("Stored", bound=Message)
@@ -535,14 +535,14 @@ class Queries:
         """These parts of a run with its own summary, all from one moment; UnknownRun if Redis has none.
 
         Args:
-            parts: as :data:`SNAPSHOT` and :data:`COMPARISON` have them.
+            parts: as :data:`OF_SNAPSHOT` and :data:`OF_COMPARISON` have them.
         """
         [reply] = yield [read_run(self._keys, run_id, ("run", *parts))]
         return (yield from self._existing(run_id, answers_in(self._keys, run_id, stored_in(reply))))
 
     def snapshot(self, run_id: str) -> Exchange[RunSnapshot]:
         """A run with its agents, tiers and trials in flight, all from one moment; single calls are not."""
-        return (yield from self.answers(run_id, *SNAPSHOT)).snapshot
+        return (yield from self.answers(run_id, *OF_SNAPSHOT)).snapshot
 
     def in_flight(self, run_id: str) -> Exchange[list[TrialInFlight]]:
         """The trials of a run that have started and have no result, 1,000 at most.
@@ -558,7 +558,7 @@ class Queries:
         Both come at most once a second. `streamer.views.pair_standings` says what two agents' counts mean.
         Raises UnknownRun if Redis has no run of this id.
         """
-        return (yield from self.answers(run_id, *COMPARISON)).compared
+        return (yield from self.answers(run_id, *OF_COMPARISON)).compared
 
     def agents(self, run_id: str) -> Exchange[list[AgentModelSummary]]:
         """Every agent:model of a run, baselines too, by label."""

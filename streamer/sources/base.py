@@ -135,7 +135,8 @@ class RunPlan:
         finished: a `run_finished` event without `run_id`; None while the run goes on.
         problems: files of the run that could not be read.
         announced: how many trials with a result the files count; None: they do not say it.
-        notes: what the files announce and do not have, for the user (R35).
+        notes: what to say of the files (R35).
+        is_short: the files announce more than is there.
         part: the piece of the run that these files hold, where others hold the rest (R34); None: all of it.
     """
 
@@ -149,15 +150,21 @@ class RunPlan:
     problems: list[Unreadable] = field(default_factory=list)
     announced: int | None = None
     notes: list[str] = field(default_factory=list)
+    is_short: bool = False
     part: str | None = None
 
     @property
     def end(self) -> dict[str, Any] | None:
         """The `run_finished` to send: a run whose files announce more than there is was interrupted (R35)."""
-        is_short = bool(self.notes) and (self.started or {}).get("plan_complete") is False
-        if self.finished and is_short and self.finished.get("status") not in BROKEN_OFF:
+        if self.finished and self.is_short and self.finished.get("status") not in BROKEN_OFF:
             return self.finished | {"status": "interrupted"}
         return self.finished
+
+    def lacks(self, note: str) -> None:
+        """Note that the files announce more than is there: the plan is not complete then (R35)."""
+        self.notes.append(note)
+        self.is_short = True
+        self.started = {"type": "run_started", **(self.started or {}), "plan_complete": False}
 
     @property
     def tells_something(self) -> bool:

@@ -635,8 +635,7 @@ class _Conversion:
         """Say where the files of a run announce more than is there; then its plan is not complete (R35)."""
         plan = run.plan
         if run.only == run.path and plan.announced is not None and count < plan.announced:
-            plan.notes.append(silence("trials with a result", plan.announced, count) or "")
-            plan.started = {"type": "run_started", **(plan.started or {}), "plan_complete": False}
+            plan.lacks(silence("trials with a result", plan.announced, count) or "")
         notes = (f"run {run.run_id}: {note}" for note in plan.notes)
         self._report.notes += (note for note in notes if note not in self._report.notes)
 

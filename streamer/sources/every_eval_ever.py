@@ -224,8 +224,7 @@ class EveryEvalEver:
         whole = peek(path.with_name(path.name.removesuffix(ENDING) + ".json"))
         announced = part(whole, "detailed_evaluation_results").get("total_rows")
         if said := silence("rows", announced, sum(len(sample.rows) for sample in samples)):
-            plan.notes.append(said)
-            plan.started = (plan.started or {}) | {"plan_complete": False}
+            plan.lacks(said)
         revision = mtime_ns(path)
         for sample in samples:
             run = sample.rows[0]["evaluation_id"]

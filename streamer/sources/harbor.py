@@ -735,8 +735,7 @@ class Harbor:
         plan.uuids = frozenset(filter(None, [text(result.get("id")), own_id]))
         end, ended = None, text(result.get("finished_at"))
         if missing := missing_files(path, result):
-            plan.notes.append(missing)
-            plan.started["plan_complete"] = False
+            plan.lacks(missing)
         if ended:
             zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
             end = mtime_ns(path / RESULT), zoned, "completed"

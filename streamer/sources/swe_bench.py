@@ -258,7 +258,7 @@ class SweBench:
         revision = max(map(mtime_ns, (place.logs / METADATA, *(report.file for report in reports))))
         tasks = {task for report in reports for task in _planned(report.content)}
         # With a shard a report names what was submitted, and counts the whole dataset besides.
-        is_whole = bool(place.shard) or not plan.notes
+        plan.is_short = bool(plan.notes) and not place.shard
         datasets = {report.place.shard.partition("/")[0] for report in reports} - {""}
         plan.started = present(
             {
@@ -268,7 +268,7 @@ class SweBench:
                 "started_at": metadata.get("created_at"),
                 "tasks": sorted(tasks) or None,
                 "attempts": 1,
-                "plan_complete": (bool(tasks) or not reports) and not plan.problems and is_whole,
+                "plan_complete": (bool(tasks) or not reports) and not plan.problems and not plan.is_short,
                 "benchmark": metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None),
             }
         )

@@ -402,7 +402,7 @@ def labels_of(
 # `--as-of`: runs folded again up to an earlier position, and what to say of them.
 
 
-def answers_of(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:
+def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: str) -> RunAnswers:
     """These parts of a run from Redis; all of it as of a position of the log, see `run_as_of`."""
     if as_of is not None:
         return run_as_of(settings, run_id, as_of).answers

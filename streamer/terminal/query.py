@@ -16,10 +16,10 @@ import click
 import orjson
 
 from streamer.client.queries import (
-    COMPARISON,
     MOST_BOARD_RUNS,
+    OF_COMPARISON,
+    OF_SNAPSHOT,
     RUNS_PER_PAGE,
-    SNAPSHOT,
     RunSnapshot,
     UnknownMetric,
 )
@@ -33,7 +33,7 @@ from streamer.storage.entries import COMPARISONS
 from streamer.terminal import print_json, print_line, say, write
 from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
-    answers_of,
+    answers_at,
     as_of_option,
     as_of_time_option,
     budget_option,
@@ -290,8 +290,8 @@ def run(
         else:
             print_board(labels_table(groups, folded.answers.run.model_dump(), grades=is_wide()))
         return
-    parts = () if as_json and budget is None else SNAPSHOT if as_json else (*SNAPSHOT, *COMPARISON)
-    answers = answers_of(settings, run_id, as_of, *parts)
+    parts = () if as_json and budget is None else OF_SNAPSHOT if as_json else (*OF_SNAPSHOT, *OF_COMPARISON)
+    answers = answers_at(settings, run_id, as_of, *parts)
     if as_json and budget is None:
         _print_json([with_state(answers.run, answers.moment)])
     elif as_json:
@@ -317,7 +317,7 @@ def run(
 @with_settings
 def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run."""
-    answers = answers_of(settings, run_id, as_of, "agent_model", COMPARISONS)
+    answers = answers_at(settings, run_id, as_of, "agent_model", COMPARISONS)
     if as_json:
         _print_json(_published(answers.agents))
     else:
@@ -334,7 +334,7 @@ def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Setting
 @with_settings
 def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The tiers of a run: pooled, and each agent:model within them."""
-    answers = answers_of(settings, run_id, as_of, "tier", "within")
+    answers = answers_at(settings, run_id, as_of, "tier", "within")
     broken_down = _by_subtest(settings, run_id, as_of) if by else []
     if as_json:
         _print_json(_published(answers.tiers) + broken_down)
@@ -352,7 +352,7 @@ def tiers(run_id: str, by: str | None, as_of: Position | None, as_json: bool, se
 @with_settings
 def comparisons(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
     """The agents of a run compared: where each may truly stand, and every two of them."""
-    compared = answers_of(settings, run_id, as_of, *COMPARISON).compared
+    compared = answers_at(settings, run_id, as_of, *OF_COMPARISON).compared
     if as_json:
         _print_json([] if compared.comparison is None else _published([compared.comparison]))
         return

@@ -255,7 +255,7 @@ def _of_ability(a: str, b: str, result: Paired, evidence: PairEvidence) -> Itera
 
 
 def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
-    """Where others stand between two agents, their places may tell them apart before their own pairs do."""
+    """What the places of two agents show; agents between them may separate them before their own pairs do."""
     for (ahead, first), (behind, second) in permutations(zip((a, b), ranks, strict=True)):
         if first and second and first.worst < second.best:
             yield (

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from streamer.client.feeds import NotInLog, scored_trials
 from streamer.client.folded import FoldedRun, RunLog, fold_run
-from streamer.client.queries import COMPARISON, SNAPSHOT, HistoryEntry, RunAnswers
+from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, HistoryEntry, RunAnswers
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
@@ -182,7 +182,7 @@ class Web:
 T = TypeVar("T")
 
 
-async def answers_of(web: Web, run_id: str, as_of: str | None, *parts: str) -> RunAnswers:
+async def answers_at(web: Web, run_id: str, as_of: str | None, *parts: str) -> RunAnswers:
     """These parts of a run from Redis; all of it as of a position, raising what `answer_of_fold` raises."""
     if as_of is None:
         return await web.reader.answers(run_id, *parts)
@@ -294,7 +294,7 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
 
 @_get("/api/runs/{run}", "One run.")
 async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
-    answers = await answers_of(web, run, query.as_of)
+    answers = await answers_at(web, run, query.as_of)
     return RunNow.of(answers.run, answers.moment)
 
 
@@ -303,12 +303,12 @@ async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
     "One run with its agent:models, tiers and trials in flight, all from one moment.",
 )
 async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
-    return RunSnapshot.like((await answers_of(web, run, query.as_of, *SNAPSHOT)).snapshot)
+    return RunSnapshot.like((await answers_at(web, run, query.as_of, *OF_SNAPSHOT)).snapshot)
 
 
 @_get("/api/runs/{run}/agents", "The agent:models of a run, baselines too, by label.")
 async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
-    return (await answers_of(web, run, query.as_of, "agent_model")).agents
+    return (await answers_at(web, run, query.as_of, "agent_model")).agents
 
 
 @_get(
@@ -316,13 +316,13 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
     "The agents of a run compared: the rank of each, and what may be said of every two.",
 )
 async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
-    compared = (await answers_of(web, run, query.as_of, *COMPARISON)).compared
+    compared = (await answers_at(web, run, query.as_of, *OF_COMPARISON)).compared
     return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
 
 
 @_get("/api/runs/{run}/tiers", "The tiers of a run.")
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
-    tiers = (await answers_of(web, run, query.as_of, "tier", *(["within"] if query.within else []))).tiers
+    tiers = (await answers_at(web, run, query.as_of, "tier", *(["within"] if query.within else []))).tiers
     return [tier for tier in tiers if query.within or tier.agent_model is None]
 
 
@@ -367,7 +367,7 @@ async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
 )
 async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
-    at = await answers_of(web, run, query.as_of, *SNAPSHOT, *COMPARISON)
+    at = await answers_at(web, run, query.as_of, *OF_SNAPSHOT, *OF_COMPARISON)
     return outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment, query.budget)
 
 

@@ -27,7 +27,14 @@ import orjson
 
 from streamer.client.feeds import scored_trials
 from streamer.client.folded import RunLog, answers_of, fold_run, nothing_of
-from streamer.client.queries import COMPARISON, SNAPSHOT, ComparedRun, HistoryEntry, RunAnswers, history_entry
+from streamer.client.queries import (
+    OF_COMPARISON,
+    OF_SNAPSHOT,
+    ComparedRun,
+    HistoryEntry,
+    RunAnswers,
+    history_entry,
+)
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label, curves
 from streamer.folding.fold import Folded, Folding, NoSuchRun, Pipeline, fold_records
@@ -151,7 +158,7 @@ def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool =
         NotInLog, TopicMissing, TopicUnreadable, aiokafka.errors.KafkaError: see `scored_trials`.
     """
     with StateReader(settings) as reader:
-        answers = reader.answers(run_id, *SNAPSHOT, *COMPARISON)
+        answers = reader.answers(run_id, *OF_SNAPSHOT, *OF_COMPARISON)
         history = reader.history(run_id)
     listed, drawn, folded = None, [], None
     if trials:

@@ -141,7 +141,7 @@ def test_a_record_of_the_partition_with_a_time_in_microseconds_stops_no_fold(
 
 
 def board_of(run: Run, **wanted: bool) -> BoardRun:
-    return answers_of(run, comparison=False, **wanted).board
+    return answers_of(run, whole=False, **wanted).board
 
 
 def test_a_run_has_its_tasks_once_it_is_over_and_if_they_are_wanted() -> None:

@@ -562,3 +562,15 @@ def test_what_the_broker_does_not_take_is_kept_and_said(
     result = tail(away, run, ConvertOptions(), stop, said.append, end_when_published)
     assert result.pending >= 2
     assert any("does not take events" in line for line in said)
+
+
+def test_r35_only_a_run_that_lacks_what_its_files_announce_is_interrupted() -> None:
+    """Not one whose plan is incomplete for another reason, beside a note of another kind."""
+    plan = RunPlan("r", started={"plan_complete": False}, notes=["two ids are one"])
+    plan.finished = {"type": "run_finished", "status": "completed"}
+    assert plan.end == plan.finished
+    plan.lacks("the files count 3 trials; 1 read")
+    assert plan.end == {"type": "run_finished", "status": "interrupted"}
+    plan.finished = {"type": "run_finished", "status": "cancelled"}
+    assert plan.end == plan.finished
+    assert plan.notes == ["two ids are one", "the files count 3 trials; 1 read"]

@@ -36,7 +36,7 @@ from streamer.web.api import (
     MAX_HISTORIES,
     OPERATIONS,
     Web,
-    answers_of,
+    answers_at,
     comparison,
     curves_of,
     download,
@@ -455,7 +455,7 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
             asyncio.create_task(question)
             for question in (
                 moves_of(web, WhyQuery(), "run-1"),
-                answers_of(web, "run-1", "2"),
+                answers_at(web, "run-1", "2"),
                 comparison(web, AsOfQuery(as_of="2"), "run-1"),
                 labels(web, AsOfQuery(), "run-1", "team"),
                 download(web, AsOfQuery(), "run-1", "csv"),
@@ -484,7 +484,7 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     await feed.take([a_trial()])
     web = Web(settings)
     with pytest.raises(LogTruncated, match="begins at offset 7"):
-        await answers_of(web, "run-1", "9")
+        await answers_at(web, "run-1", "9")
     await web.reader.close()
 
 

@@ -492,7 +492,7 @@ def orders_pairs(run: RunState, *sides: str) -> bool:
     return is_explained and not set(sides) & set(history)
 
 
-class PairEvidence(NamedTuple):
+class EvidenceTable(NamedTuple):
     """What may be said of every two agents while a run goes on, [agent, other agent].
 
     Attributes:
@@ -509,7 +509,7 @@ class PairEvidence(NamedTuple):
         return {"better": float(self.worse[b, a]), "worse": float(self.worse[a, b]), "ahead": ahead}
 
 
-def pair_evidence(counts: PairCounts) -> PairEvidence:
+def pair_evidence(counts: PairCounts) -> EvidenceTable:
     """`evidence_worse` and `is_behind` of every two agents; each pair of trials is one toss."""
     won, can_win = counts
     lost = won.transpose(1, 0, 2)
@@ -522,10 +522,10 @@ def pair_evidence(counts: PairCounts) -> PairEvidence:
     worse = np.ones(behind.shape)
     values = map(e_value, can_win[telling].tolist(), lost[telling].tolist())
     np.maximum.at(worse, np.nonzero(telling)[:2], list(values))
-    return PairEvidence(worse, behind & ~behind.T)
+    return EvidenceTable(worse, behind & ~behind.T)
 
 
-def ranks_so_far(labels: Sequence[str], evidence: PairEvidence) -> dict[str, Place]:
+def ranks_so_far(labels: Sequence[str], evidence: EvidenceTable) -> dict[str, Place]:
     """The places of all agents by the evidence of every two of them, whenever you look."""
 
     def shown(level: Fraction) -> list[tuple[str, str]]:
