@@ -106,6 +106,7 @@ class Parsed:
         own: field to its value in the harness's own file, None without one, where logs beside it decide the
             value. Copies of a trial are recognised by it, whether or not the logs were copied too.
         hints: what the files beside it could not tell, and why; nothing is wrong with the trial.
+        scored: a `trial_scored` where the trial was scored again after it had ended, like `event` (R32).
     """
 
     path: Path
@@ -118,6 +119,7 @@ class Parsed:
     origins: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
     hints: tuple[str, ...] = ()
+    scored: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -606,7 +606,7 @@ class _Conversion:
         self._report.unreadable += run.plan.problems
         trials: list[dict[str, Any]] = []
         begun: list[Parsed] = []
-        copies = 0
+        copies, before = 0, self._report.trials
         with listing_once(), noting_cleaned_ids() as originals:
             for item in self._trials(run):
                 if item.event.get("type") == STARTED:
@@ -614,11 +614,11 @@ class _Conversion:
                 elif item.other_run is not None:
                     doubtful.append((run, item))
                 else:
-                    sent = self._trial_event(run, item)
-                    copies += sent is None
-                    trials.extend([sent] if sent else [])
+                    sent = self._trial_events(run, item)
+                    copies += not sent
+                    trials += sent
         run.plan.notes += _equal_ids(originals)
-        self._note_silence(run, len(trials) + copies)
+        self._note_silence(run, self._report.trials - before + copies)
         latest = self._retries.get((run.run_id, run.plan.part))
         if not trials and latest != run.path and (copies or not (begun or run.plan.tells_something)):
             return
@@ -659,8 +659,8 @@ class _Conversion:
         for item in self._trials(run, part):
             if item.event.get("type") == STARTED:
                 begun.append(item)
-            elif item.other_run is None and not item.nested and (sent := self._trial_event(run, item)):
-                yield sent
+            elif item.other_run is None and not item.nested:
+                yield from self._trial_events(run, item)
         yield from self._start_events(run, begun)
 
     def _trials(self, run: SourceRun, part: Path | None = None) -> Iterator[Parsed]:
@@ -687,30 +687,30 @@ class _Conversion:
     def _doubtful_event(self, run: SourceRun, trial: Parsed) -> Iterator[dict[str, Any]]:
         """A trial that names another run: sent after all others, if it is neither a copy nor a stray."""
         if not trial.nested:
-            sent = self._trial_event(run, trial)
-            yield from [sent] if sent else []
+            yield from self._trial_events(run, trial)
         elif self._content(run, trial) in self._sent:
             self._report.duplicates += 1
         else:
             reason = f"belongs to run {trial.other_run!r} by its name, and that run is not among the paths"
             self._report.unreadable.append(Unreadable(trial.path, reason))
 
-    def _trial_event(self, run: SourceRun, trial: Parsed) -> dict[str, Any] | None:
-        """The event to send for a trial, None if there is none to send."""
+    def _trial_events(self, run: SourceRun, trial: Parsed) -> list[dict[str, Any]]:
+        """The events to send for a trial: its result, and its late score; none for what is sent already."""
         event = self._fit(trial.path, self._addressed(run, trial.event))
         if event is None:
-            return None
+            return []
         content = self._content(run, trial, event)
         slot = slot_of(event)
         if trial.replaced or content in self._sent or (trial.partial and slot in self._slots):
             self._report.duplicates += not trial.from_run_file
-            return None
+            return []
         self._sent.add(content)
         self._slots.add(slot)
         self._report.trials += 1
         self._report.run_file_trials += trial.from_run_file
         self._report.explanations.append(explanation_of(trial, event))
-        return event
+        scored = self._fit(trial.path, self._addressed(run, trial.scored)) if trial.scored else None
+        return [event, scored] if scored else [event]
 
     def _plan_event(self, run: SourceRun, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         declared = self._options.declared if event["type"] == "run_started" else {}

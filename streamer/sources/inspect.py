@@ -435,6 +435,19 @@ def trial_event(
     return present(event), remarks
 
 
+def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
+    """The `trial_scored` of a sample that was scored again; None without a score (R32).
+
+    Args:
+        result: its `trial_result`.
+        scored_ns: when it was scored, Unix nanoseconds.
+    """
+    values = {name: result[name] for name in ("resolved", "metrics") if name in result}
+    slot = {name: result[name] for name in ("task_id", "attempt", "agent", "model")}
+    ranks = {"revision": scored_ns, "of_revision": result["revision"]}
+    return {"type": "trial_scored", **slot, **ranks, **values} if values else None
+
+
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
     """The `trial_started` of a sample, without its run.
 
@@ -612,6 +625,26 @@ def read_samples(path: Path) -> Iterator[Any]:
             yield archive.alone(name)
 
 
+def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
+    """When the samples of a log were last scored after they had ended, Unix nanoseconds; None if never.
+
+    `inspect score` leaves `completed_at`. Only transcripts say it, by a score that is later. The smallest
+    one speaks for all, because transcripts may be large, and a log is scored as a whole. Samples of a log
+    that keeps no transcripts, or of one before 0.3.95, do not say it.
+    """
+    sample = next((sample for sample in samples if isinstance(sample, dict)), NOTHING)
+    if path.suffix == ARCHIVE:
+        try:
+            with _opened(path) as archive:
+                sample = archive.smallest_sample() if archive.has(HEADER) else NOTHING
+        except FileError:
+            return None  # its summary has all that a result needs
+    ended = nanoseconds(sample.get("completed_at"))
+    scores = (event for event in objects(sample, "events") if event.get("event") == "score")
+    latest = max(filter(None, (nanoseconds(score.get("timestamp")) for score in scores)), default=0)
+    return latest if ended and latest > ended else None
+
+
 def _list_of(name: str, value: Any) -> list[Any]:
     """The list. Raises FileError where something else stands in its place."""
     if not isinstance(value, list):
@@ -682,6 +715,12 @@ class _Archive:
         if has_usage and not whole:
             return summary
         return self.alone(name)
+
+    def smallest_sample(self) -> Record:
+        """The sample with the shortest transcript; an empty one if the archive has none."""
+        sizes = {name: entry.file_size for name, entry in self._members.items() if SAMPLE.fullmatch(name)}
+        sample = self.alone(min(sizes, key=sizes.__getitem__)) if sizes else NOTHING
+        return sample if isinstance(sample, dict) else NOTHING
 
     def alone(self, name: str) -> Any:
         """The contents of a member that is not kept, so that the others may be as large."""
@@ -783,14 +822,18 @@ class Inspect:
             yield Unreadable(path, NO_SAMPLES)
         plan.notes += _not_in_its_metrics(part(header, "results"), samples)
         defaults = present({"agent": options.agent, "model": options.model})
-        written_ns = mtime_ns(path)
+        written_ns, scored_ns = mtime_ns(path), scored_at(path, samples)
+        if scored_ns is not None and plan.started is not None:  # it names the scorers
+            plan.started["revision"] += 1
         for number, sample in enumerate(samples, 1):
             wrong = _wrong_with(sample)
             if wrong:
                 yield Unreadable(path, f"sample {number}: {wrong}")
                 continue
             event, remarks = trial_event(spec, solvers, sample, written_ns, defaults)
-            yield Parsed(path, event)
+            if scored_ns is not None:  # above the result as it was; a sample that ran again stays above both
+                event["revision"] += 1
+            yield Parsed(path, event, scored=scored_event(event, scored_ns) if scored_ns else None)
             if "model_usage" not in sample:
                 remarks.append((NO_USAGE, "the log has only their summaries"))
             yield from (Remark(path, what, detail) for what, detail in remarks)

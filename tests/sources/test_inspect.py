@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -816,6 +817,88 @@ def test_samples_that_the_log_lacks_are_said_and_the_run_is_not_complete(tmp_pat
         events, report = converted(a_log(tmp_path / "b.eval", a_summary(), **members))
         assert report.notes == []
         assert "plan_complete" not in plan_of(events)
+
+
+# -----------------------------------------------------------------------------
+# Logs that `inspect score` has written again: it leaves `completed_at`, and its scores are in transcripts.
+
+
+SCORED_AGAIN = ["trial_result", "trial_scored"]
+
+
+def scored_log(path: Path, scores: Event, *minutes: int, spec: Event | None = None, **fields: Any) -> Path:
+    """A log whose sample was scored at these minutes after 03:04; it ended at second 8.5 of minute 4."""
+    sample = a_summary(scores={name: {"value": value} for name, value in scores.items()}, **fields)
+    times = [f"2026-01-02T03:{4 + minute:02}:07+00:00" for minute in minutes]
+    events = [{"event": "model"}, *({"event": "score", "timestamp": time} for time in times)]
+    header = {"version": 2, "status": "success", "eval": spec or a_spec(), "plan": A_PLAN}
+    members = {"header.json": header, "summaries.json": [sample]}
+    return an_archive(path, members | {"samples/1_epoch_1.json": sample | {"events": events}})
+
+
+def test_the_newest_scores_count_in_any_order_of_arrival(tmp_path: Path) -> None:
+    """A first log without scores, then two scorings of it (R32)."""
+    late, later = {"match": "C"}, {"match": "C", "judge": 0.25}
+    logs = [
+        scored_log(tmp_path / "0.eval", {}),
+        scored_log(tmp_path / "1.eval", late | {"judge": 0.5}, 3),
+        scored_log(tmp_path / "2.eval", later, 3, 9),
+    ]
+    _, result, scored, end = converted(logs[2])[0]
+    assert [event["type"] for event in (result, scored, end)] == [*SCORED_AGAIN, "run_finished"]
+    assert scored["of_revision"] == result["revision"]
+    for order in permutations(logs):
+        [summary] = summaries(event for log in order for event in converted(log)[0]).values()
+        assert (summary["resolved"], summary["verdict_trials"]) == (1, 1), order
+        assert {name: metric["mean"] for name, metric in summary["metrics"].items()} == {
+            "match": 1.0,
+            "judge": 0.25,
+        }, order
+
+
+def test_the_plan_of_a_scored_log_counts(tmp_path: Path) -> None:
+    """Its scorers are more than the first log's; both plans were made at one time."""
+    scorers = [*a_spec()["scorers"], {"name": "judge", "metrics": [{"name": "mean"}]}]
+    logs = [
+        scored_log(tmp_path / "0.eval", {"match": "C"}, 0),
+        scored_log(tmp_path / "1.eval", {"match": "C", "judge": 1.0}, 3, spec=a_spec(scorers=scorers)),
+    ]
+    for order in permutations(logs):
+        plan = joined_plan([event for log in order for event in converted(log)[0]])
+        assert (plan.get("metrics") or {}).keys() == {"match", "judge"}, order
+
+
+def test_a_verdict_that_was_scored_again_replaces_the_first(tmp_path: Path) -> None:
+    first = scored_log(tmp_path / "0.eval", {"match": "C"}, 0)
+    again = scored_log(tmp_path / "1.eval", {"match": "I"}, 3)
+    for order in permutations([first, again]):
+        [summary] = summaries(event for log in order for event in converted(log)[0]).values()
+        assert (summary["resolved"], summary["superseded"], summary["conflicts"]) == (0, 1, 0), order
+
+
+def test_a_sample_that_ran_again_wins_over_scores_of_its_first_try(tmp_path: Path) -> None:
+    again = scored_log(tmp_path / "1.eval", {"match": "C"}, completed_at="2026-01-02T03:05:00+00:00")
+    scored = scored_log(tmp_path / "0.eval", {"match": "I", "judge": 1.0}, 30)
+    for order in permutations([scored, again]):
+        [summary] = summaries(event for log in order for event in converted(log)[0]).values()
+        assert (summary["resolved"], summary["metrics"].keys()) == (1, {"match"}), order
+
+
+@pytest.mark.parametrize(
+    ("scores", "minutes", "fields"),
+    [
+        pytest.param({"match": "C"}, (), {}, id="never"),
+        pytest.param({"match": "C"}, (0,), {}, id="as it ran"),
+        pytest.param({"match": "C"}, (3,), {"completed_at": None}, id="a version without that time"),
+        pytest.param({}, (3,), {}, id="without a score"),
+    ],
+)
+def test_scores_of_the_run_itself_are_no_late_scores(
+    tmp_path: Path, scores: Event, minutes: tuple[int, ...], fields: Event
+) -> None:
+    events, report = converted(scored_log(tmp_path / "0.eval", scores, *minutes, **fields))
+    assert [event["type"] for event in events[1:-1]] == SCORED_AGAIN[:1]
+    assert report.unreadable == []
 
 
 # -----------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from streamer.sources.files import STARTED, VANISHED, FileError, entries, is_fil
 from streamer.sources.tail import EventFields, ResultKey
 
 RESULT = "trial_result"
+PLANS = ("run_started", "run_finished")
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ def read_whole(root: Path, options: ConvertOptions) -> Scan:
         scan.report.unreadable += problems
     events = list(convert_runs(runs, options, scan.report))
     _take_trials(scan, events)
-    scan.plans = [event for event in events if event["type"] not in (RESULT, STARTED)]
+    scan.plans = [event for event in events if event["type"] in PLANS]
     return scan
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,23 @@ def test_standard_errors_are_those_of_inspects_stderr_clustered_by_sample(inspec
     assert own["graded"]["count"] == 17
     for name, numbers in own.items():
         assert ours[name] == approximately(numbers), name
+
+
+def test_late_scores_of_a_log_come_as_late_scores_in_any_order(inspect_ai: Inspect) -> None:
+    """Without scores at first, then `inspect score` with one scorer, then with another one (R32)."""
+    inspect_ai.eval("--no-score", "--epochs", "1")
+    log = the_log(inspect_ai.logs)
+    logs = [converted(log)[0]]
+    for scorer in ("match", "includes"):
+        inspect_ai.run("score", str(log), "--scorer", scorer, "--action", "append", "--overwrite")
+        logs.append(converted(log)[0])
+    assert [sum(event["type"] == "trial_scored" for event in events) for events in logs] == [0, 6, 6]
+    own = {name: of["accuracy"] for name, of in scores_of(log).items()}
+    assert own.keys() == {"match", "includes"}
+    for order in permutations(logs):
+        [summary] = summaries(event for events in order for event in events).values()
+        assert {name: summary["metrics"][name]["mean"] for name in own} == approximately(own)
+        assert (summary["trials"], summary["verdict_trials"]) == (6, 6)
 
 
 def test_tail_follows_a_log_that_grows(inspect_ai: Inspect) -> None:
