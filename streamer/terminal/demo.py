@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import os
 import shutil
 import subprocess
@@ -11,334 +11,49 @@ import tempfile
 import threading
 import time
 import webbrowser
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPException
+from functools import partial
 from pathlib import Path
 from random import Random
 from textwrap import wrap
 from typing import Any
-from urllib.request import ProxyHandler, build_opener
 
 import click
 import orjson
 
 from streamer.client.publisher import TrialPublisher
-from streamer.client.queries import ComparedRun, RunSnapshot, UnknownRun
+from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, RunAnswers, UnknownRun
 from streamer.client.readers import StateReader
-from streamer.operate.verify import Verdict
-from streamer.schemas.wire import Reason, canonical_json, decode
+from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.sources.base import ConvertOptions, ConvertReport
 from streamer.sources.convert import convert
-from streamer.sources.tail.session import TailResult, tail
-from streamer.storage.kafka import Names, partitions_of
-from streamer.storage.log import PartitionReader, read_topic
-from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from streamer.sources.tail.session import tail
+from streamer.storage.kafka import Names
+from streamer.storage.log import read_topic
+from streamer.storage.outbox import Outgoing, ThreadedPublisher, outgoing
 from streamer.terminal import FAILED, print_line, say
-from streamer.terminal.boards import board_lines, print_board, print_run
+from streamer.terminal.boards import board_lines, print_board
 from streamer.terminal.harness import LOOK_SECONDS, Messages, lines_of, on_terminal, print_lines, show_screens
-from streamer.terminal.local import READY_SECONDS, started_stack
+from streamer.terminal.local import started_stack
 from streamer.terminal.options import with_local_settings
-from streamer.terminal.replay import exit_code, verdicts_of
-from streamer.terminal.replay import print_verdict as show_verdict
+from streamer.terminal.replay import exit_code, print_verdict, verdicts_of
 from streamer.terminal.simulate import CRASH, EXCEPTIONS, MEAN_SECONDS, Disk, HarborAgent, write_harbor
 from streamer.text import counted, percent, visible
 from streamer.views.cells import of_planned
 from streamer.views.columns import best_first, primary_of
 from streamer.views.compare import NOTHING
 from streamer.views.outlook import outlook_of, places_of
-from streamer.views.tables import agents_table, leaders_table, runs_table
+from streamer.views.tables import agents_table, runs_table
 from streamer.web import DEFAULT_HOST, available_port
 
 # -----------------------------------------------------------------------------
-# What happens in a run, a line each: a new leader, a crash, a judge, a pair that is told apart.
-
-
-LEAD_FROM = 5
-"""An agent leads once every agent has so many results: before that, each trial changes the lead."""
-
-CRASHED = EXCEPTIONS[CRASH]
-
-Summary = dict[str, Any]
-
-
-class Moments:
-    """Compares each look at a run with the one before."""
-
-    def __init__(self) -> None:
-        self._leader: str | None = None
-        self._happened: set[str] = set()
-        self._decided: set[frozenset[str]] = set()
-
-    def new_lines(self, snapshot: RunSnapshot, compared: ComparedRun, now: datetime) -> list[str]:
-        """What happened since the last look; [] if nothing that is worth a line.
-
-        Args:
-            snapshot: the run as it stands.
-            compared: its agents compared.
-            now: the time of the look.
-        """
-        run = snapshot.run.model_dump(mode="json")
-        rows = [one.model_dump(mode="json") for one in snapshot.agents]
-        agents = sorted(rows, key=best_first(primary_of(run)))
-        words = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, now).first_two
-        return [*self._firsts(run), *self._lead(agents), *self._pair(agents, words)]
-
-    def _firsts(self, run: Summary) -> Iterator[str]:
-        """What happens for the first time."""
-        done = of_planned(run["progress"]["done"], run["progress"]["planned"])
-        judged = run["coverage"].get("impl_rate", 0)
-        scores, crashes = of_planned(judged, run["trials"]), run["failure_modes"].get(CRASHED)
-        for kind, happened, line in (
-            ("started", run["in_flight"], f"{run['in_flight']} trials run, {done} are done"),
-            ("judged", judged, f"the judge's first scores are in: {scores} results have one"),
-            ("crashed", crashes, f"a trial crashed ({CRASHED}); harbor runs it again"),
-        ):
-            if happened and kind not in self._happened:
-                self._happened.add(kind)
-                yield line
-
-    def _lead(self, agents: list[Summary]) -> Iterator[str]:
-        if not agents or min(agent["trials"] for agent in agents) < LEAD_FROM:
-            return
-        rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in agents}
-        first, before = agents[0]["agent_model"], self._leader
-        if before is None:
-            self._leader = first
-            yield f"{visible(first)} leads: pass rate {percent(rates[first])}"
-        elif rates[first] > rates[before]:
-            self._leader = first
-            ends = f"{percent(rates[first])} to {percent(rates[before])}"
-            yield f"{visible(first)} overtakes {visible(before)}: pass rate {ends}"
-
-    def _pair(self, agents: list[Summary], words: list[str]) -> Iterator[str]:
-        pair = frozenset(agent["agent_model"] for agent in agents[:2])
-        if words and not words[0].startswith(NOTHING) and pair not in self._decided:
-            self._decided.add(pair)
-            yield visible(words[0])
-
-
-# -----------------------------------------------------------------------------
-# Opening the demo's page in a browser, where there is one that a person looks at.
-
-
-PAGE_SECONDS = 30.0
-"""So long the page has to begin."""
-
-BROWSER_POLL_SECONDS = 0.1
-
-
-def has_display(environment: Mapping[str, str], platform: str) -> bool:
-    """Whether a browser that is opened here is seen by the person at this terminal.
-
-    >>> has_display({"DISPLAY": ":0"}, "linux"), has_display({}, "linux"), has_display({}, "darwin")
-    (True, False, True)
-    >>> has_display({"SSH_CONNECTION": "10.0.0.1 22"}, "darwin"), has_display({"CI": "true"}, "darwin")
-    (False, False)
-    """
-    if environment.get("CI"):
-        return False
-    if environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"):
-        return True
-    return platform == "darwin" and not environment.get("SSH_CONNECTION")
-
-
-def open_page(address: str, given_up: threading.Event, opens: Callable[[str], object] | None = None) -> None:
-    """Open the page in a browser as soon as it answers; nothing where there is no browser, or it never does.
-
-    A browser that would need this terminal (lynx, w3m) is not opened.
-
-    Args:
-        address: of the page.
-        given_up: set: the page is not needed any more.
-        opens: opens an address; None: the browser that the system prefers.
-    """
-    if opens is None:
-        if not has_display(os.environ, sys.platform):
-            return
-        try:
-            browser = webbrowser.get()
-        except webbrowser.Error:
-            return
-        if type(browser) is webbrowser.GenericBrowser:
-            return
-        opens = open_quietly
-    deadline = time.monotonic() + PAGE_SECONDS
-    while time.monotonic() < deadline and not given_up.wait(BROWSER_POLL_SECONDS):
-        if _answers(address):
-            opens(address)
-            return
-
-
-def open_quietly(address: str) -> None:
-    """Open an address in the preferred browser, in a process whose output does not tear the screen."""
-    command = [sys.executable, "-m", "webbrowser", address]
-    nowhere = subprocess.DEVNULL
-    subprocess.run(command, check=False, stdin=nowhere, stdout=nowhere, stderr=nowhere)  # noqa: S603 - ours
-
-
-def _answers(address: str) -> bool:
-    """Whether a page on this machine answers; a proxy of the user is not asked."""
-    with suppress(OSError, HTTPException), build_opener(ProxyHandler({})).open(address, timeout=1.0):
-        return True
-    return False
-
-
-# -----------------------------------------------------------------------------
-# What one sees of the demo: the screens of `watch` on a terminal until `q`, elsewhere a line a moment.
-
-
-COLUMNS = 100
-MOST_LINES = 9
-"""So many lines of moments, so that all of the demo's output is one screen of 24 lines."""
-
-
-def show(
-    settings: Settings,
-    reader: StateReader,
-    run_id: str | None,
-    page: str,
-    work: Future[Any],
-    messages: Messages,
-    *,
-    browser: bool,
-) -> None:
-    """Show the work until it is over; on a terminal until the user presses `q`, however long.
-
-    Args:
-        settings, reader: of the stack.
-        run_id: the run that it is about; None: several.
-        page: address of the stack's page.
-        work: what publishes.
-        messages: what it says meanwhile.
-        browser: open the page on a terminal, where there is a browser.
-
-    Raises:
-        KeyboardInterrupt: the user pressed Ctrl-C.
-    """
-    if not on_terminal():
-        if run_id is None:
-            print_lines(reader, work.done)
-        else:
-            print_moments(reader, run_id, work)
-        return
-    address = f"{page}#/run/{run_id}" if run_id else page
-    given_up = threading.Event()
-    if browser:
-        threading.Thread(target=open_page, args=(address, given_up), daemon=True).start()
-
-    def line() -> str:
-        if work.done():
-            return f"The benchmark is over. q ends the demo · {address}"
-        return f"In a browser: {address} · q ends the demo"
-
-    try:
-        show_screens(
-            settings,
-            lambda: work.done() and work.exception() is not None,
-            messages,
-            opens=lambda: run_id,
-            line=line,
-        )
-    finally:
-        given_up.set()
-
-
-def print_moments(reader: StateReader, run_id: str, work: Future[Any]) -> None:
-    """Print a line for each moment of the run, until the work is over."""
-    moments, start, printed = Moments(), time.monotonic(), 0
-    over = False
-    while not over:
-        over = work.done()
-        with suppress(UnknownRun):
-            snapshot, compared = reader.snapshot(run_id), reader.comparison(run_id)
-            for moment in moments.new_lines(snapshot, compared, datetime.now(UTC)):
-                lines = wrap(
-                    f"{time.monotonic() - start:3.0f} s  {moment}", COLUMNS, subsequent_indent=" " * 7
-                )
-                if printed + len(lines) <= MOST_LINES:
-                    printed += len(lines)
-                    for line in lines:
-                        print_line(line)
-            sys.stdout.flush()
-        time.sleep(LOOK_SECONDS)
-
-
-# -----------------------------------------------------------------------------
-# An embedded stack of the demo's own: `streamer up --ephemeral` below this process, hidden from others.
-
-
-@dataclass(frozen=True, slots=True)
-class DemoStack:
-    """A running stack.
-
-    Attributes:
-        settings: where its servers are.
-        page: address of its page, which may take a moment to answer.
-    """
-
-    settings: Settings
-    page: str
-
-
-@contextmanager
-def demo_stack() -> Iterator[DemoStack]:
-    """A running stack, which ends with the block; what it held is gone then.
-
-    Settings of the user (STREAMER_* variables, streamer.toml) do not reach it.
-
-    Raises:
-        streamer.operate.local.processes.ServerFailed: it did not start; the message says what it printed.
-    """
-    with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
-        discovery = Path(folder) / "running.json"
-        port = available_port()
-        options = ("--ephemeral", "--web-port", str(port))
-        log, env = Path(folder) / "up.log", _environment(discovery)
-        with started_stack("The embedded stack", *options, ready=discovery.exists, log=log, env=env) as up:
-            settings = _settings(discovery)
-            with StateReader(settings) as reader:
-                up.wait_ready(lambda: _at_work(reader), READY_SECONDS)
-            yield DemoStack(settings, f"http://{DEFAULT_HOST}:{port}/")
-
-
-def _at_work(reader: StateReader) -> bool:
-    """True once the worker has its partitions: before that, published events would show nothing."""
-    states = [worker.status for worker in reader.workers()]
-    return any(state.get("partitions") and not state.get("catching_up") for state in states)
-
-
-def _environment(discovery: Path) -> dict[str, str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
-    return clean | {"STREAMER_DISCOVERY": str(discovery), "STREAMER_CONFIG": ""}
-
-
-def _settings(discovery: Path) -> Settings:
-    """Everything that says where the stack is, so that nothing of the user's settings gets in between.
-
-    What the tail and the publisher keep on disk goes with the stack.
-    """
-    stack = orjson.loads(discovery.read_bytes())
-    return Settings(
-        bootstrap=stack["bootstrap"],
-        redis=stack["redis"],
-        namespace=stack["namespace"],
-        partitions=stack["partitions"],
-        embedded=True,
-        redis_password=None,
-        security_protocol="PLAINTEXT",
-        prices_file=None,
-        data_dir=discovery.parent,
-    )
-
-
-# -----------------------------------------------------------------------------
-# The demo's benchmark: a simulated job of harbor, six agents on the same shuffled tasks, in a minute.
+# What is published: a simulated job of harbor, six agents on the same shuffled tasks, in a minute, which the
+# tail follows; and each result again, once a judge has scored it. Or real results, at a visible pace.
 
 
 RUN = "demo"
@@ -353,24 +68,34 @@ AGENTS = (
 )
 """Invented names, so that these numbers are not taken for results of a real agent."""
 
-TASKS = 40
-"""Each agent tries each of them once."""
-
-AT_ONCE = 12
-"""Trials that run at once, of all agents together."""
+TASKS, AT_ONCE = 40, 12
+"""Each agent tries each task once. So many trials run at once, of all agents together."""
 
 SEED = 433
 """Chosen for what it shows: an overtaking, a retry, and the two best told apart before the end."""
 
-SPEED = 24.0
+SPEED, PIECE_SECONDS = 24.0, 0.01
 """A trial of the demo takes some seconds; its times are true, so ages and forecasts on the boards are too."""
 
-PIECE_SECONDS = 0.01
-
-DECLARED = {"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
+OPTIONS = ConvertOptions(
+    declared={"order_kind": "shuffled", "judged": True, "display_name": "Demo: six simulated agents"}
+)
 """What the run's files do not say: the tasks were shuffled, and a judge will score the trials."""
 
-OPTIONS = ConvertOptions(declared=DECLARED)
+BROKEN = (
+    b"not JSON at all",
+    b'{"type":"trial_result","run_id":"demo","task_id":"task-1","resolved":"yes"}',
+    b'{"type":"trial_result","run_id":"demo","task_id":"task-1","cost_usd":-1}',
+)
+"""What harnesses with bugs send."""
+
+JUDGE_SECONDS, JUDGE_POLL_SECONDS = 4.0, 0.5
+"""How long after its result a trial is judged."""
+
+VISIBLE_SECONDS = 33.0
+"""How long the events of real results take to stream, so that one can watch."""
+
+Event = dict[str, Any]
 
 
 def write_benchmark(
@@ -380,32 +105,14 @@ def write_benchmark(
     written: Callable[[Path], None] = lambda _: None,
     *,
     fast: bool = False,
-    seed: int = SEED,
 ) -> None:
-    """Write the job's directory from its first file to its last.
+    """Write the job's directory, whose name is the run's id, from its first file to its last.
 
-    Args:
-        directory: whose name is the run's id.
-        start: when the job begins, with a zone.
-        sleep: waits; as long in all as the trials take.
-        written: called with each file when it is complete.
-        fast: do not wait.
-        seed: of everything random.
+    `start`: of the job, with a zone. `sleep` waits as long in all as the trials take, with `fast` not at all.
+    `written` is called with each file when it is complete.
     """
-    disk = Disk(directory, seed, 0.0 if fast else MEAN_SECONDS, sleep, written, PIECE_SECONDS)
-    write_harbor(disk, TASKS, seed, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED)
-
-
-# -----------------------------------------------------------------------------
-# The demo's judge: it scores each result some seconds after its verdict, and publishes it again.
-
-
-JUDGE_SECONDS = 4.0
-"""How long after its result a trial is judged."""
-
-JUDGE_POLL_SECONDS = 0.2
-
-Event = dict[str, Any]
+    disk = Disk(directory, SEED, 0.0 if fast else MEAN_SECONDS, sleep, written, PIECE_SECONDS)
+    write_harbor(disk, TASKS, SEED, start, AT_ONCE, shuffle=True, agents=AGENTS, attempts=1, speed=SPEED)
 
 
 def judged(event: Event) -> Event:
@@ -420,150 +127,167 @@ def judged(event: Event) -> Event:
     return event | {"score": score, "revision": event["revision"] + 1}
 
 
-def unjudged(values: Iterable[bytes]) -> list[Event]:
-    """The results among records that no judge has scored; broken records are left out.
-
-    >>> unjudged([b"no JSON", b'{"type": "trial_result", "revision": 1, "score": 0.5}'])
-    []
-    """
-    events = []
-    for value in values:
-        try:
-            event = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            continue
-        if event["type"] == "trial_result" and "revision" in event and "score" not in event:
-            events.append(event)
-    return events
-
-
-def judge(settings: Settings, ending: threading.Event, hurry: threading.Event) -> int:
-    """Follow the results in the event topic and judge them; how many were judged.
-
-    Args:
-        settings: where the broker is.
-        ending: no result is still to come; it ends once all are judged.
-        hurry: the rest is judged at once.
-    """
-    return asyncio.run(_judge(settings, ending, hurry))
-
-
-async def _judge(settings: Settings, ending: threading.Event, hurry: threading.Event) -> int:
-    topic = Names(settings.namespace).trial_events
-    places = [(topic, number) for number in await partitions_of(settings, topic)]
-    waiting: deque[tuple[float, Event]] = deque()
-    positions = dict.fromkeys(places, 0)
-    number = 0
+def judge(settings: Settings, following: Future[Any]) -> None:
+    """Judge the results of the run in the event topic; once nothing follows any more, the rest at once."""
+    topic, position, is_last = Names(settings.namespace).trial_events, 0, False
     with TrialPublisher(settings) as publisher:
-        async with PartitionReader(settings, places) as reader:
-            while True:
-                is_last = ending.is_set()
-                ends = await reader.ends()
-                async for batch in reader.read(positions, ends):
-                    due = time.monotonic() + JUDGE_SECONDS
-                    waiting += ((due, event) for event in unjudged(record.value for record in batch))
-                positions = ends
-                while waiting and (hurry.is_set() or waiting[0][0] <= time.monotonic()):
-                    publisher.publish(judged(waiting.popleft()[1]))
-                    number += 1
-                if is_last and not waiting:
-                    return number
-                await asyncio.sleep(JUDGE_POLL_SECONDS)
+        while not is_last:
+            is_last = bool(wait([following], JUDGE_POLL_SECONDS).done)
+            due_ms = math.inf if is_last else 1000 * (time.time() - JUDGE_SECONDS)
+            for record in read_topic(settings, topic, run_id=RUN):
+                if record.timestamp > due_ms:
+                    break
+                event = orjson.loads(record.value) if record.key and record.offset >= position else {}
+                if event.get("type") == "trial_result" and "score" not in event:
+                    publisher.publish(judged(event))
+                position = max(position, record.offset + 1)
 
 
-# -----------------------------------------------------------------------------
-# The demo at work: a simulated harness writes, the tail follows, a judge scores what it reads in the log.
-
-
-BROKEN = (
-    b"not JSON at all",
-    b'{"type":"trial_result","run_id":"demo","task_id":"task-1","resolved":"yes"}',
-    b'{"type":"trial_result","run_id":"demo","task_id":"task-1","cost_usd":-1}',
-)
-"""What harnesses with bugs send."""
-
-
-class _DemoStopped(Exception):
-    """The simulated harness is not awaited any more."""
+class _Stopped(Exception):
+    """The user has left: the simulated harness ends."""
 
 
 def run_benchmark(
-    settings: Settings, root: Path, stop: threading.Event, say: Callable[[str], None], *, fast: bool
-) -> TailResult:
-    """Let the harness write, follow and judge it, until all is published.
+    root: Path, fast: bool, settings: Settings, stop: threading.Event, say: Callable[[str], None]
+) -> int:
+    """Let the harness write into `root`, follow and judge it; how many events are not acknowledged.
 
-    Args:
-        settings: of the stack.
-        root: where the run directory is written; one of an earlier demo is removed.
-        stop: set: the user has left, so it ends at once.
-        say: takes lines for the user, from any thread.
-        fast: as fast as it goes.
+    A directory of an earlier demo is removed. `stop`: the user has left, so it ends at once.
     """
     shutil.rmtree(root / RUN, ignore_errors=True)
     root.mkdir(parents=True, exist_ok=True)
-    written, published = threading.Event(), threading.Event()
-    hurry = threading.Event()
-    with ThreadPoolExecutor(2) as threads:
-        following = threads.submit(tail, settings, root, OPTIONS, written, say, lambda _: None)
-        judging = threads.submit(judge, settings, published, hurry)
-        try:
-            _send_broken(settings)
-            _write_benchmark(root / RUN, stop, fast=fast)
-        finally:
-            written.set()
-            if fast or stop.is_set():
-                hurry.set()
-            try:
-                outcome = following.result()
-            finally:
-                published.set()
-        while not judging.done():
-            if stop.wait(0.1):
-                hurry.set()
-        judging.result()
-    return outcome
-
-
-def _write_benchmark(directory: Path, stop: threading.Event, *, fast: bool) -> None:
-    """Write the benchmark, by a clock: what other work of this machine costs is made good."""
-    due = time.monotonic()
+    written, due = threading.Event(), time.monotonic()
 
     def sleep(seconds: float) -> None:
         nonlocal due
-        due += seconds
+        due += seconds  # by the clock: what other work of this machine costs is made good
         if stop.wait(max(0.0, due - time.monotonic())):
-            raise _DemoStopped
+            raise _Stopped
 
-    try:
-        write_benchmark(directory, datetime.now(UTC), sleep, fast=fast)
-    except _DemoStopped:
-        return
+    with ThreadPoolExecutor(2) as threads:
+        following = threads.submit(tail, settings, root, OPTIONS, written, say, lambda _: None)
+        judging = threads.submit(judge, settings, following)
+        try:
+            with ThreadedPublisher(settings) as publisher:
+                for line in BROKEN:
+                    publisher.send(Outgoing(None, line))
+            with suppress(_Stopped):
+                write_benchmark(root / RUN, datetime.now(UTC), sleep, fast=fast)
+        finally:
+            written.set()
+        judging.result()
+    return following.result().pending
 
 
-def _send_broken(settings: Settings) -> None:
+def stream(events: Sequence[Event], fast: bool, settings: Settings, stop: threading.Event, _: object) -> int:
+    """Publish the events over the visible time, until `stop` is set; 0: all are acknowledged."""
+    seconds, start = 0.0 if fast else VISIBLE_SECONDS, time.monotonic()
     with ThreadedPublisher(settings) as publisher:
-        for line in BROKEN:
-            publisher.send(Outgoing(None, line))
-        publisher.flush()
+        for number, event in enumerate(events, start=1):
+            publisher.send(outgoing(event))
+            if stop.wait(max(0.0, start + seconds * number / len(events) - time.monotonic())):
+                break
+    return 0
+
+
+def _real_events(data: Path) -> list[Event]:
+    report = ConvertReport()
+    events = list(convert([data], ConvertOptions(), report))
+    for line in lines_of(report):
+        say(line)
+    if not events:
+        raise click.exceptions.Exit(FAILED)
+    return events
+
+
+# -----------------------------------------------------------------------------
+# What one sees of the demo: the screens of `watch` on a terminal until `q`, elsewhere a line a moment.
+
+
+COLUMNS, CRASHED = 100, EXCEPTIONS[CRASH]
+
+LEAD_FROM = 5
+"""An agent leads once every agent has so many results: before that, each trial changes the lead."""
+
+
+def moments(answers: RunAnswers, now: datetime) -> Iterator[tuple[str, str]]:
+    """What is worth a line of a run at `now`: a name of the moment, and the line to print once."""
+    run = answers.run
+    done, scores = run.progress.done, run.coverage.get("impl_rate", 0)
+    if run.in_flight:
+        yield "started", f"{run.in_flight} trials run, {of_planned(done, run.progress.planned)} are done"
+    if CRASHED in run.failure_modes:
+        yield "crashed", f"a trial crashed ({CRASHED}); harbor runs it again"
+    if scores:
+        yield "judged", f"the judge's first scores are in: {of_planned(scores, run.trials)} results have one"
+    agents = [agent.model_dump(mode="json") for agent in answers.agents]
+    if len(agents) < 2 or min(agent["trials"] for agent in agents) < LEAD_FROM:
+        return
+    leaders = sorted(agents, key=best_first(primary_of(run.model_dump(mode="json"))))[:2]
+    first, second = (visible(agent["agent_model"]) for agent in leaders)
+    rate, other = (agent["statistics"]["pass_rate"]["mean"] for agent in leaders)
+    if rate > other:
+        yield f"{first} leads", f"{first} leads: pass rate {percent(rate)}, and {second} {percent(other)}"
+    words = outlook_of(run, answers.agents, answers.in_flight, answers.compared, now).first_two
+    if words and not words[0].startswith(NOTHING):
+        yield f"{first} and {second}", visible(words[0])
+
+
+def print_moments(reader: StateReader, work: Future[int]) -> None:
+    """Print a line for each moment of the demo's run, until the work is over."""
+    start, printed, over = time.monotonic(), set[str](), False
+    while not over:
+        over = work.done()
+        with suppress(UnknownRun):
+            answers = reader.answers(RUN, *OF_SNAPSHOT, *OF_COMPARISON)
+            for name, line in moments(answers, datetime.now(UTC)):
+                if name not in printed:
+                    printed.add(name)
+                    at = f"{time.monotonic() - start:3.0f} s  {line}"
+                    for part in wrap(at, COLUMNS, subsequent_indent=" " * 7):
+                        print_line(part)
+        sys.stdout.flush()
+        time.sleep(LOOK_SECONDS)
+
+
+def open_page(address: str) -> None:
+    """Open it in the preferred browser, if the person at this terminal sees that one.
+
+    A browser that would need this terminal (lynx, w3m) is not opened, and none prints on it.
+    """
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    is_mac = sys.platform == "darwin" and not os.environ.get("SSH_CONNECTION")
+    if os.environ.get("CI") or not (display or is_mac):
+        return
+    with suppress(webbrowser.Error):
+        if type(webbrowser.get()) is not webbrowser.GenericBrowser:
+            command, none = [sys.executable, "-m", "webbrowser", address], subprocess.DEVNULL
+            subprocess.run(command, check=False, stdin=none, stdout=none, stderr=none)  # noqa: S603 - ours
 
 
 # -----------------------------------------------------------------------------
 # `streamer demo`: everything at once, on this machine, in about a minute.
 
 
-VISIBLE_SECONDS = 33.0
-"""How long the events of real results take to stream, so that one can watch."""
+@contextmanager
+def demo_stack() -> Iterator[tuple[Settings, str]]:
+    """An embedded stack of the demo's own, and its page. All that it keeps is gone at the end of the block.
 
-IN_FLIGHT_SECONDS = 30.0
-RUNS_IN_FULL = 3
+    No other command finds it, and no setting of the user (STREAMER_* variables, streamer.toml) reaches it.
+    """
+    with tempfile.TemporaryDirectory(prefix="streamer-demo-") as folder:
+        discovery, port = Path(folder) / "running.json", available_port()
+        for name in [name for name in os.environ if name.startswith("STREAMER_")]:
+            del os.environ[name]
+        os.environ |= {"STREAMER_CONFIG": "", "STREAMER_DATA_DIR": folder}
+        os.environ["STREAMER_DISCOVERY"] = str(discovery)
+        options, log = ("--ephemeral", "--web-port", str(port)), Path(folder) / "up.log"
+        with started_stack("The embedded stack", *options, ready=discovery.exists, log=log):
+            yield Settings(), f"http://{DEFAULT_HOST}:{port}/"
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(exists=True, path_type=Path),
-    help="Stream this directory of real results instead.",
-)
+@click.option("--data", type=click.Path(exists=True, path_type=Path), help="Stream real results instead.")
 @click.option("--fast", is_flag=True, help="Stream as fast as it goes.")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open the page, on a terminal.")
 @click.option(
@@ -581,118 +305,81 @@ def demo_command(data: Path | None, fast: bool, browser: bool, out: Path, settin
     a terminal the boards stay until you press `q`. The stack is the demo's own and ends with it; a running
     one is not touched, and the settings of your own servers are not used.
     """
-    lines = _real_events(data) if data else []
+    events, root = _real_events(data) if data else [], out / "simulated"
     out.mkdir(parents=True, exist_ok=True)
     print_line("Starting broker, Redis, worker and page (some seconds) ...")
     sys.stdout.flush()
-    with demo_stack() as stack, StateReader(stack.settings) as reader:
-        if data:
-            _stream(stack, reader, lines, 0.0 if fast else VISIBLE_SECONDS, browser=browser)
-        else:
-            _follow(stack, reader, out / "simulated", fast=fast, browser=browser)
-        verdicts = verdicts_of(stack.settings, None, IN_FLIGHT_SECONDS)
-        summaries = list(_summaries(reader))
-        if data:
-            _print_boards(reader, summaries)
-        else:
-            _print_board(reader)
-        _print_rejections(stack.settings)
-        lines = lines or _sent(stack.settings)
-    _print_verdicts(verdicts)
-    _write_results(out, lines, summaries)
+    with demo_stack() as (stack, page), StateReader(stack) as reader:
+        what = f"Streaming {len(events):,} events" if data else f"A simulated harbor writes {root / RUN}"
+        print_line(f"{what}. Page: {page}")
+        sys.stdout.flush()
+        work = partial(stream, events, fast) if data else partial(run_benchmark, root, fast)
+        _publish(work, stack, reader, page, None if data else RUN, browser)
+        verdicts = verdicts_of(stack, None, wait_seconds=30.0)
+        runs = [
+            reader.answers(run.run_id, *OF_SNAPSHOT, *OF_COMPARISON)
+            for run in sorted(reader.runs(), key=lambda run: run.run_id)
+        ]
+        _print_board(runs)
+        _print_rejections(stack)
+        records = read_topic(stack, Names(stack.namespace).trial_events)
+        sent = [record.value or b"" for record in sorted(records, key=lambda record: record.timestamp)]
+    print_line("Verified: the event topic, folded again, against Redis")
+    for verdict in verdicts:
+        print_verdict(verdict)
+    _write_results(out, sent, list(_summaries(runs)))
     raise click.exceptions.Exit(exit_code(verdicts))
 
 
-def _real_events(data: Path) -> list[bytes]:
-    report = ConvertReport()
-    lines = [canonical_json(event) for event in convert([data], ConvertOptions(), report)]
-    for line in lines_of(report):
-        say(line)
-    if not lines:
-        raise click.exceptions.Exit(FAILED)
-    return lines
-
-
-def _follow(stack: DemoStack, reader: StateReader, root: Path, *, fast: bool, browser: bool) -> None:
-    """The simulated benchmark, from its first file to the last acknowledgement."""
-    print_line(f"A simulated harbor writes {root / RUN}. Page: {stack.page}")
-    sys.stdout.flush()
-    stop, messages = threading.Event(), Messages()
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(run_benchmark, stack.settings, root, stop, messages.say, fast=fast)
-        try:
-            show(stack.settings, reader, RUN, stack.page, running, messages, browser=browser)
-        finally:
-            stop.set()
-        if pending := running.result().pending:
-            events = counted(pending, "event")
-            say(f"streamer: the demo's broker has not acknowledged {events}: the numbers lack them")
-            raise click.exceptions.Exit(FAILED)
-
-
-def _sent(settings: Settings) -> list[bytes]:
-    """The event topic, in the order in which it was sent."""
-    records = read_topic(settings, Names(settings.namespace).trial_events)
-    return [record.value for record in sorted(records, key=lambda record: record.timestamp)]
-
-
-def _stream(
-    stack: DemoStack, reader: StateReader, lines: Sequence[bytes], seconds: float, *, browser: bool
+def _publish(
+    work: Callable[..., int], stack: Settings, reader: StateReader, page: str, run: str | None, browser: bool
 ) -> None:
-    """Publish the lines over so many seconds, and show the boards meanwhile."""
-    print_line(f"Streaming {len(lines):,} events. Page: {stack.page}")
-    stop = threading.Event()
-
-    def publish() -> None:
-        with ThreadedPublisher(stack.settings) as publisher:
-            start = time.monotonic()
-            for number, line in enumerate(lines, start=1):
-                event = decode(line)
-                publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
-                if stop.wait(max(0.0, start + seconds * number / len(lines) - time.monotonic())):
-                    return
-            publisher.flush()
-
+    """Publish in a thread and show it: on a terminal until the user presses `q`, else until it is over."""
+    stop, messages, address = threading.Event(), Messages(), f"{page}#/run/{run}" if run else page
     with ThreadPoolExecutor(1) as thread:
-        publishing = thread.submit(publish)
+        working = thread.submit(work, stack, stop, messages.say)
+
+        def line() -> str:
+            over = "The benchmark is over. q ends the demo"
+            return f"{over} · {address}" if working.done() else f"In a browser: {address} · q ends the demo"
+
         try:
-            show(stack.settings, reader, None, stack.page, publishing, Messages(), browser=browser)
+            if on_terminal():
+                if browser:
+                    threading.Thread(target=open_page, args=(address,), daemon=True).start()
+                show_screens(stack, lambda: _failed(working), messages, opens=lambda: run, line=line)
+            elif run:
+                print_moments(reader, working)
+            else:
+                print_lines(reader, working.done)
         finally:
             stop.set()
-        publishing.result()
+    if pending := working.result():
+        events = counted(pending, "event")
+        say(f"streamer: the demo's broker has not acknowledged {events}: the numbers lack them")
+        raise click.exceptions.Exit(FAILED)
 
 
-def _summaries(reader: StateReader) -> Iterator[Summary]:
-    """Everything in Redis, by run."""
-    for run in sorted(reader.runs(), key=lambda run: run.run_id):
-        snapshot = reader.snapshot(run.run_id)
-        for summary in (snapshot.run, *snapshot.agents, *snapshot.tiers):
+def _failed(work: Future[int]) -> bool:
+    return work.done() and work.exception() is not None
+
+
+def _summaries(runs: Iterable[RunAnswers]) -> Iterator[dict[str, Any]]:
+    """All that Redis holds of the runs."""
+    for run in runs:
+        for summary in (run.run, *run.agents, *run.tiers, *filter(None, [run.comparison])):
             yield summary.model_dump(mode="json")
-        if (comparison := reader.comparison(run.run_id).comparison) is not None:
-            yield comparison.model_dump(mode="json")
 
 
-def _print_boards(reader: StateReader, summaries: list[Summary]) -> None:
-    now = datetime.now(UTC)
-    runs = [summary for summary in summaries if summary["type"] == "run_summary"]
-    if len(runs) > RUNS_IN_FULL:
-        print_board(runs_table(runs, now))
+def _print_board(runs: Sequence[RunAnswers]) -> None:
+    """The agents of the run, best first, in as many columns as fit; of several runs a line each."""
+    rows = [run.run.model_dump(mode="json") for run in runs]
+    if len(runs) == 1:
+        agents = [agent.model_dump(mode="json") for agent in runs[0].agents]
+        for line in board_lines(agents_table(agents, rows[0], places_of(runs[0].comparison)), COLUMNS):
+            print_line(line)
     else:
-        for run in runs:
-            within = [s for s in summaries if s["run_id"] == run["run_id"]]
-            shown = [s for s in within if not (s["type"] == "tier_summary" and s["agent_model"])]
-            print_run(shown, now)
-    print_board(leaders_table("pass_rate", reader.leaderboard("pass_rate")))
-
-
-def _print_board(reader: StateReader) -> None:
-    """The agents of the simulated benchmark, best first, in as many columns as fit."""
-    snapshot, compared = reader.snapshot(RUN), reader.comparison(RUN)
-    places = places_of(compared.comparison)
-    agents = [agent.model_dump(mode="json") for agent in snapshot.agents]
-    table = agents_table(agents, snapshot.run.model_dump(), places)
-    for line in board_lines(table, COLUMNS):
-        print_line(line)
+        print_board(runs_table(rows, datetime.now(UTC)))
 
 
 def _print_rejections(settings: Settings) -> None:
@@ -704,13 +391,7 @@ def _print_rejections(settings: Settings) -> None:
         print_line(f"Rejected, as they do not fit the schema: {counted(codes.total(), 'event')} ({kinds})")
 
 
-def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    print_line("Verified: the event topic, folded again, against Redis")
-    for verdict in verdicts:
-        show_verdict(verdict)
-
-
-def _write_results(out: Path, lines: Sequence[bytes], summaries: Sequence[Summary]) -> None:
+def _write_results(out: Path, lines: Sequence[bytes], summaries: Sequence[Mapping[str, Any]]) -> None:
     events, results = out / "events.ndjson", out / "summaries.json"
     events.write_bytes(b"".join(line + b"\n" for line in lines))
     results.write_bytes(canonical_json(summaries) + b"\n")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +26,6 @@ from streamer.terminal.options import FiniteRange, budget_option, bundled, with_
 
 if TYPE_CHECKING:
     from streamer.operate.local import WebAccess
-    from streamer.operate.local.processes import Child
     from streamer.operate.notice_rules import Rules
 
 
@@ -141,9 +140,7 @@ READY_SECONDS, STOP_SECONDS = 90.0, 30.0
 
 
 @contextmanager
-def started_stack(
-    name: str, *options: str, ready: Callable[[], bool], log: Path, env: Mapping[str, str] | None = None
-) -> Iterator[Child]:
+def started_stack(name: str, *options: str, ready: Callable[[], bool], log: Path) -> Iterator[None]:
     """`streamer up` as a program of its own, from when it is ready to the end of the block.
 
     Raises:
@@ -151,11 +148,11 @@ def started_stack(
     """
     from streamer.operate.local.processes import Child
 
-    up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log, env=env)
+    up = Child(name, [sys.executable, "-c", PROGRAM, "up", *options], log=log)
     try:
         up.start()
         up.wait_ready(ready, READY_SECONDS)
-        yield up
+        yield
     finally:
         up.stop(STOP_SECONDS)
 

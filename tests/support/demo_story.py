@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from streamer.client.folded import answers_of
-from streamer.client.queries import ComparedRun, RunSnapshot
+from streamer.client.queries import RunAnswers
 from streamer.folding.fold import Pipeline, fold_records
 from streamer.schemas.wire import records_of_lines
 from streamer.sources.base import ConvertReport
@@ -64,13 +64,12 @@ def with_judge(events: Sequence[Event]) -> Iterator[Event]:
     yield from (judged(event) for _, event in waiting)
 
 
-def looks(events: Sequence[Event], step: int) -> Iterator[tuple[RunSnapshot, ComparedRun]]:
+def looks(events: Sequence[Event], step: int) -> list[RunAnswers]:
     """How the run stands after every so many events, and at the end."""
-    result: list[tuple[RunSnapshot, ComparedRun]] = []
+    result: list[RunAnswers] = []
 
     def look(pipeline: Pipeline, *_: object) -> None:
-        answers = answers_of(pipeline.run(RUN))
-        result.append((answers.snapshot, answers.compared))
+        result.append(answers_of(pipeline.run(RUN)))
 
     fold_records(records_of_lines(map(orjson.dumps, events)), step=step, after=look)
-    return iter(result)
+    return result
