@@ -22,9 +22,6 @@ from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import GateVerdict
 from tests.house.repository import ROOT
 
-# -----------------------------------------------------------------------------
-# The coverage study at a small size: it prints a table, repeats itself, and separates the intervals.
-
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[tuple[str, str], list[float]]:
     """Scenario and concurrency to the three shares of its row, in percent."""

@@ -22,9 +22,6 @@ from tests.storage.test_redis_stack import ClusterNode
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# The asyncio reader answers as the plain one does, waits, and follows without missing anything.
-
 
 def test_it_has_every_question_of_the_plain_reader() -> None:
     def questions(kind: type) -> dict[str, list[str]]:

@@ -22,10 +22,6 @@ from tests.support.events import a_trial, folded
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
 
-# -----------------------------------------------------------------------------
-# Following a topic: what comes, in the order of its versions, from where it was asked for.
-
-
 SECONDS = 20
 
 

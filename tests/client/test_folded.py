@@ -26,10 +26,6 @@ from streamer.worker.process import ensure_topics
 from tests.client.publish.publishing import PARTITIONS, make_topics, settings_of
 from tests.support.events import Event, a_deletion, a_plan, a_start, a_trial, folded
 
-# -----------------------------------------------------------------------------
-# A run folded from the log answers as the summaries of a worker would, at its end and as of a position.
-
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PRICES = PriceTable.default()
 EVENTS = [

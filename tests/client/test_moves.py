@@ -27,9 +27,6 @@ from tests.support.examples import examples
 from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess
 
-# -----------------------------------------------------------------------------
-# What `from streamer.client import` offers, and what it does not load.
-
 
 def test_importing_the_client_imports_neither_broker_nor_store() -> None:
     code = (

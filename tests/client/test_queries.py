@@ -37,10 +37,6 @@ from tests.support.builders import a_run_change, a_tier_change, an_agent_model_c
 from tests.support.events import a_start, folded
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# Runs as leaderboards read them: agents of all, tasks of those that are over.
-
-
 EVENTS = [
     *a_night("n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}),
     *a_night("n2", 2, {"a": "++"}, ended=False),

@@ -34,10 +34,6 @@ from tests.support.builders import a_run_change, a_tier_change, an_agent_model_c
 from tests.support.eventually import eventually
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# The one word for a run's state, row by row of the table in docs/viewer.md.
-
-
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 JUST_NOW = (NOW - SILENT_AFTER).isoformat()
 LONG_AGO = (NOW - SILENT_AFTER - timedelta(seconds=1)).isoformat()

@@ -49,10 +49,6 @@ from tests.support.formulacode_cases import ADVANTAGES, close, kinds, the_case
 from tests.support.formulacode_cases import Case as Case_of_formulacode_run
 from tests.support.formulacode_cases import cases as cases_of_formulacode_run
 
-# -----------------------------------------------------------------------------
-# The log parser against every `parse` case of the real harness, and where rulings make it differ.
-
-
 TEST_COUNTS = ("passed", "failed", "error", "skipped", "total")
 SNAPSHOT_COUNTS = ("passed", "skipped", "total")
 CLAIMS = (

@@ -65,10 +65,6 @@ from tests.support.events import Event, a_plan, a_trial, summarised
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close, close_difference, the_case
 from tests.support.formulacode_trials import a_suite, published
 
-# -----------------------------------------------------------------------------
-# Complete fc-eval run directories through `convert` and `fold`: fc-eval's numbers, or the ruled ones.
-
-
 MEANS = {
     "mean_speedup": "task_speedup",
     **{name: name for name in ADVANTAGES},

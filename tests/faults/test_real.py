@@ -20,9 +20,6 @@ from tests.faults.up_bed import UpBed
 from tests.fuzz.live.seeds import a_seed
 from tests.support.data import shared_data
 
-# -----------------------------------------------------------------------------
-# The real runs of the fault suite are checked by numbers that a plain fold has too.
-
 
 def test_a_fold_of_the_real_runs_has_the_numbers_of_their_harnesses() -> None:
     real, names = RealRuns(shared_data(), seed=1), Names("faults")

@@ -42,10 +42,6 @@ from tests.support.events import (
 )
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# A run broken down by a label of its trials.
-
-
 AGENT = "agent_model run-1|terminus:gpt-5"
 
 

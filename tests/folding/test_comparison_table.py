@@ -40,10 +40,6 @@ from tests.support.events import (
 )
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Every two agents counted and ranked, against a batch oracle of pure functions.
-
-
 outcomes = st.dictionaries(
     st.tuples(st.sampled_from(AGENTS), st.sampled_from(TASKS)), st.booleans(), max_size=36
 )

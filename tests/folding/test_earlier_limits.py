@@ -27,10 +27,6 @@ from streamer.folding.run import (
 from streamer.folding.slots import PageWrite, SlotKey
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial, digests, folded, records
 
-# -----------------------------------------------------------------------------
-# Events that earlier versions accepted and this one does not: in the log a rejection, on a page left out.
-
-
 EARLIER: dict[str, Event] = {
     "an agent of 300 characters": a_trial(task_id="t1", agent="a" * 300),
     "a failure mode of 2 KB": a_trial(task_id="t1", failure_mode="f" * 2048),

@@ -40,10 +40,6 @@ from tests.support.events import a_trial as a_result
 from tests.support.examples import examples
 from tests.worker.deployment import trial_events
 
-# -----------------------------------------------------------------------------
-# Trials that are counted many at once give what trials counted one by one give.
-
-
 SLOT = {"run_id", "task_id", "attempt", "agent", "model", "tier"}
 """Fields that name the slot of a result."""
 

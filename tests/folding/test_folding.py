@@ -17,9 +17,6 @@ from streamer.schemas.wire import Record, digest_of, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
 from tests.support.events import a_plan, a_trial, records
 
-# -----------------------------------------------------------------------------
-# The comparison as it is published: when there is one, what limits it, when it is taken.
-
 
 def test_baselines_and_single_agents_are_not_compared() -> None:
     one = [PLAN, trial("a", "t1", passed=True), trial("nop", "t1", passed=False)]

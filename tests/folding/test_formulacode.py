@@ -14,10 +14,6 @@ from streamer.folding.score import score_trial_group
 from streamer.folding.score.formulacode import TaskMetrics, benchmark_name, speedups, task_metrics
 from tests.folding.build import RULES, Json, a_trial, counts, payload, ratio, score
 
-# -----------------------------------------------------------------------------
-# The advantages are those of a plain computation, group by group, to the last bit.
-
-
 names = st.builds(
     "{}{}{}{}".format,
     st.sampled_from(["", "a.", "a.b.", "x.y.z."]),

@@ -24,9 +24,6 @@ from streamer.schemas.events import ADVANTAGES, TrialResult
 from tests.folding.build import BROKEN, RULES, Json, a_trial, counts, payload, ratio, score, scored
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# FormulaCode's score and payload: validity, levels, fallback, claims, limits (A, C, R3, R4, R21, R22).
-
 
 def advantages(**fields: Any) -> Json:
     return dict(zip(ADVANTAGES, score(**fields).advantages or (), strict=True))
@@ -95,9 +92,6 @@ def test_every_size_gives_the_bits_of_one_log_and_one_exp() -> None:
             many = task_metrics({name.format(i): ratio(1.7, 1.3) for i in range(size)}, fallback=False)
             assert many.task_speedup == pytest.approx(alone.task_speedup, rel=4e-16)
             assert many.advantages == pytest.approx(alone.advantages, rel=1e-14)
-
-
-# Seconds
 
 
 # Fallback to the baseline
@@ -170,9 +164,6 @@ def test_r4_nop_never_falls_back_alone_or_in_a_group() -> None:
 @pytest.mark.parametrize("agent", ["oracle", "nopx", "NOP", "terminus"])
 def test_every_other_agent_falls_back_the_oracle_too(agent: str) -> None:
     assert score(agent=agent, snapshot=BROKEN, benchmarks={"m.f": ratio(2.0, 1.0)}).fallback is True
-
-
-# Failed agents in a group (R21)
 
 
 # -----------------------------------------------------------------------------

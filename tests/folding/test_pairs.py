@@ -14,9 +14,6 @@ from tests.folding.compared import trial as trial_of_tasks
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import a_plan, a_retraction, a_start, a_trial
 
-# -----------------------------------------------------------------------------
-# One side of a gate: which trials it has, and in which order.
-
 
 def test_a_plan_that_names_its_tasks_lists_trials_that_have_not_begun() -> None:
     result = side([the_plan("r"), trial("r", "a", "t03", True)], "r", "a")

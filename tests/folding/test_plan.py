@@ -31,10 +31,6 @@ from tests.support.events import (
     summarised,
 )
 
-# -----------------------------------------------------------------------------
-# The plan of a run: joined field by field, in any order; and the trials that it makes (R26).
-
-
 AGENT = "agent_model run-1|terminus:gpt-5"
 
 

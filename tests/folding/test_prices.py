@@ -21,9 +21,6 @@ from tests.folding.build import per_million
 from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# The state of one run: what each event does to it.
-
 
 def applied(*events: Event) -> tuple[RunState, list[Effect]]:
     """A run after these events, and what each did."""

@@ -32,10 +32,6 @@ from tests.support.events import (
     summarised,
 )
 
-# -----------------------------------------------------------------------------
-# After a recovery, scored trials are published again only where that may not have been done before.
-
-
 TRIALS = [a_trial(task_id=f"t{n}") for n in range(300)]
 
 

@@ -41,10 +41,6 @@ from tests.support.formulacode_trials import (
     the_oracle,
 )
 
-# -----------------------------------------------------------------------------
-# FormulaCode's aggregate of an agent:model: what its means rest on; it forgets what is taken back.
-
-
 AGENT = "agent_model run-1|terminus:gpt-5"
 
 # The aggregate forgets

@@ -47,10 +47,6 @@ from tests.support.formulacode_trials import (
     the_oracle,
 )
 
-# -----------------------------------------------------------------------------
-# Oracles of FormulaCode: late, corrected, retracted, they re-score what they concern, in any order (R9).
-
-
 AGENT = "agent_model run-1|terminus:gpt-5"
 
 

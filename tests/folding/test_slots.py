@@ -7,10 +7,6 @@ from streamer.folding.uncertainty import UNFINISHED, Evidence
 from streamer.schemas.wire import RUN, GroupId
 from tests.support.events import Event, a_start, a_trial, folded
 
-# -----------------------------------------------------------------------------
-# What changed in a run is handed over once, and nothing is collected that nobody takes.
-
-
 GROUP = GroupId(None, "terminus", "gpt-5")
 SLOTS = [SlotKey("", f"t{number}", 1, "terminus", "gpt-5", None, None) for number in range(3)]
 

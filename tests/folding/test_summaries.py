@@ -44,10 +44,6 @@ from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, records, summarised
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# One METRIC, read alone, is the number in the summary; `tests/client/test_moves.py` has the law.
-
-
 METRICS = [*BOARD_METRICS.values(), named_metric("reward", {})]
 BENCHMARKS = {"m.f": {"agent/nop": 0.5, "oracle/nop": 1}}
 TRIALS = [

@@ -39,10 +39,6 @@ from streamer.statistics.exact import StatsError, student_t
 from tests.statistics import oracles
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Errors and intervals that take the tasks as a sample: published values, inspect_ai's own, and the edges.
-
-
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "inspect_ai.json").read_text("utf-8"))
 Tasks = list[list[float]]
 

@@ -19,10 +19,6 @@ from tests.statistics.oracles import mode_of
 from tests.support.data import shared_data
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# One metric of one group: the middle, the mode, what is not finite, and what is not there.
-
-
 anything = st.one_of(st.floats(allow_nan=False), st.floats(-1e7, 1e7))
 
 

@@ -36,10 +36,6 @@ from streamer.statistics.exact import (
 from tests.statistics import oracles
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Quantiles: published tables, and the distribution functions they invert.
-
-
 ALPHAS = [Fraction(1, 2), Fraction(1, 5), Fraction(1, 20), Fraction(1, 600), Fraction(1, 10**9)]
 
 DEGREES = [*range(1, 301), *range(350, 2001, 150), *range(995, 1005), 4_321, 10_000, 123_456, 10**6, 10**8]

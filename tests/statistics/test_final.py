@@ -44,10 +44,6 @@ from streamer.statistics.final import (
 from tests.house.repository import ROOT
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# The checks of an order: what they catch, and how often a shuffled order fails them.
-
-
 TASKS = [f"t{number}" for number in range(89)]
 
 

@@ -31,10 +31,6 @@ from streamer.statistics.pairs import (
 )
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Two agents on the same tasks: published values, the guarantee at any look, and unknown pairs.
-
-
 WIN, LOSS, BOTH, NEITHER = Pair(True, False), Pair(False, True), Pair(True, True), Pair(False, False)
 SIDE = st.sampled_from([True, False, None])
 

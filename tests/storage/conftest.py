@@ -14,9 +14,6 @@ from streamer.storage.redis import RedisSink
 from tests.support.layers import ENGINES
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# Either broker.
-
 
 @pytest.fixture(params=ENGINES)
 def settings(request: pytest.FixtureRequest) -> Settings:

@@ -41,10 +41,6 @@ from tests.support.eventually import eventually
 from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# The keys across runs: boards of benchmarks and the list of runs.
-
-
 KEYS = Keys()
 
 
@@ -244,61 +240,6 @@ async def test_neither_has_changed(make_sink: MakeSink, client: redis.Redis) -> 
     assert kinds == {"agent_model", "run"}
 
 
-async def test_a_deleted_run_has_neither(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
-    assert client.keys() == [KEYS.versions(RUN)]
-    await worker.publish(result("a", "t2", revision=10), result("b", "t2", revision=10))
-    assert (len(compared(client)["pairs"]), list(tasks(client))) == (1, ["t2"])
-
-
-async def test_an_older_writer_replaces_nothing_and_brings_nothing_back(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    worker, zombie = Worker(make_sink, offset=7), Worker(make_sink, offset=3)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    current = client.get(COMPARISONS), tasks(client)
-    await zombie.publish(result("a", "stale"), result("b", "stale"))
-    await zombie.sink.reconcile([RUN])
-    assert (client.get(COMPARISONS), tasks(client)) == current
-    successor = Worker(make_sink, epoch=2)
-    await successor.publish(result("a", "t2"), result("c", "t2"))
-    assert [one["agent"] for one in compared(client)["agents"]] == ["a", "c"]
-
-
-async def test_both_converge_after_redis_was_away_and_came_back_empty(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
-) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    redis_server.kill()
-    await worker.publish(result("a", "t2"))
-    await worker.publish(result("b", "t2"))
-    assert worker.sink.away
-    redis_server.start()
-    await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
-    assert compared(client)["pairs"][0]["wins"] == 2
-    assert sorted(tasks(client)) == ["t1", "t2"]
-
-
-async def test_a_reconcile_restores_lost_keys_and_removes_those_that_are_over(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    current = client.get(COMPARISONS), tasks(client)
-    client.delete(COMPARISONS, TASKS)
-    await worker.sink.reconcile([RUN])
-    assert (client.get(COMPARISONS), tasks(client)) == current
-    successor = Worker(make_sink, offset=9)
-    successor.fold(result("a", "t1"))
-    successor.pipeline.run(RUN).take_changes()
-    await successor.sink.reconcile([RUN])
-    assert not client.exists(COMPARISONS)
-    assert tasks(client) == {"t1": {"a:m": [1, 1, 0]}}
-
-
 async def test_tasks_beyond_what_lua_passes_at_once_are_all_there(
     make_sink: MakeSink, client: redis.Redis
 ) -> None:
@@ -306,15 +247,6 @@ async def test_tasks_beyond_what_lua_passes_at_once_are_all_there(
     await worker.publish(*(result("a", f"t{number}") for number in range(5_000)))
     assert client.hlen(TASKS) == 5_000
     assert client.hget(TASKS, "t4999") == '{"a:m":[1,1,0]}'
-
-
-async def test_both_expire_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink, expire_seconds=1000)
-    await worker.publish(result("a", "t1"), result("b", "t1"))
-    for key in (COMPARISONS, TASKS):
-        client.expire(key, 10)
-    await worker.publish(result("a", "t2"))
-    assert all(900 < client.ttl(key) <= 1000 for key in (COMPARISONS, TASKS))
 
 
 async def test_readers_get_both_from_one_moment_or_say_what_is_wrong(

@@ -20,6 +20,7 @@ from streamer.client.readers import AsyncStateReader, StateReader
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.schemas.summaries import TrialInFlight
+from streamer.schemas.wire import RUN as GROUP
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.entries import Keys, KeyState, Unsent, entry_of
@@ -29,10 +30,6 @@ from tests.support.builders import a_run_change, a_tier_change, an_agent_model_c
 from tests.support.eventually import eventually
 from tests.support.examples import examples
 from tests.support.servers import RedisServer
-
-# -----------------------------------------------------------------------------
-# The trials in flight of a run in Redis: guarded, deleted and restored with the run's other keys.
-
 
 KEYS = Keys()
 RUN = "run/1"
@@ -56,7 +53,7 @@ class Worker:
     """A worker in small: folds events of a run and publishes what changed."""
 
     def __init__(self, make_sink: MakeSink, *, epoch: int = 1, offset: int = 0, **options: Any) -> None:
-        self.pipeline = Pipeline(epoch=epoch)
+        self.epoch, self.pipeline = epoch, Pipeline(epoch=epoch)
         self.sink: RedisSink = make_sink(owner=self, **options)
         self.offset = offset
 
@@ -65,7 +62,10 @@ class Worker:
 
     def current(self, run_id: str) -> RunUpdate:
         run = self.pipeline.run(run_id)
-        return RunUpdate(run_id, run.summaries(), run.in_flight_taken, run.comparisons.tasks_taken)
+        deleted = SummaryChange.tombstone(run_id, GROUP, self.epoch, run.state.state_version)
+        return RunUpdate(
+            run_id, run.summaries() or [deleted], run.in_flight_taken, run.comparisons.tasks_taken
+        )
 
     def fold(self, *events: Mapping[str, Any]) -> None:
         records = [Record(orjson.dumps(event), self.offset + n) for n, event in enumerate(events)]
@@ -128,64 +128,10 @@ async def test_a_start_that_changes_no_summary_changes_the_list(
     assert client.xlen(KEYS.history(RUN)) == history
 
 
-async def test_a_run_that_finished_or_was_deleted_has_no_list(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
+async def test_a_run_that_finished_has_no_list(make_sink: MakeSink, client: redis.Redis) -> None:
     worker = Worker(make_sink)
     await worker.publish(started("t1"))
     await worker.publish({"type": "run_finished", "run_id": RUN, "revision": 1})
-    assert not client.exists(IN_FLIGHT)
-    other = Worker(make_sink, offset=100)
-    await other.publish(started("t2", revision=5))
-    assert tasks(client) == ["t2"]
-    await other.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
-    assert client.keys() == [KEYS.versions(RUN)]
-    await other.publish(started("t3", revision=10))
-    assert tasks(client) == ["t3"]
-
-
-async def test_an_older_writer_replaces_nothing_and_brings_nothing_back(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    worker, zombie = Worker(make_sink, offset=7), Worker(make_sink, offset=3)
-    await worker.publish(started("t1"))
-    await zombie.publish(started("stale"))
-    assert tasks(client) == ["t1"]
-    await worker.publish(result("t1"))
-    await zombie.publish(started("staler"))
-    await zombie.sink.reconcile([RUN])
-    assert not client.exists(IN_FLIGHT)
-    other_epoch = Worker(make_sink, epoch=2)
-    await other_epoch.publish(started("t2"))
-    assert tasks(client) == ["t2"]
-
-
-async def test_the_list_converges_after_redis_was_away_and_came_back_empty(
-    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
-) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(started("t1"), started("t2"))
-    redis_server.kill()
-    await worker.publish(started("t3"))
-    await worker.publish(result("t1"))
-    assert worker.sink.away
-    redis_server.start()
-    await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
-    assert tasks(client) == ["t2", "t3"]
-
-
-async def test_a_reconcile_restores_a_lost_list_and_removes_one_that_is_over(
-    make_sink: MakeSink, client: redis.Redis
-) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(started("t1"))
-    client.delete(IN_FLIGHT)
-    await worker.sink.reconcile([RUN])
-    assert tasks(client) == ["t1"]
-    successor = Worker(make_sink)
-    successor.fold(started("t1"), result("t1"))
-    successor.pipeline.run(RUN).take_changes()
-    await successor.sink.reconcile([RUN])
     assert not client.exists(IN_FLIGHT)
 
 
@@ -194,14 +140,6 @@ async def test_a_foreign_key_in_its_place_is_replaced(make_sink: MakeSink, clien
     client.set(IN_FLIGHT, "not ours")
     await worker.publish(started("t1"))
     assert tasks(client) == ["t1"]
-
-
-async def test_the_list_expires_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink, expire_seconds=1000)
-    await worker.publish(started("t1"))
-    client.expire(IN_FLIGHT, 10)
-    await worker.publish(result("t0"))
-    assert 900 < client.ttl(IN_FLIGHT) <= 1000
 
 
 async def test_of_more_than_a_thousand_the_longest_in_flight_are_listed(
@@ -315,23 +253,6 @@ async def test_a_retracted_agent_leaves_its_boards(make_sink: MakeSink, client: 
     await eventually(lambda: board(client, ACROSS) == {"run%2F1|b:m": 0.25}, "the board across runs")
 
 
-async def test_a_deleted_run_leaves_no_named_board(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
-    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 1})
-    assert not client.exists(BOARD, NAMED)
-    await eventually(lambda: not client.exists(ACROSS), "the board across runs")
-
-
-async def test_after_a_loss_of_redis_the_boards_come_back(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink)
-    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
-    client.flushall()
-    await worker.sink.reconcile([RUN])
-    assert board(client) == {"a:m": 0.5}
-    await eventually(lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5}, "the board across runs")
-
-
 async def test_another_worker_corrects_a_board_across_runs(make_sink: MakeSink, client: redis.Redis) -> None:
     worker = Worker(make_sink)
     await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
@@ -340,12 +261,109 @@ async def test_another_worker_corrects_a_board_across_runs(make_sink: MakeSink, 
     await eventually(lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5}, "the board across runs")
 
 
-async def test_named_boards_expire_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
-    worker = Worker(make_sink, expire_seconds=100)
-    await worker.publish(REWARDED, result_of_named_boards("t", reward=0.5))
-    assert 0 < int(str(client.ttl(BOARD))) <= 100
-    assert 0 < int(str(client.ttl(NAMED))) <= 100
-    await eventually(lambda: 0 < int(str(client.ttl(NAMED_ACROSS))) <= 100, "the board across runs")
+# -----------------------------------------------------------------------------
+# All keys of a run together: its summaries, comparison, tasks, boards, and trials in flight.
+
+
+OF_RUN = (KEYS.run(RUN), IN_FLIGHT, KEYS.comparisons(RUN), KEYS.tasks(RUN), BOARD, NAMED)
+
+
+def whole_run(task: str = "t1", **fields: Any) -> list[dict[str, Any]]:
+    """Events that fill every key of the run: a trial of two agents, and one in flight."""
+    trials = [result_of_named_boards(task, agent, reward=0.5) for agent in ("a", "b")]
+    trials = [trial | {"resolved": trial["agent"] == "a"} | fields for trial in trials]
+    return [REWARDED, *trials, started("begun", tier=None, **fields)]
+
+
+def stored(client: redis.Redis) -> dict[str, Any]:
+    """What each key of the run holds, its history and the mark of its writer aside."""
+    read: dict[str, Any] = {
+        "string": client.get,
+        "hash": client.hgetall,
+        "set": client.smembers,
+        "zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+    }
+    keys = (k for k in client.scan_iter("*{run%2F1}*") if not k.endswith((":history", ":writer")))
+    return {key: read[str(client.type(key))](key) for key in keys}
+
+
+async def test_an_older_writer_replaces_nothing_and_brings_nothing_back(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker, zombie = Worker(make_sink, offset=17), Worker(make_sink, offset=3)
+    await worker.publish(*whole_run())
+    current = stored(client)
+    assert set(OF_RUN) <= current.keys()
+    await zombie.publish(*whole_run("stale"), started("staler", tier=None))
+    assert stored(client) == current
+    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
+    await zombie.publish(started("staler still", tier=None))
+    await zombie.sink.reconcile([RUN])
+    assert client.keys("*{run%2F1}*") == [KEYS.versions(RUN)]
+    await Worker(make_sink, epoch=2).publish(*whole_run("t2"))
+    assert set(OF_RUN) <= stored(client).keys()
+    assert sorted(client.hgetall(KEYS.tasks(RUN))) == ["begun", "t2"]
+
+
+async def test_all_keys_converge_after_redis_was_away_and_came_back_empty(
+    make_sink: MakeSink, redis_server: RedisServer, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(*whole_run())
+    redis_server.kill()
+    await worker.publish(whole_run("t2")[1])
+    await worker.publish(whole_run("t2")[2], started("t3", tier=None))
+    assert worker.sink.away
+    redis_server.start()
+    await eventually(lambda: worker.sink.unsent == 0 and not worker.sink.away, "the sink is done")
+    assert (tasks(client), board(client)) == (["begun", "t3"], {"a:m": 0.5, "b:m": 0.5})
+    assert sorted(client.hgetall(KEYS.tasks(RUN))) == ["begun", "t1", "t2", "t3"]
+    pairs = orjson.loads(str(client.get(KEYS.comparisons(RUN))))["pairs"]
+    assert [(pair["wins"], pair["losses"]) for pair in pairs] == [(0, 0), (0, 0), (2, 0)]
+    await eventually(
+        lambda: board(client, ACROSS) == {"run%2F1|a:m": 0.5, "run%2F1|b:m": 0.5}, "the board across runs"
+    )
+
+
+async def test_a_reconcile_restores_lost_keys_and_removes_those_that_are_over(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(*whole_run())
+    current = stored(client)
+    for lost in (OF_RUN, (*client.scan_iter(),)):
+        client.delete(*lost)
+        await worker.sink.reconcile([RUN])
+        assert stored(client) == current
+        await eventually(lambda: len(board(client, ACROSS)) == 2, "the board across runs")
+    successor = Worker(make_sink, offset=9)
+    successor.fold(whole_run()[1])
+    successor.pipeline.run(RUN).take_changes()
+    await successor.sink.reconcile([RUN])
+    assert not client.exists(IN_FLIGHT, KEYS.comparisons(RUN), BOARD)
+    assert client.hgetall(KEYS.tasks(RUN)) == {"t1": '{"a:m":[1,1,0]}'}
+
+
+async def test_all_keys_go_with_a_deleted_run_and_come_with_a_later_revision(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    worker = Worker(make_sink)
+    await worker.publish(*whole_run(revision=5))
+    await worker.publish({"type": "run_deleted", "run_id": RUN, "revision": 9})
+    assert client.keys("*{run%2F1}*") == [KEYS.versions(RUN)]
+    await eventually(lambda: not client.exists(ACROSS), "the board across runs")
+    await worker.publish(*(event | {"revision": 10} for event in whole_run("t2")))
+    assert set(OF_RUN) <= stored(client).keys()
+
+
+async def test_all_keys_expire_with_the_run(make_sink: MakeSink, client: redis.Redis) -> None:
+    worker = Worker(make_sink, expire_seconds=1000)
+    await worker.publish(*whole_run())
+    for key in OF_RUN:
+        client.expire(key, 10)
+    await worker.publish(result_of_named_boards("t2", reward=0.25))
+    assert {key: 900 < int(str(client.ttl(key))) <= 1000 for key in OF_RUN} == dict.fromkeys(OF_RUN, True)
+    await eventually(lambda: 0 < int(str(client.ttl(NAMED_ACROSS))) <= 1000, "the board across runs")
 
 
 # -----------------------------------------------------------------------------

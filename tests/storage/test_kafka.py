@@ -32,10 +32,6 @@ from streamer.storage.kafka import (
 from streamer.storage.log import PartitionReader
 from tests.storage.filling import append, create_and_fill
 
-# -----------------------------------------------------------------------------
-# Why a broker does not let us in: one sentence with what to do; one that is away stays away.
-
-
 PLAIN = Settings(bootstrap="one:9092,two:9092")
 SASL = Settings(
     bootstrap="one:9092", security_protocol="SASL_PLAINTEXT", sasl_username="u", sasl_password="hunter2"

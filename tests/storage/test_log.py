@@ -54,9 +54,6 @@ from tests.support.packed import (
     record_batch,
 )
 
-# -----------------------------------------------------------------------------
-# What a consumer unpacks and hands on has a bound, whatever the producers packed.
-
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_usual_batch_is_read_as_ever(codec: str) -> None:

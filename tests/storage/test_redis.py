@@ -12,10 +12,6 @@ import pytest
 from streamer.storage import redis as module
 from streamer.storage.redis import ConnectionError, Listener, cancellable
 
-# -----------------------------------------------------------------------------
-# A cancellation is never lost, whatever redis-py was doing when it came.
-
-
 TURNS = range(12)
 """Of the event loop before the cancellation: it arrives in every state that the work has."""
 

@@ -34,10 +34,6 @@ from tests.support.eventually import eventually
 from tests.support.owning import Owning, reconcile
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# Kafka's protocol as far as the proxy needs it: what cannot be read ends the connection.
-
-
 TOPICS = [("events", [(0, b"batch"), (3, None)]), ("other", [(1, b"")])]
 
 

@@ -50,10 +50,6 @@ from tests.terminal.calling import a_run as a_run_of_verify
 from tests.terminal.watch.driving import LARGE
 from tests.terminal.watch.terminal import Terminal, tmux
 
-# -----------------------------------------------------------------------------
-# `--as-of`, on a log that a worker publishes from and on files: the numbers of then, digest by digest.
-
-
 RUN, OTHER = "as-of/1", "as-of/2"
 AGENTS = ("good:m", "bad:m", "nop:nop")
 

@@ -32,10 +32,6 @@ from tests.support.tailing import converted_digests
 from tests.support.tailing import digests_of as harness_digests
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# The demo: it ends well, and leaves the right files and nothing else.
-
-
 SECONDS = 120
 SCREEN_LINES, SCREEN_COLUMNS = 24, 100
 Key = tuple[str, str, str | None, str | None]

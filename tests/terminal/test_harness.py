@@ -24,9 +24,6 @@ from tests.support.online import Online
 from tests.support.worker_process import wait_for
 from tests.terminal.calling import SECONDS, a_run, call, lines, ndjson, settled
 
-# -----------------------------------------------------------------------------
-# What the user declares of a plan: only its fields, only what fits, and the option comes first.
-
 
 def a_file(folder: Path, content: Any) -> Path:
     file = folder / "plan.json"

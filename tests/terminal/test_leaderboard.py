@@ -40,10 +40,6 @@ from tests.web.feeding import Feed
 from tests.web.report.reporting import NOW, START, from_csv
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# `streamer query leaderboard`: the runs of a benchmark pooled, as a table, as JSON and as an HTML file.
-
-
 run_command = partial(asyncio.to_thread, streamer, "query", "leaderboard")
 
 NIGHTS = [

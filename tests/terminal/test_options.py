@@ -13,9 +13,6 @@ from streamer.settings import Settings
 from streamer.terminal.options import FiniteRange, read_settings, stored_run
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# What Redis says of a run of which the log holds nothing.
-
 
 def test_without_redis_nothing_is_known() -> None:
     assert stored_run(Settings(redis=f"redis://127.0.0.1:{free_port()}/0"), "run-1") is None

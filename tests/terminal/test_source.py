@@ -29,10 +29,6 @@ from streamer.terminal.options import open_records
 from streamer.views.cells import REASONS
 from tests.support.servers import RedisServer
 
-# -----------------------------------------------------------------------------
-# `streamer query` against what a fold of the same events says.
-
-
 Query = Callable[..., Result]
 PARTITIONS = 3
 DONE, OPEN = "done/1", "open|2"

@@ -32,10 +32,6 @@ from tests.support.tailing import Event, converted_digests, digests_of
 from tests.support.worker_process import wait_for
 from tests.terminal.calling import Done, call, lines, ndjson, published, settled
 
-# -----------------------------------------------------------------------------
-# `streamer tail` as a process: against a broker, ended and killed.
-
-
 START = datetime(2026, 1, 2, tzinfo=UTC)
 
 

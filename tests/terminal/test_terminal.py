@@ -30,10 +30,6 @@ from tests.support.cli import COMMAND, streamer
 from tests.support.online import Online
 from tests.terminal.calling import a_run, call, ndjson
 
-# -----------------------------------------------------------------------------
-# The group: what every command has, and what it loads.
-
-
 HEAVY = ("faust", "aiokafka", "redis", "rich")
 
 

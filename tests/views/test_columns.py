@@ -37,10 +37,6 @@ from streamer.web.models import LeaderboardRow, RunSort, TrialSort
 from tests.support.builders import a_row, a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_trial, summarised
 
-# -----------------------------------------------------------------------------
-# The boards are declared once: every surface can draw each column, and sorts by the same values.
-
-
 BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, POOLED, COMPARED, FORMULACODE, FAILURES)
 CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
 """Columns of the statistic that the visitor of the page chooses; `tiers.js` draws them."""

@@ -31,10 +31,6 @@ from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, a_start
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
-# -----------------------------------------------------------------------------
-# Which runs of an agent:model a leaderboard pools, and the interval that a run's summary has.
-
-
 PASS_RATE = BOARD_METRICS["pass_rate"]
 
 

@@ -28,9 +28,6 @@ from streamer.views.models import (
 from tests.support.builders import a_row
 from tests.support.events import a_trial, folded
 
-# -----------------------------------------------------------------------------
-# Failures that are alike stand together, whatever numbers, ids and paths are in their messages.
-
 
 @pytest.mark.parametrize(
     ("one", "other"),

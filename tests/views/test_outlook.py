@@ -27,10 +27,6 @@ from streamer.views.outlook import (
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_start, a_trial, folded, summaries
 
-# -----------------------------------------------------------------------------
-# A budget: what is sure, what is a forecast, and when it will be passed.
-
-
 AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
 HOUR = Estimate(3000.0, 3600.0, 5000.0)

@@ -51,10 +51,6 @@ from tests.web.report.reporting import (
     mixed_events,
 )
 
-# -----------------------------------------------------------------------------
-# What the tables for people show where there is no judge, no pass@k, or a failure of the infrastructure.
-
-
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 BEFORE = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -32,10 +32,6 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.deployment import Deployment, trial_events
 
-# -----------------------------------------------------------------------------
-# Readers see one state, whatever happens to Redis and to the worker meanwhile.
-
-
 RUNS = [f"run {number}" for number in range(6)]
 ROUNDS = 12
 EVENTS_PER_ROUND = 60

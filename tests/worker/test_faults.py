@@ -40,10 +40,6 @@ from tests.worker.sick_run import (
     summaries_of,
 )
 
-# -----------------------------------------------------------------------------
-# Each way we know for a worker or a broker to fail, and that nothing is lost or published wrong.
-
-
 FAULTY = "tests.worker.faulty"
 
 

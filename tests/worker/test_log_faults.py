@@ -17,10 +17,6 @@ from streamer.operate.verify import Verification
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
-# -----------------------------------------------------------------------------
-# What happens to the log behind the workers' backs is noticed, told, and mended where it can be.
-
-
 pytestmark = pytest.mark.kafka
 SESSION = 6.0
 

@@ -20,9 +20,6 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.worker.exported import ALERTS, STATUS, named_in_alerts, samples, value
 
-# -----------------------------------------------------------------------------
-# Gauges say how the worker stands, and the alerts name what it exports.
-
 
 def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
     document = yaml.safe_load(ALERTS.read_text("utf-8"))

@@ -28,9 +28,6 @@ from tests.support.events import a_start, a_trial
 from tests.worker.deployment import folded, trial_events
 from tests.worker.processor_bench import Bench, Broker
 
-# -----------------------------------------------------------------------------
-# Checkpoints are written when something in them has changed, and wait until the pages are whole.
-
 
 class Producing:
     """Takes writes, and says how far the scored trials were published."""

@@ -63,10 +63,6 @@ from tests.worker.sick_run import (
     values,
 )
 
-# -----------------------------------------------------------------------------
-# Compression is between us and the broker: readers see the same bytes, whatever the codec.
-
-
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """By their numbers in a record batch's attributes."""
 

@@ -14,9 +14,6 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 
-# -----------------------------------------------------------------------------
-# Whatever happens to records on their way and to workers, the answer is that of a plain fold.
-
 
 def test_topics_and_redis_say_what_a_fold_says(on_embedded: Deployment) -> None:
     worker = on_embedded.worker().start()

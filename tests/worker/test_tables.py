@@ -34,9 +34,6 @@ from tests.support.worker_process import WorkerProcess
 from tests.worker.deployment import Deployment, trial_events
 from tests.worker.processor_bench import Bench, a_table, an_app
 
-# -----------------------------------------------------------------------------
-# Directories of workers that keep their tables on local disk.
-
 
 def test_workers_that_share_a_data_directory_have_places_of_their_own(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, store="rocksdb")

@@ -14,9 +14,6 @@ from streamer.storage.kafka import Names
 from streamer.worker.transport import Consumer, TopicPartition, session_seconds
 from tests.worker.processor_bench import an_app
 
-# -----------------------------------------------------------------------------
-# How the settings reach Faust.
-
 
 def test_sasl_and_tls_reach_fausts_consumer() -> None:
     settings = Settings(

@@ -53,9 +53,6 @@ from tests.client.publish.publishing import (
 from tests.support.events import a_trial
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# Events are taken at once, checked in order in another thread, and bounded in memory.
-
 
 class Taker:
     """Takes what an inbox hands on, until it hands on that it was the last."""

@@ -53,10 +53,6 @@ from tests.support.events import a_trial
 from tests.support.servers import KafkaServer
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# The broker goes away under a publishing harness: everything arrives, and no call waits.
-
-
 LONGEST_CALL_SECONDS = 0.5
 """Far below every timeout on the way to the broker; far above what a busy machine takes from a thread."""
 

@@ -35,9 +35,6 @@ from tests.support.layers import ENGINES
 from tests.support.online import PARTITIONS, Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# One connection says of each batch whether it arrived, and can be dropped at any moment.
-
 
 def some(count: int) -> list[Outgoing]:
     return [Outgoing(b"run-1", json.dumps(a_trial(task_id=f"task-{n}")).encode()) for n in range(count)]

@@ -24,10 +24,6 @@ from streamer.views.columns import AGENTS, RUNS
 from streamer.views.models import RunNow
 from tests.support.builders import a_formulacode_summary, a_run_change, an_agent_model_change, statistics_of
 
-# -----------------------------------------------------------------------------
-# The shared columns as columns of the screens: heads, colours and ages.
-
-
 NOW = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)
 
 

@@ -11,9 +11,6 @@ from tests.support.formulacode_trials import FASTER
 from tests.terminal.watch.driving import AT, LARGE, a_board, watching
 from tests.web.feeding import Feed
 
-# -----------------------------------------------------------------------------
-# The help names the keys, and fits a small terminal.
-
 
 async def test_the_help_names_the_keys_and_fits_a_small_terminal(settings: Settings) -> None:
     async with watching(settings) as driver:

@@ -24,10 +24,6 @@ from tests.support.events import a_trial
 from tests.terminal.watch.driving import AT, LARGE, SMALL, a_board, watching
 from tests.web.feeding import Feed
 
-# -----------------------------------------------------------------------------
-# The lines above the tables: what they say, and what they leave out where there is no room.
-
-
 UNKNOWN = Eta(None, None, None, None)
 
 

@@ -20,10 +20,6 @@ from tests.terminal.watch.driving import LARGE, PLAN, watching
 from tests.terminal.watch.rejecting import NOT_JSON, WRONG, reject
 from tests.web.feeding import Feed
 
-# -----------------------------------------------------------------------------
-# The screens that a command shows while it works, on a real Redis.
-
-
 AT = "2026-01-31T11:59:00Z"
 
 
