@@ -41,7 +41,7 @@ def named(*, shuffled: bool) -> list[tuple[str, str]]:
 
 
 def test_every_scenario_is_printed_with_its_misses(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = printed(capsys, "--runs", "50")
+    rows = printed(capsys, "--runs", "20")
     assert list(rows) == named(shuffled=True)
     final, finished, wilson = (sum(column) / len(rows) for column in zip(*rows.values(), strict=True))
     assert final <= 5.0 < 20.0 < finished < wilson

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from statistics import geometric_mean
 from typing import Any
 
@@ -188,6 +189,7 @@ def cost_weighted(advantages: Sequence[float | None], costs: Sequence[float | No
     return advantage / cost if cost > 0 else 0.0
 
 
+@cache
 def split(name: str) -> tuple[str | None, str | None, str | None]:
     """Module, class, function of a benchmark's name (A10-A15)."""
     name = name.strip()

@@ -137,6 +137,14 @@ def payload_of(case: Case, sub: SubTrial) -> JsonOfFormulacodeMerge | None:
     return stored
 
 
+@cache
+def ruled_of(case_id: str) -> list[tuple[SubTrial, list[SubTrial], JsonOfFormulacodeMerge]]:
+    """The sub-trials of a case that stand in their slot, all of its sub-trials, and the ruled payload."""
+    (case,) = (case for case in written_cases() if case.id == case_id)
+    subs = sub_trials(case)
+    return [(sub, subs, ruled(sub, subs)) for sub in planned(case)]
+
+
 def number(case: Case) -> int:
     return int(case.id.removeprefix("merge-"))
 
@@ -146,14 +154,14 @@ def test_every_sub_trial_has_the_ruled_payload() -> None:
     for case in written_cases():
         scored, _ = folded_case(case.id)
         assert set(scored) == {sub.key for sub in sub_trials(case)}
-        for sub in planned(case):
-            want, ours = ruled(sub, sub_trials(case)), scored[sub.key]
+        for sub, subs, want in ruled_of(case.id):
+            ours = scored[sub.key]
             assert ours["success"] is want["success"], (case.id, sub.key)
             payload = ours["formulacode"]
             compared += 1
             if payload is None:
                 bare += 1
-                assert nothing_is_known(sub, sub_trials(case))
+                assert nothing_is_known(sub, subs)
                 continue
             assert not differing_fields(payload, want), (case.id, sub.key)
     assert compared == COMPARED
@@ -169,12 +177,12 @@ def test_every_sub_trial_has_fc_evals_payload_or_differs_by_a_ruling() -> None:
     result: dict[str, list[str]] = {}
     equal = 0
     for case in written_cases():
-        for sub in planned(case):
-            want, theirs = ruled(sub, sub_trials(case)), payload_of(case, sub)
+        for sub, subs, want in ruled_of(case.id):
+            theirs = payload_of(case, sub)
             if theirs is not None and not differing_fields(want, theirs):
                 equal += 1
                 continue
-            why = rulings(sub, sub_trials(case), want, theirs)
+            why = rulings(sub, subs, want, theirs)
             assert why, (case.id, sub.key)
             result.setdefault(why, []).append(f"{number(case)}.{sub.index}")
     assert {why: " ".join(stored) for why, stored in result.items()} == DIFFERS
@@ -224,7 +232,8 @@ def test_r10_the_trials_speedup_is_the_deciding_sub_trials() -> None:
         _, run = folded_case(case.id)
         decides = [s for s in planned(case) if s.agent not in ("nop", "oracle")] or planned(case)
         measured = any(sub.is_formulacode for sub in planned(case))  # (R21) else no run of FormulaCode
-        speedup = ruled(decides[-1], sub_trials(case))["task_speedup"] if measured else None
+        of_key = {sub.key: want["task_speedup"] for sub, _, want in ruled_of(case.id)}
+        speedup = of_key[decides[-1].key] if measured else None
         ours = run["mean_speedup_percentage"]
         assert ours == close_difference(None if speedup is None else (speedup - 1.0) * 100.0, 100.0)
         theirs = case.expected["merged"]["parser_extra_metrics"].get("speedup_percentage")
