@@ -233,7 +233,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @dataclass(frozen=True)
-class Test:
+class KnownTest:
     """A test with what it took and the functions that it enters."""
 
     name: str
@@ -241,13 +241,13 @@ class Test:
     functions: frozenset[str]
 
 
-def learned(copy: Path) -> list[Test]:
+def learned(copy: Path) -> list[KnownTest]:
     """All tests, cheapest first. They must pass."""
     run = outcome_of(copy, "-p", "benchmarks.mutants", *TESTS, patience=6 * PATIENCE)
     if run is None or run.returncode:
         raise SystemExit(f"The tests fail without any fault. Mend them first:\n{run and run.stdout[-3000:]}")
     tests = json.loads((copy / "entered.json").read_text("utf-8"))
-    known = [Test(name, took, frozenset(functions)) for name, (took, functions) in tests.items()]
+    known = [KnownTest(name, took, frozenset(functions)) for name, (took, functions) in tests.items()]
     return sorted(known, key=lambda test: test.seconds)
 
 
@@ -260,7 +260,7 @@ def outcome_of(copy: Path, *arguments: str, patience: float) -> subprocess.Compl
         return None
 
 
-def tests_for(mutant: Mutant, tests: list[Test]) -> list[str]:
+def chosen_for(mutant: Mutant, tests: list[KnownTest]) -> list[str]:
     """The tests that enter its function, or any function of the module if none does."""
     key = f"{mutant.path}:{mutant.function}"
     chosen = [test for test in tests if key in test.functions]
@@ -276,11 +276,11 @@ def tests_for(mutant: Mutant, tests: list[Test]) -> list[str]:
     return names
 
 
-def caught_by(mutant: Mutant, copy: Path, tests: list[Test]) -> str:
+def caught_by(mutant: Mutant, copy: Path, tests: list[KnownTest]) -> str:
     """What caught the mutant: the line of pytest that names the failed test, "time" or nothing."""
     module = copy / mutant.path
     source = module.read_bytes()
-    names = tests_for(mutant, tests)
+    names = chosen_for(mutant, tests)
     try:
         module.write_bytes(source[: mutant.begin] + mutant.new.encode() + source[mutant.end :])
         compile(module.read_bytes(), mutant.path, "exec")

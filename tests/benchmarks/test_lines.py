@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lines import Count, count_javascript, count_python, report, rooms, scripts
+from benchmarks.mutants import Finder, KnownTest, caught_by, chosen_for
 from tests.house.repository import ROOT
 
 MODULE = '''"""Line 1 of the docstring,
@@ -94,3 +96,54 @@ def test_this_tree_has_code_in_every_room_and_javascript() -> None:
     for name, count in result.items():
         assert name == "__init__" or 0 < count.imports < count.code < count.lines
     assert all(count > 0 for _, count in scripts(ROOT))
+
+
+# -----------------------------------------------------------------------------
+# Mutants: one small fault each, in the sample by their text alone, against the tests of their function.
+
+
+FAULTY = '''LIMIT = 3
+
+
+class Box:
+    def fits(self, size: int) -> bool:
+        """Not 3 or more."""
+        if size < LIMIT and not self.full():
+            self.sizes[size] = size + 1
+            return True
+        raise ValueError(f"{size - 1} is too large")
+'''
+
+
+def test_each_fault_is_one_change_of_what_is_computed() -> None:
+    mutants = Finder("box.py", FAULTY).mutants
+    changes = [(mutant.function, mutant.old, mutant.new) for mutant in mutants]
+    assert changes == [
+        ("", "3", "4"),
+        ("Box.fits", "size < LIMIT and not self.full()", "(size < LIMIT or not self.full())"),
+        ("Box.fits", "size < LIMIT", "(size <= LIMIT)"),
+        ("Box.fits", "size < LIMIT", "(size >= LIMIT)"),
+        ("Box.fits", "not self.full()", "(self.full())"),
+        ("Box.fits", "self.sizes[size] = size + 1", "pass"),
+        ("Box.fits", "size + 1", "(size - 1)"),
+        ("Box.fits", "1", "2"),
+        ("Box.fits", "True", "False"),
+    ]
+    lower = {mutant.key(7) for mutant in Finder("box.py", f"import os\n\n{FAULTY}").mutants}
+    assert lower == {mutant.key(7) for mutant in mutants}
+    assert lower.isdisjoint(mutant.key(8) for mutant in mutants)
+
+
+def test_a_mutant_meets_the_tests_of_its_function_and_falls_or_survives(tmp_path: Path) -> None:
+    (tmp_path / "box.py").write_text("def limit():\n    return 3\n")
+    (tmp_path / "test_box.py").write_text(
+        "import box, pytest\n@pytest.mark.quick\ndef test_a(): assert box.limit() == 3\n"
+        "@pytest.mark.quick\ndef test_b(): assert box.limit()\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = quick\npythonpath = .\n")
+    [mutant] = Finder("box.py", (tmp_path / "box.py").read_text()).mutants
+    exact, weak = (KnownTest(f"test_box.py::test_{name}", 0.1, frozenset({"box.py:limit"})) for name in "ab")
+    assert "test_a" in caught_by(mutant, tmp_path, [weak, exact])
+    assert caught_by(mutant, tmp_path, [weak]) == caught_by(mutant, tmp_path, []) == ""
+    assert chosen_for(mutant, [replace(exact, functions=frozenset({"box.py:other"}))]) == [exact.name]
+    assert (tmp_path / "box.py").read_text() == "def limit():\n    return 3\n"

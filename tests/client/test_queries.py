@@ -20,7 +20,6 @@ from streamer.client.queries import (
     UnknownRun,
     UnreadableSummary,
     answers_in,
-    board_parts,
     ranked,
 )
 from streamer.client.readers import StateReader as StateReader_of_results
@@ -66,15 +65,6 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
         plain.board_runs(benchmark="t")
     with pytest.raises(UnknownRun):
         plain.board_runs(run="n")
-
-
-def test_a_run_that_is_gone_is_none_and_what_cannot_be_read_is_named() -> None:
-    assert answers_in(Keys(), "r", {}) is None
-    [night, *_] = board_runs(EVENTS)
-    assert TASKS in board_parts(night.run)
-    stored = {"run": night.run.model_dump_json().encode(), TASKS: [b"t", b"{"]}
-    with pytest.raises(UnreadableSummary, match=r"streamer:\{r\}:tasks"):
-        answers_in(Keys(), "r", stored)
 
 
 # -----------------------------------------------------------------------------
@@ -249,15 +239,6 @@ def test_trials_in_flight_come_the_longest_first_and_unknown_starts_last() -> No
     assert [trial.task_id for trial in result.in_flight] == ["early", "late", "unknown"]
 
 
-def test_without_its_own_summary_there_is_no_run() -> None:
-    assert answers_in(Keys(), "r1", {**VALUES, "run": None}) is None
-
-
-def test_a_value_that_is_no_summary_names_its_key() -> None:
-    with pytest.raises(UnreadableSummary, match="r1"):
-        answers_in(Keys(), "r1", VALUES | {"tier:T0": b"{}"})
-
-
 def of_agents(*agents: str) -> dict[str, Any]:
     """What Redis holds of a run in which these agents passed one task."""
     run = folded([PLAN, *(trial(agent, "t1", passed=True) for agent in agents)])[0].run("run-1")
@@ -281,12 +262,13 @@ def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:
     earlier = answers_in(Keys(), "run-1", {"run": of_agents("a")["run"]})
     assert earlier is not None
     assert (earlier.comparison, earlier.tasks) == (None, {})
-    assert answers_in(Keys(), "run-1", {}) is None
+    assert answers_in(Keys(), "run-1", {}) is answers_in(Keys(), "r1", VALUES | {"run": None}) is None
 
 
 @pytest.mark.parametrize(
-    "broken", [{TASKS: [b"t", b"{"]}, {TASKS: [b"t", b'{"a:m":[1,-1,0]}']}, {COMPARISONS: b"{}"}]
+    "broken",
+    [{TASKS: [b"t", b"{"]}, {TASKS: [b"t", b'{"a:m":[1,-1,0]}']}, {COMPARISONS: b"{}"}, {"tier:T0": b"{}"}],
 )
-def test_a_comparison_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
+def test_a_part_that_cannot_be_read_is_named(broken: dict[str, Any]) -> None:
     with pytest.raises(UnreadableSummary, match=r"streamer:\{run-1\}"):
         answers_in(Keys(), "run-1", of_agents("a", "b") | broken)

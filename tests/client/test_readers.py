@@ -256,29 +256,20 @@ async def test_a_run_reads_back_as_it_was_published(sink: RedisSink, plain: Stat
     )
 
 
-async def test_agents_come_by_label_baselines_included(sink: RedisSink, plain: StateReader) -> None:
-    await write(
-        sink,
-        a_run_change(),
-        *[an_agent_model_change(agent=agent, model="m:1/2") for agent in ("nop", "b:c", "a")],
-    )
-    assert [agent.agent_model for agent in plain.agents("r1")] == ["a:m:1/2", "b%3Ac:m:1/2", "nop:m:1/2"]
-
-
-async def test_tiers_come_by_name_each_followed_by_the_agents_within(
+async def test_agents_come_by_label_and_tiers_by_name_each_followed_by_the_agents_within(
     sink: RedisSink, plain: StateReader
 ) -> None:
-    await write(
-        sink,
-        a_run_change(),
-        a_tier_change(tier="T:1"),
-        a_tier_change(tier="T0"),
+    agents = [an_agent_model_change(agent=agent, model="m:1/2") for agent in ("nop", "b:c", "a")]
+    tiers = [a_tier_change(tier="T:1"), a_tier_change(tier="T0")]
+    within = [
         a_tier_change(tier="T0", agent="a", model="m"),
         a_tier_change(tier="T:1", agent="a|", model="m"),
-    )
+    ]
+    await write(sink, a_run_change(), *agents, *tiers, *within)
+    assert [agent.agent_model for agent in plain.agents("r1")] == ["a:m:1/2", "b%3Ac:m:1/2", "nop:m:1/2"]
     assert [tier.tier for tier in plain.tiers("r1")] == ["T0", "T:1"]
-    within = [(tier.tier, tier.agent_model) for tier in plain.tiers("r1", within=True)]
-    assert within == [("T0", None), ("T0", "a:m"), ("T:1", None), ("T:1", "a|:m")]
+    listed = [(tier.tier, tier.agent_model) for tier in plain.tiers("r1", within=True)]
+    assert listed == [("T0", None), ("T0", "a:m"), ("T:1", None), ("T:1", "a|:m")]
 
 
 async def test_workers_tell_when_they_last_spoke(

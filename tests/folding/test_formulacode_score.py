@@ -411,15 +411,10 @@ def test_an_oracle_without_counts_allows_no_failure(section: dict[str, Any] | No
     assert successes(oracle, a_trial(agent="a", agent_index=2, tests=counts(0, 0)))[1] is True
 
 
-@pytest.mark.parametrize("status", ["missing", "unparsable"])
-def test_r5_a_missing_section_fails_in_a_group_too(status: str) -> None:
+@pytest.mark.parametrize("status", ["missing", "unparsable", "failed"])
+def test_r5_a_section_without_counts_fails_in_a_group_too(status: str) -> None:
     oracle = a_trial(agent="oracle", agent_index=1, tests=counts(5, 0))
     assert successes(oracle, a_trial(agent="a", agent_index=2, tests=counts(status=status)))[1] is False
-
-
-def test_a_failed_section_without_counts_fails_in_a_group_too() -> None:
-    oracle = a_trial(agent="oracle", agent_index=1, tests=counts(5, 0))
-    assert successes(oracle, a_trial(agent="a", agent_index=2, tests=counts(status="failed")))[1] is False
 
 
 def test_snapshots_are_never_relative_to_the_oracle() -> None:
@@ -502,24 +497,24 @@ def test_with_baselines_only_the_highest_of_them_gives_the_verdict() -> None:
 # Derived verdicts
 
 
-@pytest.mark.parametrize("mode", [None, "unset", "none"])
-def test_r27_without_a_failure_mode_tests_and_snapshot_give_the_verdict(mode: str | None) -> None:
-    passed = scored(tests=counts(0, 0), failure_mode=mode)
-    failed = scored(tests=counts(1, 0), failure_mode=mode)
-    assert (passed.resolved, passed.verdict_source) == (True, "derived")
-    assert (failed.resolved, failed.verdict_source) == (False, "derived")
+NO_MODES = (None, "unset", "none")
 
 
-def test_r27_with_a_failure_mode_or_without_sections_a_trial_stays_without_a_verdict() -> None:
-    timed_out = scored(tests=counts(0, 0), failure_mode="agent_timeout")
-    assert (timed_out.resolved, timed_out.verdict_source, timed_out.success) == (None, None, True)
-    bare = scored(benchmarks={"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}})
-    assert (bare.resolved, bare.verdict_source) == (None, None)
-
-
-def test_r27_a_verdict_of_the_harness_stands() -> None:
-    trial = scored(resolved=False, tests=counts(0, 0))
-    assert (trial.resolved, trial.verdict_source, trial.success) == (False, "reported", True)
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        *(({"tests": counts(0, 0), "failure_mode": mode}, (True, "derived", True)) for mode in NO_MODES),
+        *(({"tests": counts(1, 0), "failure_mode": mode}, (False, "derived", False)) for mode in NO_MODES),
+        ({"tests": counts(0, 0), "failure_mode": "agent_timeout"}, (None, None, True)),
+        ({"benchmarks": {"m.f": {"agent/nop": 2.0, "oracle/nop": 1.0}}}, (None, None, False)),
+        ({"resolved": False, "tests": counts(0, 0)}, (False, "reported", True)),
+    ],
+)
+def test_r27_a_verdict_is_reported_or_follows_from_the_sections_without_a_failure_mode(
+    fields: Json, verdict: tuple[bool | None, str | None, bool]
+) -> None:
+    trial = scored(**fields)
+    assert (trial.resolved, trial.verdict_source, trial.success) == verdict
 
 
 # Rates, cost, duration

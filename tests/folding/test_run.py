@@ -287,30 +287,6 @@ def test_a_usual_trial_takes_the_short_way_and_a_plan_the_strict_one() -> None:
     assert (folded.rejections, folded.unknown_fields, folded.missing_times) == ([], 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("value", "code"),
-    [
-        (b"\xff", "not_json"),
-        (b'{"type":"trail_result"}', "unknown_type"),
-        (a_trial(attempt=0), "invalid_field"),
-        (a_plan(grading_profile="nobody's"), "unknown_grading_profile"),
-    ],
-)
-def test_what_is_no_event_is_rejected_with_its_place_and_code(value: Any, code: str) -> None:
-    folded = Folded()
-    assert decoded(a_record(value), folded) is None
-    [rejection] = folded.rejections
-    body = json.loads(rejection.value)
-    assert (body["code"], body["source_offset"]) == (code, 7)
-
-
-def test_unknown_fields_and_implausible_times_are_counted() -> None:
-    folded = Folded()
-    decoded(a_record(a_plan(nobody_knows=1, nor_this=2)), folded)
-    decoded(a_record(a_trial(), timestamp=1_700_000_000_000_000), folded)
-    assert (folded.unknown_fields, folded.missing_times) == (2, 1)
-
-
 def test_each_effect_has_its_count() -> None:
     folded = Folded()
     for effect in (Effect.COUNTED, Effect.DUPLICATE, Effect.SUPERSEDED, Effect.IGNORED):
@@ -426,9 +402,9 @@ def test_messages_show_hostile_text_escaped_and_cut() -> None:
 
 
 def test_unknown_fields_are_ignored_and_counted() -> None:
-    pipeline, result = folded([a_trial(shoe_size=44, hat={"size": 7})])
-    assert (result.counted, result.unknown_fields) == (1, 2)
-    assert digests(pipeline) == digests(folded([a_trial()])[0])
+    pipeline, result = folded([a_trial(shoe_size=44, hat={"size": 7}), a_plan(tasks=2, nobody_knows=1)])
+    assert (result.counted, result.unknown_fields) == (2, 3)
+    assert digests(pipeline) == digests(folded([a_trial(), a_plan(tasks=2)])[0])
 
 
 def test_runs_of_another_partition_are_handed_back() -> None:

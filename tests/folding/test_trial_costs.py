@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from math import inf
+from typing import Any
 
 import pytest
 
@@ -10,51 +11,45 @@ from streamer.folding.score import ScoringRules, score_trial
 from tests.folding.build import RULES, a_trial, scored
 from tests.support.events import summarised
 
-
-def test_a_reported_cost_wins_over_an_estimate_even_if_it_is_zero() -> None:
-    tokens = {"model": "gpt-5", "input_tokens": 1000, "output_tokens": 100}
-    reported = scored(cost_usd=0.0, **tokens)
-    assert (reported.cost_usd, reported.cost_source) == (0.0, "reported")
-    estimate = scored(**tokens)
-    assert (estimate.cost_usd, estimate.cost_source) == (0.00225, "estimated")
+TOKENS = {"model": "gpt-5", "input_tokens": 1000, "output_tokens": 100}
+FROM_CACHE = {"model": "claude-opus-4-5", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 10**6}
 
 
-def test_an_unknown_cost_is_unknown_not_zero() -> None:
-    trial = scored(model="nobody-prices-this", input_tokens=1000, output_tokens=100, resolved=False)
-    assert (trial.cost_usd, trial.cost_source) == (None, None)
+@pytest.mark.parametrize(
+    ("fields", "cost", "source"),
+    [
+        (TOKENS | {"cost_usd": 0.0}, 0.0, "reported"),
+        (TOKENS, 0.00225, "estimated"),
+        (TOKENS | {"model": "nobody-prices-this", "resolved": False}, None, None),
+        (TOKENS | {"input_tokens": 0, "output_tokens": 0}, None, None),
+        (TOKENS | {"input_tokens": None, "output_tokens": None}, None, None),
+        (TOKENS | {"input_tokens": 0, "output_tokens": None}, None, None),
+        (FROM_CACHE, 1.5, "estimated"),
+        (TOKENS | {"agent": "oracle", "input_tokens": 0, "output_tokens": 0}, 0.0, "estimated"),
+    ],
+    ids=["reported", "estimated", "no price", "no tokens", "not counted", "in part", "cache", "baseline"],
+)
+def test_r2_a_cost_is_reported_or_estimated_and_unknown_where_nobody_counted(
+    fields: dict[str, Any], cost: float | None, source: str | None
+) -> None:
+    trial = scored(**fields)
+    assert (trial.cost_usd, trial.cost_source) == (cost, source)
 
 
-@pytest.mark.parametrize("tokens", [(0, 0), (None, None), (0, None)])
-def test_r2_an_agent_without_tokens_was_not_counted_by_anybody(tokens: tuple[int | None, int | None]) -> None:
-    fields = {"model": "gpt-5", "input_tokens": tokens[0], "output_tokens": tokens[1]}
-    assert scored(agent="terminus", **fields).cost_usd is None
-
-
-def test_r2_tokens_from_a_cache_alone_were_counted() -> None:
-    fields = {"model": "claude-opus-4-5", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 10**6}
-    assert scored(agent="terminus", **fields).cost_usd == 1.5
-
-
-def test_r2_a_baseline_without_tokens_costs_nothing() -> None:
-    trial = scored(agent="oracle", model="gpt-5", input_tokens=0, output_tokens=0)
-    assert (trial.cost_usd, trial.cost_source) == (0.0, "estimated")
+def test_r2_a_named_baseline_without_tokens_costs_nothing() -> None:
     named = ScoringRules(RULES.prices, named_baselines=frozenset({"echo"}))
     event = a_trial(agent="echo", model="gpt-5", input_tokens=0, output_tokens=0)
     assert score_trial(event, named).cost_usd == 0.0
 
 
-def test_r14_a_failed_trial_costs_infinitely_much_whether_its_cost_is_known_or_not() -> None:
-    assert scored(resolved=False).cost_of_pass == math.inf
-    assert scored(resolved=False, cost_usd=1.0).cost_of_pass == math.inf
-
-
-def test_r14_a_pass_at_an_unknown_cost_has_an_unknown_cost_of_pass() -> None:
-    assert scored(resolved=True).cost_of_pass is None
-
-
-def test_a_failed_trial_with_a_known_cost_has_an_infinite_cost_of_pass() -> None:
-    assert scored(resolved=False, cost_usd=0.0).cost_of_pass == math.inf
-    assert scored(resolved=True, cost_usd=0.25).cost_of_pass == 0.25
+@pytest.mark.parametrize(
+    ("resolved", "cost", "of_pass"),
+    [(False, None, inf), (False, 1.0, inf), (False, 0.0, inf), (True, None, None), (True, 0.25, 0.25)],
+)
+def test_r14_a_failed_trial_costs_infinitely_much_and_a_pass_what_it_cost(
+    resolved: bool, cost: float | None, of_pass: float | None
+) -> None:
+    assert scored(resolved=resolved, cost_usd=cost).cost_of_pass == of_pass
 
 
 def test_r2_a_summary_says_how_much_of_its_cost_our_prices_estimated() -> None:
