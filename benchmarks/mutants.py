@@ -261,7 +261,7 @@ def outcome_of(copy: Path, *arguments: str, patience: float) -> subprocess.Compl
 
 
 def chosen_for(mutant: Mutant, tests: list[KnownTest]) -> list[str]:
-    """The tests that enter its function, or any function of the module if none does."""
+    """The tests that enter its function; for a fault outside functions, those that enter the module."""
     key = f"{mutant.path}:{mutant.function}"
     chosen = [test for test in tests if key in test.functions]
     chosen = chosen or [
