@@ -270,7 +270,12 @@ class GroupState:
 
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
-        """The state of some trials; numbers of a score that are not among `measures` are left out."""
+        """The state of some trials.
+
+        Args:
+            measures: the numbers of a score that are wanted. With a choice of them, failure modes, owners and
+                attempts are left out, too.
+        """
         group = cls()
         keys, scores = [key for key, _ in trials], [scored for _, scored in trials]
         group.trials = len(trials)
@@ -286,9 +291,7 @@ class GroupState:
         group.passes_with_cost = sum(
             scored.success is True and scored.cost_usd is not None for scored in scores
         )
-        group.failure_modes.update(_values(scores, "failure_mode"))
         group.subtests.update(_values(keys, "subtest"))
-        group.owners.update((key.agent, key.model, key.tier) for key in keys)
         for metric in measures:
             of = group.distributions if metric in group.distributions else group.sums
             of[metric].extend(_values(scores, metric))
@@ -299,13 +302,16 @@ class GroupState:
             for name, value in measured.items():
                 named.setdefault(name, []).append(value)
         group.named = {name: Distribution.of(values) for name, values in named.items()}
-        group.pass_at_k = PassAtK.of(
-            (key.task_id, scored.resolved is True) for key, scored in trials if scored.success is not None
-        )
         group.formulacode = FormulaCodeSums.of(
             _values(scores, "formulacode"),
             failures=sum(scored.success is False for scored in scores if scored.formulacode is not None),
         )
+        if measures is MEASURES:
+            group.failure_modes.update(_values(scores, "failure_mode"))
+            group.owners.update((key.agent, key.model, key.tier) for key in keys)
+            group.pass_at_k = PassAtK.of(
+                (key.task_id, scored.resolved is True) for key, scored in trials if scored.success is not None
+            )
         return group
 
     def merge(self, other: GroupState) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,8 +25,8 @@ from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import price_table
 from streamer.schemas.events import TrialResult
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary
-from streamer.schemas.wire import Position, json_number
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary, is_over
+from streamer.schemas.wire import Position, Version, json_number
 from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
 from streamer.views.cells import sort_value
@@ -121,6 +122,15 @@ MAX_HISTORIES = 16
 MAX_READ_AHEAD = 4
 """So many runs are read at a time because their pages were opened."""
 
+LARGE = 20_000
+"""A run with so many trials is read before somebody asks about it: that takes about a second or more."""
+
+GROWTH = 1.25
+"""While a run goes on, it is read ahead again once it has so many times the trials that it had."""
+
+LOOK_SECONDS = 5.0
+"""How often the latest runs are looked through for large ones."""
+
 
 class Web:
     """Everything that answers draw on, and the way to the broker; one per process.
@@ -152,6 +162,7 @@ class Web:
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)
         self._reading_ahead: dict[str, asyncio.Future[Any]] = {}
+        self._large: dict[str, tuple[Version | None, int]] = {}
         self._histories: Recent[list[HistoryEntry]] = Recent(HISTORY_SECONDS, MAX_HISTORIES, time.monotonic)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
@@ -173,6 +184,34 @@ class Web:
         if run.trials <= MAX_TRIALS:
             await asyncio.gather(self.trials.trials(run_id), self.events.facts(run_id))
             await self.events.facts(run_id, every=True)
+
+    async def follow_large_runs(self) -> None:
+        """Have the answers about large runs ready before somebody asks, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)  # whoever asks at the start goes first
+            with suppress(Exception):  # every question about runs gets it
+                await self.read_large_runs()
+
+    async def read_large_runs(self) -> None:
+        """Read the latest large runs, those that somebody looks at first, as far as this server holds them.
+
+        Each is read again once it has grown a lot, or has changed and is over. What stands in the way of one
+        run is ignored here: the question gets it.
+        """
+        room, before, self._large = MAX_TRIALS, self._large, {}
+        runs = (await self.reader.page_of_runs()).runs
+        for run in sorted(runs, key=lambda run: run.run_id not in self.hub.viewed):
+            if LARGE <= run.trials <= room:
+                room -= run.trials
+                version, (read, trials) = (run.epoch, run.state_version), before.get(run.run_id, (None, 0))
+                has_ended = is_over(run) and self.curves.has_rested(run.run_id)
+                is_due = version != read and (has_ended or run.trials >= GROWTH * trials)
+                self._large[run.run_id] = (version, run.trials) if is_due else (read, trials)
+                if is_due:
+                    with suppress(Exception):  # before there are rows, which take room
+                        await self.curves.work_ahead(run.run_id, version)
+                    with suppress(Exception):
+                        await self._read_ahead(run.run_id)
 
 
 # -----------------------------------------------------------------------------
@@ -380,7 +419,7 @@ def _curves(folded: FoldedRun) -> RunCurves:
 
 
 @_get("/api/runs/{run}/trials", "A page of scored trials.")
-async def _trials(web: Web, query: TrialsQuery, run: str) -> TrialPage:
+async def trials_of(web: Web, query: TrialsQuery, run: str) -> TrialPage:
     await web.reader.run(run)
     stored, of = await _stored(web, run, every=query.kind is not None)
     ids = None
@@ -434,7 +473,7 @@ def _kind(facts: EventFacts | None) -> str:
     "/api/runs/{run}/failures",
     "The trials that did not succeed, grouped by failure mode and message, the largest group first.",
 )
-async def _failures(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
+async def failures_of(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
     await web.reader.run(run)
     stored, of = await _stored(web, run, every=True)
     failed = []

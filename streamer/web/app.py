@@ -321,9 +321,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        following = asyncio.gather(web.hub.follow(), web.hub.watch_states())
+        following = asyncio.gather(web.hub.follow(), web.hub.watch_states(), web.follow_large_runs())
         yield
         web.hub.close()
+        web.curves.close()
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following

@@ -266,6 +266,11 @@ class Hub:
                 self._subscriptions = 0
             await asyncio.sleep(RETRY_SECONDS)
 
+    @property
+    def viewed(self) -> set[str | None]:
+        """The runs that somebody looks at; None: the list of runs."""
+        return {name for name, room in self._rooms.items() if room.viewers}
+
     async def watch_states(self) -> None:
         """Tell the viewers of runs that have stalled or are left unfinished, until cancelled."""
         while True:

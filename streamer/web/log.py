@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -220,13 +221,16 @@ class Folds:
         self._under_way: dict[Hashable, asyncio.Task[Any]] = {}
         self._kept: dict[Hashable, Any] = {}
 
-    async def answer(self, question: Hashable, work: Callable[[], T], *, keep: bool = False) -> T:
+    async def answer(
+        self, question: Hashable, work: Callable[[], T], *, keep: bool = False, beside: bool = False
+    ) -> T:
         """What `work` returns; an equal question that is under way is not worked out twice.
 
         Args:
             question: whatever the answer depends on, with the kind of it and the run.
             work: reads the log and folds; called in a thread.
             keep: keep the answer, which is small, for later equal questions; at most :data:`MAX_KEPT`.
+            beside: it is work ahead, so other questions do not wait behind it.
 
         Raises:
             TooManyFolds: :data:`MAX_WAITING` others wait.
@@ -239,7 +243,7 @@ class Folds:
         if task is None:
             if len(self._under_way) > MAX_WAITING:
                 raise TooManyFolds
-            task = self._under_way[question] = asyncio.create_task(self._worked_out(work))
+            task = self._under_way[question] = asyncio.create_task(self._worked_out(work, beside))
             task.add_done_callback(partial(self._done, question))
         result = await asyncio.shield(task)
         if keep:
@@ -251,8 +255,8 @@ class Folds:
         if len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
 
-    async def _worked_out(self, work: Callable[[], T]) -> T:
-        async with self._one_at_a_time:
+    async def _worked_out(self, work: Callable[[], T], beside: bool) -> T:
+        async with nullcontext() if beside else self._one_at_a_time:
             return await asyncio.to_thread(work)
 
     def _done(self, question: Hashable, task: asyncio.Task[Any]) -> None:
@@ -420,6 +424,7 @@ class CurveCache:
     ) -> None:
         self._settings, self._prices, self._folds, self._clock = settings, prices, folds, clock
         self._stored: dict[str, _StoredCurves] = {}
+        self._closed = False
 
     async def curves(self, run_id: str, version: tuple[int, int]) -> RunCurves:
         """The curves of a run, of this version or of an earlier one that was current when they were begun.
@@ -432,7 +437,7 @@ class CurveCache:
             CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as `fold_run`.
         """
         stored = self._stored.get(run_id)
-        if stored is None or (stored.version != version and self._clock() >= stored.until):
+        if stored is None or (stored.version != version and self.has_rested(run_id)):
             renewal = asyncio.create_task(self._renewed(run_id, version))
             renewal.add_done_callback(_seen)
             await asyncio.wait([renewal], timeout=None if stored is None else WAIT_SECONDS)
@@ -440,8 +445,23 @@ class CurveCache:
         self._keep(run_id, stored)
         return stored.curves
 
-    async def _renewed(self, run_id: str, version: tuple[int, int]) -> _StoredCurves:
-        stored = await self._folds.answer(("curves", run_id), partial(self._work_out, run_id, version))
+    async def work_ahead(self, run_id: str, version: tuple[int, int]) -> None:
+        """Have the curves of a run ready before somebody asks; raises what `curves` raises."""
+        stored = self._stored.get(run_id)
+        if stored is None or stored.version < version:
+            await self._renewed(run_id, version, beside=True)
+
+    def has_rested(self, run_id: str) -> bool:
+        """Whether the curves of a run may be worked out again."""
+        return run_id not in self._stored or self._clock() >= self._stored[run_id].until
+
+    def close(self) -> None:
+        """End the work that is under way, which the end of the process would wait for."""
+        self._closed = True
+
+    async def _renewed(self, run_id: str, version: tuple[int, int], *, beside: bool = False) -> _StoredCurves:
+        work = partial(self._work_out, run_id, version)
+        stored = await self._folds.answer(("curves", run_id), work, beside=beside)
         self._keep(run_id, stored)
         return stored
 
@@ -456,6 +476,8 @@ class CurveCache:
         known: EndedTrials = {}
 
         def after(pipeline: Pipeline, *_: object) -> None:
+            if self._closed:
+                raise asyncio.CancelledError
             if pipeline.knows(run_id):
                 keep_ended(known, pipeline.run(run_id).state)
 

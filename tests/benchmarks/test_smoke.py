@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import peers, report, stacks
+from benchmarks import bench_large_run, peers, report, stacks
 from benchmarks.bench_trickle_bytes import trickle_bytes
 from benchmarks.big_run import big_run
 from benchmarks.commands import commands
@@ -33,6 +33,7 @@ from benchmarks.starts import backlogs, cut_milliseconds, starts
 from benchmarks.startup import startup
 from benchmarks.volume import volume
 from tests.house.repository import ROOT
+from tests.web.browsing import a_stack
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -115,6 +116,16 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
         assert 0 < of_topic["zstd 19"] <= of_topic["zstd 3"] * 1.05 < of_topic["raw"] * 1.1
     assert result["all"]["raw"] > result["tier summaries"]["raw"] > 1
     assert trickle_bytes(100, together=10)["all"]["zstd 3"] < result["all"]["zstd 3"]
+
+
+@pytest.mark.stack
+def test_answers_about_a_large_run_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_large_run, "QUIET_SECONDS", 0.5)
+    monkeypatch.setattr(bench_large_run, "PAUSE_SECONDS", 0.1)
+    with a_stack(tmp_path) as stack:
+        rows = bench_large_run.measure(stack, str(tmp_path), 2_000)
+    assert rows.keys() == bench_large_run.ASKED.keys()
+    assert all(len(row) == 4 and min(row) > 0 for row in rows.values()), rows
 
 
 @pytest.mark.stack

@@ -21,6 +21,7 @@ import redis
 from jsonschema import Draft202012Validator
 from pyarrow import parquet
 
+from streamer.client.feeds import NotInLog
 from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.prices import PriceTable
@@ -40,14 +41,16 @@ from streamer.web.api import (
     comparison,
     curves_of,
     download,
+    failures_of,
     labels,
     moves_of,
     outlook,
+    trials_of,
 )
 from streamer.web.app import STREAMS, openapi
 from streamer.web.connections import EVENTS_PATH
 from streamer.web.log import LogTruncated
-from streamer.web.models import AsOfQuery, OutlookQuery, RunSort, WhyQuery
+from streamer.web.models import AsOfQuery, NoQuery, OutlookQuery, RunSort, TrialsQuery, WhyQuery
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
@@ -560,6 +563,94 @@ async def test_prices_are_those_of_the_file(settings: Settings, tmp_path: Path) 
     with_file = Web(settings.model_copy(update={"prices_file": file}))
     assert with_file.prices.digest() == PriceTable.from_toml(PRICES).digest()
     await with_file.reader.close()
+
+
+# -----------------------------------------------------------------------------
+# Answers about large runs are ready before somebody asks.
+
+
+END = {"type": "run_finished", "run_id": "run-1"}
+
+
+def results(first: int, last: int, run: str = "run-1") -> list[dict[str, Any]]:
+    return [a_trial(run_id=run, task_id=f"task-{number}") for number in range(first, last)]
+
+
+@pytest.fixture
+async def ahead(logged: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Web]:
+    """A server for which 8 trials are many, and 20 all that it holds."""
+    monkeypatch.setattr("streamer.web.api.LARGE", 8)
+    monkeypatch.setattr("streamer.web.api.MAX_TRIALS", 20)
+    monkeypatch.setattr("streamer.web.log.REST", 0)
+    web = Web(logged)
+    yield web
+    await web.reader.close()
+
+
+async def test_answers_about_a_large_run_need_no_log_when_somebody_asks(
+    ahead: Web, logging_feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.web.log.FRESH_LOG_SECONDS", float("inf"))
+    failed = a_trial(task_id="task-7", resolved=False)
+    await logging_feed.take([*results(0, 7), failed, *results(0, 7, "small")])
+    await ahead.read_large_runs()
+    for reads in ("log.read_batches", "log.fold_run"):
+        monkeypatch.setattr(f"streamer.web.{reads}", lambda *_, **__: pytest.fail("the log is read"))
+    assert (await curves_of(ahead, AsOfQuery(), "run-1")).curves[0].points[-1].trials == 8
+    assert (await trials_of(ahead, TrialsQuery(), "run-1")).matching == 8
+    assert [group.count for group in await failures_of(ahead, NoQuery(), "run-1")] == [1]
+    assert set(ahead.curves._stored) == {"run-1"}, "a small run waits until somebody asks"
+
+
+async def test_a_run_is_read_ahead_again_once_it_has_grown_by_a_quarter_or_is_over(
+    ahead: Web, logging_feed: Feed
+) -> None:
+    async def ready() -> int:
+        await ahead.read_large_runs()
+        return ahead.curves._stored["run-1"].version[1]
+
+    last, seen = 0, []
+    for events in (results(0, 8), results(8, 9), results(9, 10), [END], results(10, 11)):
+        await logging_feed.take(events)
+        last += len(events)
+        seen.append(await ready() == last - 1)
+    assert seen == [True, False, True, True, True]
+
+
+async def test_runs_are_read_ahead_as_far_as_they_fit_those_on_screens_first(
+    ahead: Web, logging_feed: Feed
+) -> None:
+    for minute, run in enumerate(("seen", "older", "latest")):
+        at = f"2026-01-31T09:{minute:02}:00Z"
+        await logging_feed.take([event | {"finished_at": at} for event in results(0, 9, run)])
+    await ahead.hub.enter("seen", "127.0.0.1")
+    await ahead.read_large_runs()
+    assert list(ahead.curves._stored) == ["seen", "latest"]
+    assert set(ahead.trials._log.runs) == {"seen", "latest"}
+
+
+async def test_a_run_that_cannot_be_read_ahead_keeps_no_other_from_it(
+    ahead: Web, logging_feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.web.api.LOOK_SECONDS", 0.01)
+    await logging_feed.take([*results(0, 9, "a"), *results(0, 9, "b")])
+    first = (await ahead.reader.page_of_runs()).runs[0].run_id
+    work, last = ahead.curves.work_ahead, ({"a", "b"} - {first}).pop()
+
+    async def work_ahead(run_id: str, version: tuple[int, int]) -> None:
+        if run_id == first:
+            raise NotInLog(run_id, "trial-events")
+        await work(run_id, version)
+
+    monkeypatch.setattr(ahead.curves, "work_ahead", work_ahead)
+    following = asyncio.create_task(ahead.follow_large_runs())
+    try:
+        await eventually(lambda: last in ahead.trials._log.runs, "the other run is read")
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    assert set(ahead.curves._stored) == {last}
+    assert {first, last} == set(ahead.trials._log.runs), "its trials may be read"
 
 
 # -----------------------------------------------------------------------------

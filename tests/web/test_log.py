@@ -126,6 +126,18 @@ async def test_an_answer_that_is_kept_is_worked_out_once_until_newer_ones_replac
     assert work.begun[MAX_KEPT + 1 :] == ["1"]
 
 
+async def test_no_question_waits_behind_work_ahead(work: Work) -> None:
+    folds = Folds()
+    ahead = asyncio.create_task(folds.answer("ahead", work.on("ahead"), beside=True))
+    await begun(work)
+    assert await folds.answer("asked", lambda: "asked") == "asked"
+    joined = asyncio.create_task(folds.answer("ahead", work.on("ahead")))
+    await asyncio.sleep(0)
+    work.gate.set()
+    assert await asyncio.gather(ahead, joined) == ["ahead", "ahead"]
+    assert work.begun == ["ahead"], "who asks for it shares it"
+
+
 async def test_where_enough_wait_the_next_is_refused_for_now_and_an_equal_one_is_not(work: Work) -> None:
     folds = Folds()
     names = [str(number) for number in range(1 + MAX_WAITING)]
@@ -255,6 +267,15 @@ async def test_curves_follow_the_run_and_rest_after_work(logged: Settings) -> No
         clock.seconds += 3 * REST
         result = await cache.curves("run-1", (1, 4))
         assert (counted(result), result.state_version) == (5, 4)
+
+
+async def test_the_end_of_the_server_ends_the_work_on_curves(logged: Settings) -> None:
+    cache = CurveCache(logged, PriceTable.default(), Folds())
+    async with Feed(logged, log=True) as feed:
+        await feed.take(trials(0, 3))
+        cache.close()
+        with pytest.raises(asyncio.CancelledError):
+            await cache.curves("run-1", (1, 2))
 
 
 async def test_held_curves_wait_for_no_fold_and_those_who_ask_together_share_one(
