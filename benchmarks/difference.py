@@ -80,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rates = " | ".join(f"both at {rate:.0%}" for rate in RATES)
     lines = [f"| tasks | attempts | {rates} | t interval, lowest |", "|---" * (3 + len(RATES)) + "|"]
+    print("\n".join(lines))
     worst = 1.0
     for name, coverage, by_t in rows(options.runs, options.seed):
         lines.append(f"{name}| {' | '.join(f'{share:.1%}' for share in coverage)} | {by_t:.0%} |")

@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -112,12 +112,12 @@ def shares(tree: Path, folder: Path) -> dict[str, list[bool]]:
     return result
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("tree", type=Path, help="a checkout of another version")
     parser.add_argument("--runs", type=int, help="only so many runs")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     runs = public_runs()[: given.runs]
     rows: list[list[object]] = [["state and order", "measured", "of", "other", "this"]]
     with TemporaryDirectory(prefix="verdicts-") as directory:

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import bench_large_run, peers, report, stacks
+from benchmarks import bench_large_run, difference, peers, report, stacks, verdicts
 from benchmarks.bench_trickle_bytes import trickle_bytes
 from benchmarks.big_run import big_run
 from benchmarks.commands import commands
@@ -116,6 +116,24 @@ def test_the_bytes_of_a_trickle_are_worked_out_by_topic() -> None:
         assert 0 < of_topic["zstd 19"] <= of_topic["zstd 3"] * 1.05 < of_topic["raw"] * 1.1
     assert result["all"]["raw"] > result["tier summaries"]["raw"] > 1
     assert trickle_bytes(100, together=10)["all"]["zstd 3"] < result["all"]["zstd 3"]
+
+
+def test_the_coverage_of_a_difference_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two comparisons for each setting say nothing about it, but any 50 % is below what it must be."""
+    below = difference.main(["--runs", "2", "--seed", "36"])
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == len(difference.TASKS) * 2 + len(difference.UNEQUAL_TASKS) * 2
+    assert {row.count("|") for row in rows} == {head.count("|")}
+    assert below == any("| 50.0%" in row or "| 0.0%" in row for row in rows)
+
+
+@pytest.mark.stack
+def test_verdicts_of_two_trees_are_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts.main([str(ROOT), "--runs", "2"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert len(rows) == len(verdicts.STATES) * len(verdicts.MEASURES)
+    assert all(row[-1] == row[-2] for row in rows), "a tree differs from itself"
+    assert {"0%", "100%"} <= {row[-1] for row in rows}
 
 
 @pytest.mark.stack
