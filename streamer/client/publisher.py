@@ -392,7 +392,7 @@ class Delivery:
         except OSError as error:
             self._rejected += 1
             self._status.disk_fails(error)
-            log.error("An event is none and cannot be put aside: %s", refused.error)
+            log.error("Could not save an invalid event: %s", refused.error)
         self._tell(refused.error)
         self._finish([refused])
 

@@ -115,7 +115,7 @@ class StateReader:
     ) -> RunSummary:
         """Wait until the run's summary fulfils a condition; it is looked at five times a second.
 
-        The run need not exist yet. An outage of Redis is sat out, but not at the beginning.
+        The run need not exist yet. Waits through outages of Redis, except on the first call.
 
         Args:
             run_id: the run.

@@ -182,7 +182,7 @@ class Scores:
             self._score_group(group, key)
 
     def scored_trial(self, run_id: str, key: SlotKey, judged: Judged | None = None) -> bytes | None:
-        """The scored trial of a slot with its digest, open at the end: the fields that tell the way follow.
+        """The scored trial of a slot with its digest, open at the end: the provenance fields follow.
 
         None: the slot is empty.
 

@@ -247,7 +247,7 @@ def sealed(
     epoch: int,
     made_with: str,
 ) -> SummaryChange:
-    """Canonical bytes of a body, its digest, and the fields that tell the way; a tombstone of None.
+    """Canonical bytes of a body, its digest, and the provenance fields; or a tombstone if the body is None.
 
     Args:
         way: further fields that are not in the digest.

@@ -509,7 +509,7 @@ class RunStarted(Event):
     plan_complete: bool | None = optional(
         "False while the plan is still being read, or names only a part, so that nothing is "
         "concluded from it. True takes that back, with a higher `revision`. null: nothing is said of it, so "
-        "an earlier false stands; a plan of which nobody says false is complete."
+        "an earlier false stands; a plan is complete unless an event says false."
     )
     agent_models: list[PlannedLabel] | None = optional(
         "Planned agent:model labels.", max_length=MAX_AGENT_MODELS

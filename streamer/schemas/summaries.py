@@ -30,7 +30,7 @@ Digest = Annotated[
     str,
     Field(
         pattern=r"^[0-9a-f]{64}$",
-        description="SHA-256, hexadecimal, of the canonical JSON without the fields that tell the way.",
+        description="SHA-256, hexadecimal, of the canonical JSON without the provenance fields.",
     ),
 ]
 AgentModel = Annotated[str, Field(description="Label `agent:model`; a colon in the agent is %3A (R7).")]

@@ -278,7 +278,7 @@ class Clusters:
         )
 
     def mean(self) -> float | None:
-        """The mean over all trials; None of nothing."""
+        """The mean over all trials; None when empty."""
         return quotient(self.total, self.trials * self.unit) if self.trials else None
 
     def variance(self) -> Fraction | None:

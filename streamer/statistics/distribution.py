@@ -122,19 +122,19 @@ class Distribution:
         return self.finite.total_over(parts) + self._infinities()
 
     def mean(self) -> float | None:
-        """The mean, correctly rounded: None of nothing, infinite or NaN with infinite values."""
+        """The mean, correctly rounded: None when empty, infinite or NaN with infinite values."""
         return self._infinities() or self.finite.mean()
 
     def min(self) -> float | None:
-        """The smallest value; None of nothing."""
+        """The smallest value; None when empty."""
         return self._blocks[0][0] if self._blocks else None
 
     def max(self) -> float | None:
-        """The largest value; None of nothing."""
+        """The largest value; None when empty."""
         return self._blocks[-1][-1] if self._blocks else None
 
     def median(self) -> float | None:
-        """The middle value, or the correctly rounded mean of the two middle ones (S5); None of nothing.
+        """The middle value, or the correctly rounded mean of the two middle ones (S5); None when empty.
 
         Between -inf and inf there is no middle: NaN.
         """
@@ -161,11 +161,11 @@ class Distribution:
         return float(values[int(ends[most_frequent]) + 1])
 
     def std_dev(self, ddof: int = 0) -> float | None:
-        """The standard deviation (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        """The standard deviation (ddof 1: of a sample); None when empty or with infinite values (R14)."""
         return None if self._infinities() else self.finite.std_dev(ddof)
 
     def variance(self, ddof: int = 0) -> float | None:
-        """The variance (ddof 1: of a sample); None of nothing or with infinite values (R14)."""
+        """The variance (ddof 1: of a sample); None when empty or with infinite values (R14)."""
         return None if self._infinities() else self.finite.variance(ddof)
 
     def summary(self, ddof: int = 0) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Distribution:
         self._hold(np.delete(joined, places))
 
     def _number_of(self, value: float) -> int:
-        """Number of the first block that reaches up to the value; of none, how many blocks there are."""
+        """Number of the first block that reaches up to the value, or of blocks if none does."""
         return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:

@@ -244,15 +244,15 @@ class ExactSum:
         return quotient(self._sum, parts << self._shift)
 
     def mean(self) -> float | None:
-        """The arithmetic mean, correctly rounded; None of nothing (R16)."""
+        """The arithmetic mean, correctly rounded; None when empty (R16)."""
         return quotient(self._sum, self.count << self._shift) if self.count else None
 
     def variance(self, ddof: int = 0) -> float | None:
-        """The variance, correctly rounded; None of nothing, 0.0 of one value (S3), inf beyond the range."""
+        """The variance, correctly rounded; None when empty, 0.0 of one value (S3), inf beyond the range."""
         return quotient(*self._spread(ddof)) if self.count else None
 
     def std_dev(self, ddof: int = 0) -> float | None:
-        """The root of the exact variance, correctly rounded; None of nothing, 0.0 of one value (S3)."""
+        """The root of the exact variance, correctly rounded; None when empty, 0.0 of one value (S3)."""
         return root_of_quotient(*self._spread(ddof)) if self.count else None
 
     def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:

@@ -821,7 +821,7 @@ def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
 
 
 def ends_of(values: Clusters) -> Ends | None:
-    """The mean of differences that are all in: both ends are the same; None of nothing.
+    """The mean of differences that are all in: both ends are the same; None when empty.
 
     >>> ends_of(Clusters.of_sums([(1, -1.0), (1, 0.0)]))
     Ends(low=Fraction(-1, 2), high=Fraction(-1, 2))

@@ -144,7 +144,7 @@ UNPACKERS: dict[str, Callable[[Any], bytes]] = {
 # - A record batch is unpacked up to :data:`MAX_UNPACKED_BYTES`. In the event topic, a batch that is larger,
 #   or that cannot be unpacked, becomes one record whose value is :class:`~streamer.schemas.wire.Unread`. The
 #   pipeline rejects it, and the message names the partition and the offsets. In other topics it is left out,
-#   and the log says so. The next batch is read as ever.
+#   and the log says so. Reading continues with the next batch.
 # - A batch whose records have offsets that it cannot hold is treated alike. A consumer that believed them
 #   would go on behind them, and skip what others wrote there.
 # - One call hands on at most :data:`MAX_HANDED_BYTES` of a partition; the rest waits, packed.

@@ -394,6 +394,6 @@ def too_large(error: Exception | None) -> bool:
 
 
 def _heard(ack: asyncio.Future[Any]) -> None:
-    """The result is not awaited any more: its exception is not an accident."""
+    """Nobody awaits this result: retrieve its exception to silence asyncio."""
     if not ack.cancelled():
         ack.exception()

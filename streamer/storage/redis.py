@@ -196,7 +196,7 @@ def _split(url: str) -> SplitResult:
             "its host or its port cannot be read (is every / ? # @ of a password encoded?)"
         ) from None
     if parts.scheme not in SCHEMES:
-        raise BadRedisUrl(f"its scheme is none of {', '.join(SCHEMES)}")
+        raise BadRedisUrl(f"unsupported scheme; use one of {', '.join(SCHEMES)}")
     if parts.scheme != "unix" and "@" in parts.path + parts.query + parts.fragment:
         raise BadRedisUrl("there is an @ behind the host: / ? # @ in a password must be percent-encoded")
     return parts

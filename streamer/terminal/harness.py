@@ -403,7 +403,7 @@ Summary = dict[str, Any]
 
 
 class Messages:
-    """Messages to the user: on stderr, and while the screens have the terminal first as notes on these."""
+    """Messages to the user: on stderr or, while a screen is open, shown on it as notes."""
 
     def __init__(self) -> None:
         self._deferred: list[str] | None = None

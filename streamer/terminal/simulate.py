@@ -31,7 +31,7 @@ SKILL = 0.6
 """How likely an agent passes a trial by default."""
 
 FAILURES_TAKE = 2.0
-"""A trial that does not pass takes so many times as long: an agent that is stuck goes on."""
+"""How many times as long a trial takes that does not pass, because a stuck agent goes on."""
 
 
 @dataclass(frozen=True, slots=True)

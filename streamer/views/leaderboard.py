@@ -449,7 +449,7 @@ RANKED = (
     "place: with 95 % probability no agent's true place is outside its range, all agents at once "
     "(one-sided sign tests on common tasks, Holm). This holds for one board that was fixed beforehand, not "
     "for the best of many nights. Of every two agents as many of the newest runs count as give both equal "
-    "attempts at a task. Without such runs the task tells them not apart, and ranges become wider."
+    "attempts at a task. Where there are none, the task cannot separate the two agents, and the ranges widen."
 )
 NOT_RANKED = {
     "metric": "No ranks: two agents are tested against each other by passes alone, not by this metric.",

@@ -370,7 +370,7 @@ def _ages(run: RunSummary, in_flight: Iterable[TrialInFlight]) -> dict[str, list
 
 
 # -----------------------------------------------------------------------------
-# A budget that somebody who looks has set: whether a run has passed it, and whether it will. Pure.
+# A budget set by a viewer: whether a run has passed it, and whether it will. Pure.
 
 
 BudgetState = Literal["passed", "within", "will_pass", "may_pass", "kept", "unknown"]
@@ -502,7 +502,7 @@ class Outlook(Message):
     first_two: list[str] = Field(
         description="What may be said of the first two agents of the board, one sentence each."
     )
-    budget: BudgetOutlook | None = optional("Of the budget asked for; null: of none.")
+    budget: BudgetOutlook | None = optional("Forecast for the requested budget; null if none was given.")
 
 
 def outlook_of(

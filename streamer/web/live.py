@@ -244,7 +244,7 @@ class Hub:
         )
 
     async def follow(self) -> None:
-        """Follow Redis until cancelled; an outage is sat out. Each one is logged once, not at each try."""
+        """Follow Redis until cancelled, through outages. Each one is logged once, not at each try."""
         logged: str | None = None
         while True:
             self._subscriptions = 1

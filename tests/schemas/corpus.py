@@ -3,7 +3,7 @@
     python -m tests.schemas.corpus
 
 writes schemas/examples/NAME/events.ndjson and summaries.ndjson; `make schema` runs it. The summaries lack the
-fields that tell the way, such as offsets, so that they follow from the events alone.
+provenance fields, such as offsets, so that they follow from the events alone.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def lines(values: Iterable[Any]) -> bytes:
 
 
 def expected(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The summaries of some events, by type and group, without the fields that tell the way."""
+    """The summaries of some events, by type and group, without the provenance fields."""
     folding = fold_records(records_of_lines([orjson.dumps(event) for event in events]))
     changes = sorted(folding.summaries(), key=lambda change: (change.kind, change.key))
     summaries = [orjson.loads(change.value or b"") for change in changes]

@@ -632,7 +632,7 @@ class Up:
             try:
                 extra[1].look(now)
             except ServerFailed as error:
-                self._echo(f"{error} It is done without.")
+                self._echo(f"{error} Continuing without it.")
                 self._extras.remove(extra)
 
     def _tell_problem(self, now: float) -> None:

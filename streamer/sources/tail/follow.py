@@ -48,8 +48,8 @@ AGAIN_SECONDS = 0.5
 """A part is read once more so long after a change: the system may not tell of a new directory's files."""
 
 REST = 4.0
-"""A part that keeps changing is not read again before so many times as long as reading it took: one file
-may hold thousands of results."""
+"""A part that keeps changing rests this multiple of the time that reading it took, because one file may
+hold thousands of results."""
 
 _LONG_AGO = -math.inf
 
@@ -130,7 +130,7 @@ TURN_SECONDS = 0.2
 """After reading parts for so long it is looked at what changed meanwhile."""
 
 LOOK = 10.0
-"""Unknown runs are looked for again after so many times as long as that takes."""
+"""Look for unknown runs again after this multiple of the last search's duration."""
 
 
 class IncrementalReader:
@@ -386,7 +386,7 @@ PACE_SECONDS = 0.5
 """The whole is not read more often than this."""
 
 PACE = 10.0
-"""The whole is read again after so many times as long as that takes, where something about it changed."""
+"""Read the whole again after this multiple of the last reading's duration, where something has changed."""
 
 CALM_SECONDS = 10.0
 CALM = 30.0

@@ -69,7 +69,7 @@ State  complete: all planned trials are in; finished: the harness ended it;
 *      grade: planned trials are missing; pass@k: some tasks lack attempts
 ?      grade: trials have no score of the judge
 [ ] ( ) the final pass rate lies there, for a declared shuffle; for any order
-–      not known; columns that nobody knows, or that do not fit, are left out
+–      not known; columns without values, or that do not fit, are hidden
 
 pass rate  share of successes (tests, else verdict)
 accuracy   share of trials that the harness calls resolved

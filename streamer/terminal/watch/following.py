@@ -158,7 +158,7 @@ FIRST_LOOK = 2_000
 """Records before the end of the partition that are read first; other runs may have written them."""
 
 FURTHER = 8
-"""The next look goes so many times as far back."""
+"""Each further read goes back this many times as far."""
 
 
 class Newest:
