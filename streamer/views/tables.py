@@ -264,6 +264,31 @@ def progress(run: SummaryFields) -> str:
     return f"{text}, provisional" if run["provisional"] else text
 
 
+def run_document(
+    run: SummaryFields,
+    agents: Sequence[SummaryFields],
+    tiers: Iterable[SummaryFields],
+    by_label: Sequence[SummaryFields] = (),
+    *,
+    now: datetime | None,
+    places: Mapping[str, str] | None = None,
+) -> Document:
+    """A run in sentences and tables: agents, tiers, a label, FormulaCode, how trials ended.
+
+    Args:
+        by_label: its groups by one label; (): none.
+        now: the time at which its state is determined; see `state_of`.
+        places: agent:model to the places that it may truly have; None: not known.
+    """
+    labels = (f"{key}={value}" for key, value in run["labels"].items())
+    facts = [run["run_id"], *about(run, state_of(run, now)), *labels]
+    tables = [agents_table(agents, run, places, grades=True), *tiers_tables(tiers, run)]
+    tables += [labels_table(by_label, run, grades=True), formulacode_table(agents, primary_of(run))]
+    foot = f"As of event time {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."
+    title = run["display_name"] or run["run_id"]
+    return Document(title, facts, head_lines(run, now), [*tables, failures_table(run)], foot)
+
+
 # -----------------------------------------------------------------------------
 # The columns of a table of scored trials: one row per trial, in CSV and in Parquet alike.
 

@@ -56,11 +56,16 @@ _DARK = re.compile(r':root\[data-theme="dark"\] \{(.*?)\n\}', re.DOTALL)
 
 def one_file(document: Document) -> bytes:
     """A document as one self-contained file; its only script keeps the choice of colours."""
-    lines = "".join(f"<p>{text(line)}</p>" for line in document.lines)
-    words = f'<section class="card" aria-label="In words"><div class="body">{lines}</div></section>'
     cards = [f"<section>{card(table)}</section>" for table in document.tables if table.rows]
-    body = "".join([words if lines else "", *cards])
+    body = "".join([in_words(document.lines) if document.lines else "", *cards])
     return filled(document.title, document.facts, body, document.foot)
+
+
+def in_words(lines: Iterable[str]) -> str:
+    """Sentences, as a section of their own."""
+    body = "".join(f"<p>{text(line)}</p>" for line in lines)
+    title = "<header><h2>In words</h2></header>"
+    return f'<section class="card" aria-label="In words">{title}<div class="body">{body}</div></section>'
 
 
 def filled(

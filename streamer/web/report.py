@@ -48,7 +48,7 @@ from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
-from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
+from streamer.views.columns import Column, accuracy, accuracy_name
 from streamer.views.compare import side_of
 from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
 from streamer.views.leaderboard import history_points
@@ -59,20 +59,13 @@ from streamer.views.tables import (
     Table,
     TrialColumn,
     Value,
-    about,
-    agents_table,
     columns_of,
-    failures_table,
-    formulacode_table,
-    head_lines,
-    labels_table,
     rows,
-    tiers_tables,
+    run_document,
     trials_table,
 )
 from streamer.web import REPORT_FORMATS, STATIC
-from streamer.web.pages import boards_module, card, filled, static_file
-from streamer.web.pages import text as escaped
+from streamer.web.pages import boards_module, card, filled, in_words, static_file
 
 Json = dict[str, Any]
 
@@ -141,6 +134,13 @@ class RunData:
     def places(self) -> dict[str, str]:
         """agent:model to the places that it may truly have; {} where there are none."""
         return places_of(self.compared.comparison if self.compared else None)
+
+    @property
+    def document(self) -> Document:
+        """The run in sentences and tables, without single trials."""
+        return run_document(
+            self.run, self.agents, self.tiers, self.by_label, now=self.read_at, places=self.places
+        )
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
@@ -336,32 +336,14 @@ _ADDRESS = re.compile(r"www\.|://|mailto:|xmpp:|(?<!\w)@|@\S*\.", re.IGNORECASE)
 
 def as_markdown(data: RunData) -> bytes:
     """The run, its agents and tiers; single trials are left out (CSV and Parquet have them)."""
-    run = data.run
-    lines = [f"## {name(run['display_name'] or run['run_id'])}", ""]
-    lines += [
-        " · ".join(map(name, _facts(run, data.state))),
-        "",
-        *(f"- {text(line)}" for line in head_lines(run, data.read_at)),
-        "",
-    ]
-    primary = primary_of(run)
-    of_agents = [
-        agents_table(data.agents, run, data.places, grades=True),
-        formulacode_table(data.agents, primary),
-    ]
-    tables = [*of_agents, *tiers_tables(data.tiers, run)]
-    tables.append(labels_table(data.by_label, run, grades=True))
-    for table in (*tables, failures_table(run)):
-        lines += _table(table)
-    lines.append(f"As of event time {run['last_event_at'] or UNSEEN}, digest `{run['digest']}`.")
-    return ("\n".join(lines) + "\n").encode()
+    return document_as_markdown(data.document)
 
 
 def document_as_markdown(document: Document) -> bytes:
-    """A document, such as a comparison, in the same way."""
-    lines = [f"## {text(document.title)}", "", " · ".join(map(name, document.facts)), ""]
-    lines += [f"- {text(line)}" for line in document.lines]
-    lines.append("")
+    """A document: a run, a comparison, a gate's verdict."""
+    lines = [f"## {text(document.title)}", ""]
+    lines += [" · ".join(map(name, document.facts)), ""] if document.facts else []
+    lines += [*(f"- {text(line)}" for line in document.lines), ""]
     for table in document.tables:
         lines += _table(table)
     lines += [text(document.foot)] if document.foot else []
@@ -499,26 +481,25 @@ MAX_OPENED = 20_000
 
 def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
-    run = data.run
-    body = Template((OURS / "report.html").read_text(encoding="utf-8")).substitute(
-        agents=card(agents_table(data.agents, run, data.places, grades=True)),
-        tiers="".join(map(card, tiers_tables(data.tiers, run) if data.tiers else ())),
-        more="".join(_more(data)),
-    )
+    document, cards = data.document, {"agents": "", "tiers": "", "more": ""}
+    for table in document.tables:
+        section = SECTIONS.get(table.title, "more")
+        if table.rows or section == "agents":
+            cards[section] += card(table) if section != "more" else f"<section>{card(table)}</section>"
+    cards["more"] += in_words(document.lines) + _trials(data)
     return filled(
-        run["display_name"] or run["run_id"],
-        _facts(run, data.state),
-        body,
-        f"As of event time {run['last_event_at'] or 'unknown'}. Digest {run['digest']}.",
-        tiles=f'<dl class="tiles">{"".join(_tiles(run))}</dl>',
+        document.title,
+        document.facts,
+        Template((OURS / "report.html").read_text(encoding="utf-8")).substitute(cards),
+        document.foot,
+        tiles=f'<dl class="tiles">{"".join(_tiles(data.run))}</dl>',
         data=_embedded(data),
         scripts=[_plot(), script(OURS / "report.js")],
     )
 
 
-def _facts(run: Json, state: State) -> list[str]:
-    labels = (f"{key}={value}" for key, value in run["labels"].items())
-    return [run["run_id"], *about(run, state), *labels]
+SECTIONS = {"Agents": "agents", "Tiers": "tiers", "Agents within tiers": "tiers"}
+"""Title of a table -> the section of the file in which the scripts draw it again; others stay as they are."""
 
 
 def _tiles(run: Json) -> Iterable[str]:
@@ -543,26 +524,14 @@ def _tile(title: str, value: str, more: str) -> str:
     )
 
 
-def _more(data: RunData) -> Iterable[str]:
-    """The parts without an interactive form: labels, FormulaCode, how trials ended, the trials."""
-    of_formulacode = formulacode_table(data.agents, primary_of(data.run))
-    for table in (
-        labels_table(data.by_label, data.run, grades=True),
-        of_formulacode,
-        failures_table(data.run),
-    ):
-        if table.rows:
-            yield f"<section>{card(table)}</section>"
-    lines = "".join(f"<p>{escaped(line)}</p>" for line in head_lines(data.run, data.read_at))
-    yield (
-        '<section class="card" aria-label="In words"><header><h2>In words</h2></header>'
-        f'<div class="body">{lines}</div></section>'
-    )
-    if data.trials:
-        table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
-        left = len(data.trials) - len(table.rows)
-        note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
-        yield f"<section>{card(table, note)}</section>"
+def _trials(data: RunData) -> str:
+    """The trials, which have no interactive form."""
+    if not data.trials:
+        return ""
+    table = trials_table(data.trials[:MAX_TRIALS], data.run["metrics"])
+    left = len(data.trials) - len(table.rows)
+    note = f"The first {len(table.rows):,} of {len(data.trials):,}; CSV has all." if left else ""
+    return f"<section>{card(table, note)}</section>"
 
 
 def _embedded(data: RunData) -> str:
@@ -725,21 +694,28 @@ MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED
 
 
 def gate_markdown(result: GateResult) -> bytes:
-    """The verdict, both sides, both answers. Names are shown as text, whatever they hold."""
-    lines = [f"### {MARKS[result.verdict]} Gate: {text(result.verdict)}", "", text(verdict_line(result)), ""]
-    lines += ["| | run | agent:model | trials | passed |", "| :-- | :-- | :-- | --: | --: |"]
-    lines += _sides(result)
-    said = (*result.words, counts(result), *not_common(result), saved_line(result))
-    lines += ["", *(f"- {text(line)}" for line in said if line)]
-    return ("\n".join(lines) + "\n").encode()
+    """The verdict, both answers, both sides. Names are shown as text, whatever they hold."""
+    said = (verdict_line(result), *result.words, counts(result), *not_common(result), saved_line(result))
+    sides = (("candidate", result.candidate), ("baseline", result.baseline))
+    rows = [
+        [
+            of,
+            shown(side.run_id),
+            shown(side.agent_model),
+            of_planned(side.known, side.planned),
+            f"{side.passed:,}",
+        ]
+        for of, side in sides
+        if side is not None
+    ]
+    title = f"{MARKS[result.verdict]} Gate: {result.verdict}"
+    return document_as_markdown(Document(title, [], [*filter(None, said)], [Table("Sides", SIDES, rows)]))
 
 
-def _sides(result: GateResult) -> Iterable[str]:
-    for title, side in (("candidate", result.candidate), ("baseline", result.baseline)):
-        if side is not None:
-            trials = f"{of_planned(side.known, side.planned)} | {side.passed:,}"
-            yield f"| {title} | {_name(side.run_id)} | {_name(side.agent_model)} | {trials} |"
-
-
-def _name(value: str | None) -> str:
-    return text(None) if value is None else name(value)
+SIDES = (
+    Column("side", "side", "state", ()),
+    Column("run", "run", "name", ()),
+    Column("agent", "agent:model", "name", ()),
+    Column("trials", "trials", "integer", ()),
+    Column("passed", "passed", "integer", ()),
+)

@@ -611,7 +611,7 @@ def test_json_is_one_canonical_line_and_markdown_a_comment(tmp_path: Path, basel
         "passed": 0,
         "over": True,
     }
-    assert (tmp_path / "comment.md").read_text().startswith("### ❌ Gate: fail\n")
+    assert (tmp_path / "comment.md").read_text().startswith("## ❌ Gate: fail\n")
 
 
 def test_an_agent_or_a_run_of_a_file_is_named_behind_a_slash(tmp_path: Path) -> None:

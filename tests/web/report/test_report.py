@@ -278,14 +278,14 @@ MENTION = re.compile(r"@\w|#\d|GH-\d", re.IGNORECASE)
 
 def test_a_comment_has_the_verdict_both_sides_and_both_answers() -> None:
     lines = gate_markdown(judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])).decode().splitlines()
-    assert lines[0] == "### ❌ Gate: fail"
-    assert lines[4:8] == [
-        "| | run | agent:model | trials | passed |",
+    assert lines[0] == "## ❌ Gate: fail"
+    assert lines[-4:] == [
+        "| side | run | agent:model | trials | passed |",
         "| :-- | :-- | :-- | --: | --: |",
         "| candidate | <code>r</code> | <code>a:m</code> | 9 of 20 | 0 |",
         "| baseline | <code>s</code> | <code>b:m</code> | 20 of 20 | 20 |",
     ]
-    said = "\n".join(lines[8:])
+    said = "\n".join(lines)
     assert all(f"- {word}: fail" in said for word in ("final", "ability"))
     assert "- estimate: stopping now saves up to 11 trials" in said
 
