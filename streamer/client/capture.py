@@ -12,7 +12,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -412,6 +412,98 @@ def _with_benchmarks(head: bytes, benchmarks: bytes) -> bytes:
 
 
 # -----------------------------------------------------------------------------
+# Files that only grow: the spill, the ledger of `streamer tail` and the journal of `streamer up`.
+
+
+class AppendOnlyFile:
+    """A file, open and locked: what is appended is on the disk afterwards, or not in the file at all.
+
+    Attributes:
+        size: in bytes.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    @classmethod
+    def create(cls, path: Path, content: bytes = b"") -> Self:
+        """A new one. It gets its name once it is locked and written, so no process takes it for an orphan.
+
+        Raises:
+            OSError: it cannot be written there.
+        """
+        unnamed = path.with_suffix(".new")
+        file = cls(path, os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600))
+        try:
+            lock_descriptor(file.descriptor)
+            file.append(content)
+            unnamed.replace(path)
+            sync_directory(path.parent)
+        except OSError:
+            file.close()
+            unnamed.unlink(missing_ok=True)
+            raise
+        return file
+
+    @classmethod
+    def adopt(cls, path: Path) -> Self | None:
+        """A file that its process left behind; None if the process lives, or another was faster.
+
+        Raises:
+            OSError: it cannot be read and written.
+        """
+        file = cls(path, os.open(path, os.O_RDWR | os.O_APPEND))
+        with ExitStack() as closing, suppress(FileNotFoundError):
+            closing.callback(file.close)
+            ours = lock_descriptor(file.descriptor, blocking=False)
+            if ours and os.path.samestat(os.fstat(file.descriptor), path.stat()):
+                file.mend()
+                closing.pop_all()
+                return file
+        return None
+
+    def mend(self) -> None:
+        """Make good what a crash has left."""
+
+    def append(self, data: bytes) -> None:
+        """Add data.
+
+        Raises:
+            OSError: no room, or no permission.
+        """
+        try:
+            view = memoryview(data)
+            while view:  # the system may take some of it at once
+                view = view[os.write(self.descriptor, view) :]
+            os.fsync(self.descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self.descriptor, self.size)
+            raise
+        self.size += len(data)
+
+    def clear(self) -> None:
+        """Give up all that is in it."""
+        os.ftruncate(self.descriptor, 0)
+        self.size = 0
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """The name of a new file survives a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# -----------------------------------------------------------------------------
 # Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
 #
 # A publisher holds a lock on its file as long as it lives. A file without a lock was left by a process that
@@ -452,77 +544,33 @@ class Chunk:
     end: int
 
 
-class SpillFile:
-    """One file, open and locked.
+class SpillFile(AppendOnlyFile):
+    """One file of events.
 
     Attributes:
         unsent: lines that are not confirmed yet.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
-        self.unsent = 0
-        self._fd = descriptor
-        self._size = os.fstat(descriptor).st_size
-        self._confirmed = 0
+    unsent = 0
+    _confirmed = 0
 
-    @classmethod
-    def create(cls, directory: Path) -> Self:
-        """A new, empty one. It gets its name when it is locked, so no process takes it for an orphan.
+    def mend(self) -> None:
+        """Count the lines. A last one without its end was cut off by a crash: it ends where it ends."""
+        if self.size and os.pread(self.descriptor, 1, self.size - 1) != b"\n":
+            self.append(b"\n")
+        blocks = (os.pread(self.descriptor, CHUNK_BYTES, at) for at in range(0, self.size, CHUNK_BYTES))
+        self.unsent = sum(block.count(b"\n") for block in blocks)
 
-        Raises:
-            OSError: it cannot be written there.
-        """
-        path = directory / f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
-        unlocked = path.with_suffix(".new")
-        descriptor = os.open(unlocked, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        lock_descriptor(descriptor)
-        unlocked.rename(path)
-        sync_directory(directory)
-        return cls(path, descriptor)
-
-    @classmethod
-    def adopt(cls, path: Path) -> Self | None:
-        """A file that its process left behind; None if the process lives, or another was faster.
-
-        Raises:
-            OSError: it cannot be read and written.
-        """
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-        try:
-            ours = lock_descriptor(descriptor, blocking=False)
-            is_same = ours and os.fstat(descriptor).st_ino == path.stat().st_ino
-        except FileNotFoundError:
-            is_same = False
-        if not is_same:
-            os.close(descriptor)
-            return None
-        file = cls(path, descriptor)
-        file._count()
-        return file
-
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Add lines: on the disk when this returns, or not in the file at all.
-
-        Raises:
-            OSError: no room, or no permission.
-        """
-        data = b"".join(line + b"\n" for line in lines)
-        try:
-            write_all(self._fd, data)
-            os.fsync(self._fd)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._fd, self._size)
-            raise
-        self._size += len(data)
+    def keep(self, lines: Sequence[bytes]) -> None:
+        """Add lines; as `append`."""
+        self.append(b"".join(line + b"\n" for line in lines))
         self.unsent += len(lines)
 
     def read(self) -> Chunk | None:
         """The first lines that are not confirmed, None if there are none."""
         if self.done:
             return None
-        block = os.pread(self._fd, min(CHUNK_BYTES, self._size - self._confirmed), self._confirmed)
+        block = os.pread(self.descriptor, min(CHUNK_BYTES, self.size - self._confirmed), self._confirmed)
         end = block.rfind(b"\n") + 1 or len(block)  # a line of more than CHUNK_BYTES is none of ours
         block = block[:end]
         lines = block.removesuffix(b"\n").split(b"\n")
@@ -531,33 +579,21 @@ class SpillFile:
     @property
     def done(self) -> bool:
         """Whether every line is confirmed."""
-        return self._confirmed >= self._size
+        return self._confirmed >= self.size
 
     def confirm(self, chunk: Chunk) -> None:
         """Give up these lines; with the last one the file is emptied."""
         self._confirmed = chunk.end
         self.unsent -= chunk.count
         if self.done:
-            os.ftruncate(self._fd, 0)
-            self._size = self._confirmed = self.unsent = 0
+            self.clear()
+            self._confirmed = self.unsent = 0
 
-    def close(self) -> None:
+    def leave(self) -> None:
         """Let go of it; without unsent lines it is removed."""
         if self.done:
             self.path.unlink(missing_ok=True)
-        os.close(self._fd)
-
-    def forget(self) -> None:
-        """Let go of it in a forked process, whose parent still holds it."""
-        os.close(self._fd)
-
-    def _count(self) -> None:
-        """Count the lines. A last one without its end was cut off by a crash: it ends where it ends."""
-        if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
-            os.write(self._fd, b"\n")
-            self._size += 1
-        for start in range(0, self._size, CHUNK_BYTES):
-            self.unsent += os.pread(self._fd, CHUNK_BYTES, start).count(b"\n")
+        self.close()
 
 
 class Spill:
@@ -593,7 +629,7 @@ class Spill:
                         self._adopted.append(file)
         for file in [file for file in self._adopted if file.done]:
             self._adopted.remove(file)
-            file.close()
+            file.leave()
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Keep events, on the disk when this returns.
@@ -603,8 +639,9 @@ class Spill:
         """
         if self._own is None:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._own = SpillFile.create(self.directory)
-        self._own.append([record.value for record in records])
+            name = f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
+            self._own = SpillFile.create(self.directory / name)
+        self._own.keep([record.value for record in records])
 
     def read(self) -> Chunk | None:
         """Some lines that are not confirmed, None if there are none."""
@@ -618,7 +655,7 @@ class Spill:
         chunk.file.confirm(chunk)
         if chunk.file in self._adopted and chunk.file.done:
             self._adopted.remove(chunk.file)
-            chunk.file.close()
+            chunk.file.leave()
 
     def refuse(self, value: bytes) -> None:
         """Put aside what will never be taken.
@@ -632,35 +669,19 @@ class Spill:
     def close(self) -> None:
         """Let go of all files; unsent events stay for the next publisher."""
         for file in self._files():
-            file.close()
+            file.leave()
         self._own, self._adopted = None, []
 
     def forget(self) -> None:
-        """Let go of all files in a forked process."""
+        """Let go of all files in a forked process, whose parent still has them."""
         for file in self._files():
-            file.forget()
+            file.close()
         self._own, self._adopted = None, []
 
     def _files(self) -> Iterator[SpillFile]:
         yield from list(self._adopted)
         if self._own is not None:
             yield self._own
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however little the system takes at once."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def sync_directory(directory: Path) -> None:
-    """The name of a new file survives a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # -----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streamer.client.capture import sync_directory, write_all
+from streamer.client.capture import AppendOnlyFile, sync_directory
 from streamer.operate.local.processes import Connection, ProduceResult
 from streamer.storage.log import UNPACKERS, BatchTooLarge, UnreadableBatch
 
@@ -442,9 +442,7 @@ class Journal:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._next: dict[int, int] = {}
-        self._path: Path | None = None
-        self._file = -1
-        self._size = 0
+        self._file: AppendOnlyFile | None = None
         self._damaged = False
         self._missing = Counter[int]()
         directory.mkdir(parents=True, exist_ok=True)
@@ -500,26 +498,26 @@ class Journal:
             first = numbers.get(partition, 0)
             frames.append(encode(Frame(partition, first, events, batch)))
             numbers[partition] = first + events
-        data = b"".join(frames)
+        if self._file is None:
+            number = int(self.segments()[-1].stem) + 1 if self.segments() else 1
+            self._file = AppendOnlyFile.create(self._directory / f"{number:08d}{SUFFIX}", MAGIC)
         try:
-            if self._path is None:
-                self._begin_segment()
-            write_all(self._file, data)
-            os.fsync(self._file)
-        except OSError:
-            self._take_back()
+            self._file.append(b"".join(frames))
+        except OSError:  # a file whose sync failed is not written again
+            if self._file.size <= len(MAGIC):
+                self._file.path.unlink()
+            self.close()
             raise
         self._next = numbers
         self._keep_counts()
-        self._size += len(data)
-        if self._size >= self._segment_bytes:
+        if self._file.size >= self._segment_bytes:
             self.close()
 
     def close(self) -> None:
         """Close the segment; a later write begins a new one."""
-        if self._path is not None:
-            os.close(self._file)
-            self._path = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
             self._keep_counts(sync=True)
 
     def _of_possible_size(self, warn: Say) -> Iterator[Path]:
@@ -598,27 +596,6 @@ class Journal:
             partial.replace(path)
             if sync:
                 sync_directory(self._directory)
-
-    def _begin_segment(self) -> None:
-        existing = self.segments()
-        number = int(existing[-1].stem) + 1 if existing else 1
-        path = self._directory / f"{number:08d}{SUFFIX}"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        self._path, self._size = path, 0
-        write_all(self._file, MAGIC)
-        self._size = len(MAGIC)
-        sync_directory(self._directory)
-
-    def _take_back(self) -> None:
-        """Remove what a failed write left. A file whose sync failed is not written again."""
-        if self._path is None:
-            return
-        with suppress(OSError):
-            os.truncate(self._path, self._size)
-            if self._size <= len(MAGIC):
-                self._path.unlink()
-        with suppress(OSError):
-            self.close()
 
 
 def _words(path: Path, damage: Damage) -> str:

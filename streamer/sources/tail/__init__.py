@@ -17,7 +17,7 @@ from typing import Any, Self
 import orjson
 from filelock import FileLock, Timeout
 
-from streamer.client.capture import spill_dir, write_all
+from streamer.client.capture import AppendOnlyFile, spill_dir
 from streamer.folding.slots import Slot, SlotKey, SlotRank, fingerprint, slot_key
 from streamer.schemas.base import microseconds
 from streamer.schemas.events import EVENT, TrialResult, TrialStarted
@@ -339,7 +339,7 @@ class LedgerFile:
         self._lock = FileLock(
             path.with_suffix(".lock"), mode=0o600, blocking=False, thread_local=False, fallback_to_soft=False
         )
-        self._file = -1
+        self._file: AppendOnlyFile | None = None
 
     def __enter__(self) -> Self:
         """Lock it.
@@ -357,8 +357,8 @@ class LedgerFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file >= 0:
-            os.close(self._file)
+        if self._file is not None:
+            self._file.close()
         self._lock.release()
 
     def load(self) -> Ledger:
@@ -378,24 +378,19 @@ class LedgerFile:
 
     def append(self, lines: Sequence[dict[str, Any]]) -> None:
         """On the disk when this returns, unless `problem` says otherwise."""
-        if self._file < 0 or not lines:
-            return
-        try:
-            _write(self._file, lines)
-        except OSError as error:
-            self._trouble(error)
+        if self._file is not None and lines:
+            try:
+                self._file.append(_written(lines))
+            except OSError as error:
+                self._trouble(error)
 
     def _rewrite(self, lines: Sequence[dict[str, Any]]) -> None:
-        if self.problem is not None:
-            return
-        partial = self._path.with_suffix(".new")
-        try:
-            self._file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        if self.problem is None:
             first = {"followed": os.path.abspath(self._root), "run_id": self._run_id}
-            _write(self._file, [first, *lines])
-            partial.replace(self._path)
-        except OSError as error:
-            self._trouble(error)
+            try:
+                self._file = AppendOnlyFile.create(self._path, _written([first, *lines]))
+            except OSError as error:
+                self._trouble(error)
 
     def _trouble(self, error: OSError) -> None:
         self.problem = (
@@ -404,6 +399,5 @@ class LedgerFile:
         )
 
 
-def _write(descriptor: int, lines: Sequence[dict[str, Any]]) -> None:
-    write_all(descriptor, b"".join(canonical_json(line) + b"\n" for line in lines))
-    os.fsync(descriptor)
+def _written(lines: Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(canonical_json(line) + b"\n" for line in lines)
