@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.folds import statistics_of
 from tests.support.events import Event, a_trial, summarised
-from tests.support.formulacode_trials import a_suite, published
+from tests.support.formulacode_trials import a_suite
 
 Json = dict[str, Any]
-AGENT, ORACLE, NOP = "terminus:gpt-5", "oracle:oracle", "nop:nop"
+AGENT, ORACLE = "terminus:gpt-5", "oracle:oracle"
 RUN = "run run-1"
 FINISHED = {"type": "run_finished", "run_id": "run-1"}
 TIMEOUT: Json = {"resolved": None, "failure_mode": "agent_timeout"}
@@ -25,17 +24,6 @@ def passes(count: int, of: int, **fields: Any) -> list[Event]:
 def summary(*events: Event, key: str = f"agent_model run-1|{AGENT}") -> Json:
     """A summary by its kind and topic key; the agent's unless said."""
     stored: Json = summarised(events)[key]
-    return stored
-
-
-def statistics(*events: Event, of: str) -> Json:
-    """The specification's statistics of one metric of the agent."""
-    return statistics_of(summary(*events), of)
-
-
-def scored(event: Event) -> Json:
-    """The scored trial of a single event."""
-    (stored,) = published(event).scored.values()
     return stored
 
 
