@@ -15,12 +15,12 @@ from tests.conformance.formulacode_run_directories import RUNS, Run, expected
 from tests.support.cli import streamer
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(tmp_path_factory.mktemp("fc-eval"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def events(directories: Path) -> list[bytes]:
     """What `streamer convert` prints for all runs."""
     done = streamer("convert", "--harness", "fc-eval", directories)
@@ -28,7 +28,7 @@ def events(directories: Path) -> list[bytes]:
     return done.stdout.splitlines()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folding(events: list[bytes]) -> Folding:
     folded = fold_records(records_of_lines(events))
     assert folded.rejected == 0
@@ -36,7 +36,7 @@ def folding(events: list[bytes]) -> Folding:
     return folded
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(directories: Path, folding: Folding) -> dict[str, Run]:
     result = {}
     for name in RUNS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from streamer.folding.groups import GroupState
@@ -114,7 +114,11 @@ def summary(key: str, entries: list[Entry]) -> Json:
     return body
 
 
-def agents() -> Iterator[tuple[Case, str, list[Entry]]]:
-    for case in cases("run"):
-        for key, entries in by_agent(case, "agent_metrics_by_agent").items():
-            yield case, key, entries
+@cache
+def agents() -> list[tuple[Case, str, list[Entry]]]:
+    """The entries of every agent of every case."""
+    return [
+        (case, key, entries)
+        for case in cases("run")
+        for key, entries in by_agent(case, "agent_metrics_by_agent").items()
+    ]

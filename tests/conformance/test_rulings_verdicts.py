@@ -15,7 +15,7 @@ import pytest
 
 from streamer.folding.fold import Folding, Pipeline, fold_records
 from streamer.schemas.wire import Record, records_of_lines
-from tests.conformance.fc_runs import block, trials, unpacked
+from tests.conformance.fc_runs import block, trials
 from tests.conformance.folds import (
     Summary,
     close,
@@ -361,11 +361,6 @@ def positioned(index: int, key: str) -> str:
 SPELLINGS = [pytest.param(bare, id="without position"), pytest.param(positioned, id="with position")]
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory.mktemp("slashes"))
-
-
 def rekeyed(directory: Path, spelling: Spelling) -> Path:
     """The run directories in place, with other keys in every log that has results."""
     changed = 0
@@ -415,13 +410,15 @@ def converted(*arguments: object) -> tuple[list[bytes], str]:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_the_rulings_find_every_agent_in_both_spellings(
-    tmp_path: Path, original: Path, spelling: Spelling
+    tmp_path: Path, directories: Path, spelling: Spelling
 ) -> None:
     """The reimplementation alone, run by run."""
-    other = rekeyed(Path(shutil.copytree(original, tmp_path / "runs")), spelling)
+    other = rekeyed(Path(shutil.copytree(directories, tmp_path / "runs")), spelling)
     for name in RUNS:
         known = expected_of_spellings()[name]
-        both = [trials(folder / name, known["agents"], known["multi_agent"]) for folder in (original, other)]
+        both = [
+            trials(folder / name, known["agents"], known["multi_agent"]) for folder in (directories, other)
+        ]
         numbers = [
             [repr(ruled(sub, trial.subs)) for trial in stored for sub in trial.subs] for stored in both
         ]
@@ -430,10 +427,10 @@ def test_the_rulings_find_every_agent_in_both_spellings(
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_run_rekeyed_from_one_spelling_to_the_other_folds_to_the_same_digests(
-    tmp_path: Path, original: Path, spelling: Spelling
+    tmp_path: Path, directories: Path, spelling: Spelling
 ) -> None:
-    other = rekeyed(Path(shutil.copytree(original, tmp_path / "runs")), spelling)
-    folds = [fold_records(records_of_lines(converted(folder)[0])) for folder in (original, other)]
+    other = rekeyed(Path(shutil.copytree(directories, tmp_path / "runs")), spelling)
+    folds = [fold_records(records_of_lines(converted(folder)[0])) for folder in (directories, other)]
     assert digests(folds[0]) == digests(folds[1])
 
 
@@ -442,12 +439,12 @@ def test_a_run_rekeyed_from_one_spelling_to_the_other_folds_to_the_same_digests(
 
 @pytest.mark.parametrize("key", [GPT_5, bare(1, GPT_5), positioned(1, GPT_5)])
 def test_an_agent_never_takes_the_numbers_of_the_other_model_of_its_framework(
-    tmp_path: Path, original: Path, key: str
+    tmp_path: Path, directories: Path, key: str
 ) -> None:
     """The log of the second agent has the numbers of the first alone: the second wrote none."""
     name = "fc-no-oracle-same-framework"
     trial = "astropy_astropy_no-4"
-    directory = Path(shutil.copytree(original / name, tmp_path / name))
+    directory = Path(shutil.copytree(directories / name, tmp_path / name))
     (log,) = (directory / trial).glob("*.agent-2-*/panes/post-test.txt")
 
     def left(result: Json_of_spellings) -> Json_of_spellings:

@@ -309,24 +309,6 @@ def test_gzip_is_known_by_its_bytes_and_not_by_its_name(tmp_path: Path, name: st
         assert lines(file) == [(0, b'{"a": 1}'), (2, b"last")]
 
 
-def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    assert lines(tmp_path / "empty") == []
-
-
-def test_damaged_gzip_is_said(tmp_path: Path) -> None:
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"x" * 10_000)[:-9])
-    with pytest.raises(click.ClickException, match=r"cut\.gz is damaged gzip"):
-        lines(tmp_path / "cut.gz")
-
-
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-def test_utf_16_is_refused_with_what_to_do(tmp_path: Path, codec: str) -> None:
-    (tmp_path / "file").write_bytes("\ufeff{}".encode(codec))
-    with pytest.raises(click.UsageError, match="is UTF-16; events are UTF-8"):
-        lines(tmp_path / "file")
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_beyond_the_limit_is_named_and_ends_the_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool

@@ -578,10 +578,11 @@ def test_damaged_gzip_is_one_line(tmp_path: Path, cut: int) -> None:
     assert result.exit_code == 1
 
 
-def test_utf_16_is_told_apart_from_garbage(tmp_path: Path) -> None:
-    (tmp_path / "events").write_bytes(b"\n".join(LINES).decode().encode("utf-16"))
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_told_apart_from_garbage(tmp_path: Path, codec: str) -> None:
+    (tmp_path / "events").write_bytes(("\ufeff" + b"\n".join(LINES).decode()).encode(codec))
     result = fold(tmp_path / "events")
-    assert "UTF-16" in result.stderr
+    assert "is UTF-16; events are UTF-8" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.exit_code == 2
 
