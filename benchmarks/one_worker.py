@@ -91,11 +91,9 @@ class OneWorker:
         self._seconds, self._offset = 0.0, 0
         settings = Settings(partitions=1)
         self._topic = Names(settings.namespace).trial_events
-        with (
-            patch("streamer.worker.producer.producer", lambda *_, **__: self.kafka),
-            patch.object(Settings, "redis_options", lambda _: {"connection_class": RecordedRedis}),
-        ):
+        with patch.object(Settings, "redis_options", lambda _: {"connection_class": RecordedRedis}):
             made = worker(settings, Watchdog(DEADLINE_SECONDS))
+        made.producer.outbox._producer = self.kafka
         self.sink, self._processor = made.sink, made.processor
         made.app.waiting = lambda *_: 0  # type: ignore[method-assign]
         [agent] = made.app.agents.values()

@@ -18,7 +18,7 @@ PARTS = {
     "state pages": ("folding/run.py",),
     "slots (who wins)": ("folding/slots.py",),
     "Redis": ("streamer/storage/redis.py", "streamer/storage/entries.py", "redis/"),
-    "produce: encode, compress, send": ("aiokafka/producer/", "aiokafka/codec.py", "worker/producer.py"),
+    "produce: encode, compress, send": ("aiokafka/producer/", "aiokafka/codec.py", "storage/outbox.py"),
     "fetch and unpack": (
         "aiokafka/consumer/",
         "aiokafka/client.py",

@@ -52,23 +52,20 @@ from streamer.client.event_arguments import (
 from streamer.schemas.wire import Reason
 from streamer.settings import Settings
 from streamer.storage.kafka import said_of
-from streamer.storage.outbox import BrokerConnection, LoopThread, Outgoing, too_large
+from streamer.storage.outbox import BATCH_BYTES, EventOutbox, LoopThread, NotStored, Outgoing, missing
 
 # -----------------------------------------------------------------------------
-# Between the threads of a harness and the loop that sends: events are taken at once, checked in a thread.
+# Between the threads of a harness and the loop that sends: events are taken at once, and checked in the loop.
 #
 # `accept` calls nothing that lets another thread or process come between and hold up the harness. It wakes no
-# thread, since a woken one may be given the processor at once. Only callers share its lock. The thread that
-# checks looks every few milliseconds instead.
+# thread, since a woken one may be given the processor at once. Only callers share its lock. The loop looks
+# every few milliseconds instead.
 
 
 log = logging.getLogger("streamer.client")
 
 LOOK_SECONDS = 0.02
-"""How often the thread that checks looks for events: so long one waits at most before it is sent."""
-
-HANDED_ON = 64
-"""Checked events are handed on at the latest when there are so many."""
+"""How often the loop looks for events: so long one waits at most before it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +80,10 @@ class Refused:
     value: bytes
 
 
-Validated = Sequence[Outgoing | Refused]
-
-
 class Inbox:
-    """Takes events from any thread, and hands them on from its own, checked and in order.
+    """Takes events from any thread, and gives them to one, checked and in order.
 
     Args:
-        hand_on: takes checked events; they have left once it calls `left`. None: it was the last.
         problem: why events do not arrive at the moment.
 
     Attributes:
@@ -98,19 +91,13 @@ class Inbox:
         unfit: events that were not taken, since they were invalid at first sight.
     """
 
-    def __init__(
-        self, hand_on: Callable[[Validated | None], object], problem: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, problem: Callable[[], str | None]) -> None:
         self.accepted = self.unfit = 0
-        self._hand_on = hand_on
         self._problem = problem
         self._closed = False
         self._lock = threading.Lock()
         self._queue: deque[CapturedEvent] = deque()
-        self._hurry = threading.Event()
         self._taken_bytes = self._corrected_bytes = self._left_bytes = self._left = 0
-        self._thread = threading.Thread(target=self._check_all, name="streamer-checker", daemon=True)
-        self._thread.start()
 
     def accept(self, taken: CapturedEvent) -> None:
         """Take an event; never waits.
@@ -139,38 +126,20 @@ class Inbox:
         """Events taken that have not left."""
         return self.accepted - self._left
 
-    def left(self, count: int, size: int) -> None:
-        """Count events, and their bytes, as elsewhere now; for one thread, the ones handed to it."""
-        self._left += count
-        self._left_bytes += size
+    def left(self, events: Sequence[Outgoing | Refused]) -> None:
+        """Count events that were given out as elsewhere now."""
+        self._left += len(events)
+        self._left_bytes += sum(len(event.value) for event in events)
 
     def close(self) -> None:
-        """Take no more; what was taken is handed on yet."""
+        """Take no more; what was taken is given out yet."""
         with self._lock:
             self._closed = True
-        self._hurry.set()
 
-    def hurry(self) -> None:
-        """Look now: a caller waits."""
-        self._hurry.set()
-
-    def _check_all(self) -> None:
-        while True:
-            self._hurry.wait(LOOK_SECONDS)
-            self._hurry.clear()
-            last = self._closed  # nothing is taken after it was set
-            while self._queue:
-                self._hand_on(self._some_checked())
-            if last:
-                self._hand_on(None)
-                return
-
-    def _some_checked(self) -> list[Outgoing | Refused]:
-        ready: list[Outgoing | Refused] = []
-        while self._queue and len(ready) < HANDED_ON:
-            ready.append(self._checked(self._queue.popleft()))
-            _let_others_run()
-        return ready
+    def checked(self) -> Iterator[Outgoing | Refused]:
+        """Events that are waiting, each checked when it is its turn; they have left once `left` has them."""
+        while self._queue:
+            yield self._checked(self._queue.popleft())
 
     def _checked(self, taken: CapturedEvent) -> Outgoing | Refused:
         try:
@@ -248,13 +217,10 @@ class DeliveryStatus:
 # Takes events from any thread and brings them to the broker, over the disk while it is away.
 #
 # An event is in one of three places: in memory (bounded; from `accept` until it is acknowledged or on the
-# disk), in the spill, or acknowledged. `Inbox` checks what is in memory, in a thread of its own. Two tasks
-# move it on. `_place_all` takes what was checked: to the broker if the link is known to be good, else to the
-# disk. `_send_kept` connects, sends what is on the disk, and says that the link is good again.
+# disk), in the spill, or acknowledged. Two tasks move it on. `_place_all` checks what is in memory, and takes
+# it to the broker if the link is known to be good, else to the disk. `_send_kept` connects, sends what is on
+# the disk, and says that the link is good again.
 
-
-BATCH_BYTES = 1024 * 1024
-"""Sent at once: small enough to be acknowledged long before STALL_SECONDS."""
 
 STALL_SECONDS = 1.0
 """What is not acknowledged after this long goes to the disk: the longest that an event is in memory alone."""
@@ -288,19 +254,15 @@ class Delivery:
         self._settings = settings
         self._spill = Spill(directory)
         self._status = DeliveryStatus(settings.bootstrap, directory)
-        self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Outgoing] = deque()
         self._in_hand: list[Outgoing] = []
         self._sent = self._spilled = self._rejected = 0
         self._final: Counts | None = None
-        self._checked = asyncio.Event()
-        self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._progress = asyncio.Event()
-        self._link: BrokerConnection | None = None
+        self._link: EventOutbox | None = None
         self._delay = FIRST_RETRY_SECONDS
         self._prepare()
-        self.inbox = Inbox(self._hand_on, lambda: self.problem)
+        self.inbox = Inbox(lambda: self.problem)
         self._tasks = [asyncio.create_task(work) for work in (self._place_all(), self._send_kept())]
 
     @property
@@ -323,7 +285,6 @@ class Delivery:
 
     async def flush(self, seconds: float | None) -> bool:
         """Wait until everything is acknowledged; False if it is not in time, or when `close` ends."""
-        self.inbox.hurry()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.pending and self._final is None:
@@ -339,11 +300,12 @@ class Delivery:
         """
         self.inbox.close()
         await self.flush(seconds)
-        await self._checked.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        left = [*self._in_hand, *self._waiting]
+        while await self._check():
+            pass
+        left = self._in_hand
         kept = not left or self._keep(left)
         self._final = counts = self.counts
         self._progress.set()
@@ -370,22 +332,6 @@ class Delivery:
         except OSError as error:
             self._status.disk_fails(error)
 
-    def _hand_on(self, checked: Validated | None) -> None:
-        """From the thread that checks; there is no loop any more if the process is ending."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._sort, checked)
-
-    def _sort(self, checked: Validated | None) -> None:
-        if checked is None:
-            self._checked.set()
-            return
-        for one in checked:
-            if isinstance(one, Outgoing):
-                self._waiting.append(one)
-            else:
-                self._put_aside(one)
-        self._wake.set()
-
     def _put_aside(self, refused: Refused) -> None:
         try:
             self._refuse(refused.value, str(refused.error))
@@ -398,36 +344,39 @@ class Delivery:
 
     async def _place_all(self) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while batch := self._take():
-                self._in_hand = batch
-                await self._place(batch)
-                self._in_hand = []
+            await asyncio.sleep(LOOK_SECONDS)
+            while await self._check():
+                await self._place()
 
-    def _take(self) -> list[Outgoing]:
-        batch, size = [], 0
-        while self._waiting and size < BATCH_BYTES:
-            record = self._waiting.popleft()
-            size += len(record.value)
-            batch.append(record)
-        return batch
+    async def _check(self) -> bool:
+        """Check some events; those to send are in hand then. False: there were none."""
+        size = 0
+        for event in self.inbox.checked():
+            if isinstance(event, Outgoing):
+                self._in_hand.append(event)
+            else:
+                self._put_aside(event)
+            size += len(event.value)
+            if size >= BATCH_BYTES:
+                break
+            await asyncio.sleep(0)
+        return size > 0
 
-    async def _place(self, batch: list[Outgoing]) -> None:
+    async def _place(self) -> None:
         """To the broker if it takes them at once, else to the disk; if that takes none, on and on."""
-        while True:
-            link = self._link
-            if link is not None:
-                error = await link.deliver(batch, STALL_SECONDS)
-                if error is None:
-                    self._arrived(len(batch))
-                    self._finish(batch)
-                    return
-                self._link = None
-                self._status.broker_fails(error)
-            if self._keep(batch):
-                return
-            await asyncio.sleep(FIRST_RETRY_SECONDS)
+        while batch := self._in_hand:
+            if self._link is not None:
+                results = list(zip(batch, await self._link.publish(batch, STALL_SECONDS), strict=True))
+                self._in_hand = [record for record, result in results if isinstance(result, NotStored)]
+                self._finish([record for record, result in results if not isinstance(result, NotStored)])
+                self._arrived(len(batch) - len(self._in_hand))
+                if failed := missing(result for _, result in results):
+                    self._link = None
+                    self._status.broker_fails(failed[0].error)
+            elif self._keep(batch):
+                self._in_hand = []
+            else:
+                await asyncio.sleep(FIRST_RETRY_SECONDS)
 
     def _keep(self, batch: Sequence[Outgoing]) -> bool:
         try:
@@ -442,8 +391,8 @@ class Delivery:
         self._finish(batch)
         return True
 
-    def _finish(self, batch: Validated) -> None:
-        self.inbox.left(len(batch), sum(len(one.value) for one in batch))
+    def _finish(self, batch: Sequence[Outgoing | Refused]) -> None:
+        self.inbox.left(batch)
         self._progress.set()
 
     def _arrived(self, count: int) -> None:
@@ -452,19 +401,19 @@ class Delivery:
 
     async def _send_kept(self) -> None:
         while True:
-            link = BrokerConnection(self._settings)
+            link = EventOutbox(self._settings)
             try:
-                await link.connect()
+                await link.start()
                 await self._use(link)
             except Exception as error:
                 self._status.broker_fails(error)
             finally:
                 self._link = None
-                await link.drop()
+                await link.stop()
             await asyncio.sleep(self._delay)
             self._delay = min(2 * self._delay, LAST_RETRY_SECONDS)
 
-    async def _use(self, link: BrokerConnection) -> None:
+    async def _use(self, link: EventOutbox) -> None:
         """Send what is on the disk, until the link fails.
 
         A link that has stalled is not used again, though it might recover. The embedded broker, restarted and
@@ -482,22 +431,16 @@ class Delivery:
                 await self._changed.wait()
                 self._changed.clear()
 
-    async def _resend(self, link: BrokerConnection, chunk: Chunk) -> None:
+    async def _resend(self, link: EventOutbox, chunk: Chunk) -> None:
         """Send lines of the disk; those that are refused for good are put aside."""
         read = [(line, reread(line)) for line in chunk.lines if line]
         records = [record for _, record in read if isinstance(record, Outgoing)]
         refused = [(line, reason.message) for line, reason in read if isinstance(reason, Reason)]
-        error = await link.deliver(records, PATIENCE_SECONDS) if records else None
-        if too_large(error):
-            error = None
-            for record in records:
-                alone = await link.deliver([record], PATIENCE_SECONDS)
-                if too_large(alone):
-                    refused.append((record.value, "the broker says that it is too large"))
-                else:
-                    error = error or alone
-        if error is not None:
-            raise error
+        for record, result in zip(records, await link.publish(records, PATIENCE_SECONDS), strict=True):
+            if isinstance(result, NotStored):
+                if not result.too_large:
+                    raise result.error
+                refused.append((record.value, "the broker says that it is too large"))
         for line, reason in refused:
             self._refuse(line, reason)
         self._spill.confirm(chunk)

@@ -26,9 +26,7 @@ from streamer.storage.kafka import (
     is_away,
     ours,
     partition_of,
-    partition_of_key,
     partitions_of,
-    producing,
     read_partition_counts,
     read_retention,
     said_of,
@@ -44,7 +42,7 @@ from streamer.storage.log import (
     read_topic,
     repair_key,
 )
-from streamer.storage.outbox import Publisher
+from streamer.storage.outbox import Outgoing, ProducerRecord, ThreadedPublisher, store
 from streamer.text import counted
 
 if TYPE_CHECKING:
@@ -493,33 +491,12 @@ def requeue(settings: Settings, records: Iterable[Again]) -> int:
         NotDelivered: some were not.
         TopicMissing, aiokafka.errors.KafkaError: see `streamer.storage.outbox`.
     """
-    different = {(again.key, again.value): again for again in records}
-    return asyncio.run(_publish(settings, list(different.values())))
-
-
-async def _publish(settings: Settings, records: list[Again]) -> int:
-    async with _Requeuer(settings) as publisher:
-        for again in records:
-            await publisher.send_again(again)
-    return len(records)
-
-
-class _Requeuer(Publisher):
-    """A publisher that keeps the original's time."""
-
-    async def send_again(self, again: Again) -> None:
-        """Hand over one record; `flush` tells what arrived."""
-        key, source = again.key, again.rejected
-        future = await self._producer.send(
-            self._topic,
-            key=key,
-            value=again.value,
-            partition=partition_of_key(key or again.value, self._partitions),
-            timestamp_ms=source.message.source_timestamp_ms,
-            headers=[(REQUEUED, str(source.place).encode())],
-        )
-        self._in_flight.add(future)
-        future.add_done_callback(self._done)
+    different = {(again.key, again.value): again.rejected for again in records}
+    with ThreadedPublisher(settings) as publisher:
+        for (key, value), source in different.items():
+            headers = [(REQUEUED, str(source.place).encode())]
+            publisher.send(Outgoing(key, value, source.message.source_timestamp_ms, headers))
+    return len(different)
 
 
 async def _read_one(settings: Settings, place: LogPosition) -> StoredRejection | None:
@@ -603,10 +580,8 @@ def _outcome(reader: StateReader, request: str) -> str | None:
 async def _ask(settings: Settings, run_id: str, request: str) -> None:
     count = len(await read_lags(settings))
     topic = Names(settings.namespace).trials_changelog
-    async with producing(settings) as producer:
-        await producer.send_and_wait(
-            topic, request.encode(), key=repair_key(run_id).encode(), partition=partition_of(run_id, count)
-        )
+    key = repair_key(run_id).encode()
+    await store(settings, [ProducerRecord(topic, partition_of(run_id, count), key, request.encode())])
 
 
 # -----------------------------------------------------------------------------
@@ -646,5 +621,4 @@ def read_configurations(settings: Settings) -> Configurations:
 async def adopt(settings: Settings, made_with: str) -> None:
     """Make a configuration current: workers that have another end, those that wait for it begin."""
     topic = Names(settings.namespace).streamer_meta
-    async with producing(settings) as producer:
-        await producer.send_and_wait(topic, made_with.encode(), key=CONFIGURATION_KEY, partition=0)
+    await store(settings, [ProducerRecord(topic, 0, CONFIGURATION_KEY, made_with.encode())])

@@ -35,10 +35,10 @@ from streamer.storage.kafka import (
     administering,
     ours,
     partition_of,
-    producing,
     read_partition_counts,
 )
 from streamer.storage.log import EPOCH_KEY, LOG_KEY, PartitionReader, epoch_value, greatest_epoch, read_topic
+from streamer.storage.outbox import Outbox, ProducerRecord
 from streamer.storage.redis import RedisSink, SyncClient, sync_client
 
 # -----------------------------------------------------------------------------
@@ -548,7 +548,6 @@ def _unknown(run_id: str, run_ids: Iterable[str]) -> str:
 
 
 REBUILD_POLL_SECONDS = 0.2
-WRITES_AT_ONCE = 1_000
 PAGES = "trials-changelog"
 
 
@@ -687,17 +686,10 @@ class Switch:
         The log gets another name, which makes rows on local disks void.
         """
         meta = ((EPOCH_KEY, epoch_value(epoch)), (LOG_KEY, None), (LOG_KEY, name.encode()))
-        async with producing(self._settings) as producer:
-            for key, value in meta:
-                await producer.send_and_wait(self._names.streamer_meta, value, key=key, partition=0)
-            for start in range(0, len(places), WRITES_AT_ONCE):
-                acks = [
-                    await producer.send(
-                        self._names.topic(place.topic), None, key=place.key, partition=place.partition
-                    )
-                    for place in places[start : start + WRITES_AT_ONCE]
-                ]
-                await asyncio.gather(*acks)
+        topic = self._names.topic
+        async with Outbox(self._settings) as outbox:
+            await outbox.store([ProducerRecord(self._names.streamer_meta, 0, *record) for record in meta])
+            await outbox.store([ProducerRecord(topic(at.topic), at.partition, at.key, None) for at in places])
 
     async def _write_to_redis(self, runs: Iterable[str], epoch: int, name: str) -> None:
         """Remove runs as a worker would, and notify of that; then name the log."""

@@ -1,4 +1,4 @@
-"""Clients of Kafka that write and administer, and names of topics. Readers are in `streamer.storage.log`.
+"""Why Kafka refuses, how topics are made, and their names. `log` reads topics, and `outbox` writes to them.
 
 >>> names = Names()
 >>> names.trial_events, names.group
@@ -15,9 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.conn import create_conn
@@ -27,10 +25,8 @@ from aiokafka.errors import (
     InvalidTimestampError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
-    MessageSizeTooLargeError,
     NodeNotReadyError,
     PolicyViolationError,
-    RecordListTooLargeError,
     SaslAuthenticationFailed,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -164,36 +160,7 @@ PATIENCE_SECONDS = 60.0
 
 
 # -----------------------------------------------------------------------------
-# Clients of Kafka that write, and that administer. Readers are in `streamer.storage.log`.
-
-
-KafkaProducer: TypeAlias = AIOKafkaProducer
-
-
-def producer(settings: Settings, **options: Any) -> KafkaProducer:
-    """A producer, not started, whose records count as written once all replicas have them.
-
-    Args:
-        settings: where the broker is, and as whom to connect.
-        options: further arguments of aiokafka's producer.
-    """
-    return AIOKafkaProducer(**settings.kafka_options(), acks="all", **options)
-
-
-@asynccontextmanager
-async def producing(settings: Settings) -> AsyncIterator[KafkaProducer]:
-    """A connected producer, for a few records.
-
-    Raises:
-        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
-    """
-    connected = producer(settings)
-    async with telling_refusals(settings):
-        await connected.start()
-    try:
-        yield connected
-    finally:
-        await connected.stop()
+# Clients of Kafka that administer.
 
 
 @asynccontextmanager
@@ -217,9 +184,6 @@ async def administering(
 # -----------------------------------------------------------------------------
 # The errors between us and Kafka: aiokafka's that other modules handle, and ours.
 
-
-TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
-"""How a broker refuses a record batch for its size: no connection will change that."""
 
 REFUSED_FOR_GOOD = (InvalidTimestampError, PolicyViolationError, TopicAuthorizationFailedError)
 """Other refusals that sending the same events again does not change."""

@@ -1,7 +1,7 @@
-"""Publishers of events to `trial-events`, which know what arrived; and an event loop in a thread.
+"""The outbox: what is written to Kafka goes through here, and each record is known to be stored or not.
 
-`Publisher` is for asyncio code, `ThreadedPublisher` for everything else. Its loop runs in a thread of its
-own, so the caller may block (on a pipe, on a harness) without holding up events on their way.
+`Outbox` is for any topic, `EventOutbox` for events; both are for asyncio code. `ThreadedPublisher` is for
+code that blocks (on a pipe, on a harness): its loop runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from itertools import takewhile
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
-from streamer.schemas.wire import canonical_json
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from streamer.schemas.wire import NO_TIMESTAMP, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import (
     MAX_MESSAGE_BYTES,
-    TOO_LARGE,
+    REFUSED_FOR_GOOD,
+    WRONG_CLOCK,
     KafkaConnectionError,
-    KafkaError,
-    KafkaProducer,
     Names,
     TopicMissing,
     partition_of_key,
-    producer,
     said_of,
     telling_refusals,
 )
@@ -101,28 +103,297 @@ def _is_heard(record: logging.LogRecord) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# Publish events to the topic `trial-events`, each into the partition of its run, and know that they arrived.
+# Records on their way to Kafka, and what becomes of each.
 
 
-LINGER_MS = 5
-"""How long a record waits for company, so that a stream of them travels in batches."""
+log = logging.getLogger(__name__)
 
 BATCH_BYTES = 512 * 1024
-DELIVERY_MS = 30_000
-"""After this long without an acknowledgement, retries included, a record counts as not delivered."""
+"""Records of one topic and partition are sent in record batches of about this size."""
 
-GIVE_UP_SECONDS = 3.0
+MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
+"""Largest key and value together, before compression: the record batch around them needs some room."""
 
+DELIVERY_SECONDS = 30.0
+"""After this long without an acknowledgement, retries included, a record batch is given up."""
+
+STOP_SECONDS = 3.0
 MAX_IN_FLIGHT = 10_000
-"""Records handed over and not acknowledged, at most: about 5 MB of events."""
+"""Records on their way at once, at most: about 5 MB of events."""
+
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+NO_HEADERS: list[tuple[str, bytes]] = []
+"""Headers of nearly all records; aiokafka wants a list."""
+
+
+class ProducerRecord(NamedTuple):
+    """One record to write; `value` None is a tombstone, `timestamp_ms` None is now."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: list[tuple[str, bytes]] = NO_HEADERS
+
+    @property
+    def size(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class NotStored:
+    """A record without an acknowledgement. Unless it is refused, it may be stored, now or later."""
+
+    error: Exception
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the broker refuses the record for its size."""
+        return isinstance(self.error, _TOO_LARGE)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the broker refuses the record, however often it is sent."""
+        return isinstance(self.error, (*_TOO_LARGE, *REFUSED_FOR_GOOD))
+
+
+Result: TypeAlias = int | NotStored
+"""What became of a record: the offset where it is stored, or why it may not be."""
+
+
+def missing(results: Iterable[Result]) -> list[NotStored]:
+    """The results of records without an acknowledgement."""
+    return [result for result in results if isinstance(result, NotStored)]
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What one write has for one partition: the numbers of the records to send, `most` of them at once."""
+
+    topic: str
+    partition: int
+    records: Sequence[ProducerRecord]
+    results: list[Result]
+    due: list[int]
+    most: int = MAX_IN_FLIGHT
+
+    def give_up(self, count: int, error: Exception) -> None:
+        """Do not send the next ones."""
+        for number in self.due[:count]:
+            self.results[number] = NotStored(error)
+        self.due = self.due[count:]
+
+
+class Outbox:
+    """Writes records to Kafka; use it as an async context manager, or start and stop it.
+
+    The records of a write keep their order in each partition: one record batch is on its way at a time. If
+    the broker refuses it for its size, its records travel again in smaller ones, until the one that is too
+    large is alone. After any other failure nothing more of that write goes to the partition.
+
+    Args:
+        settings: where the broker is.
+        patience_seconds: how long a record batch may take, retries included.
+        idempotent: a record batch that was given up never arrives behind a later one.
+        keeps_time: False: once the broker refuses the time of this machine's clock, records carry none.
+        check: called before each record batch is sent.
+        stored: called with the records of each batch that was acknowledged: topic, partition, offset of the
+            first, records.
+
+    Attributes:
+        broken: a record was neither stored nor refused; later ones may arrive, but see `Delivery`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        patience_seconds: float | None = None,
+        idempotent: bool = False,
+        keeps_time: bool = True,
+        check: Callable[[], object] = lambda: None,
+        stored: Callable[[str, int, int, Sequence[ProducerRecord]], object] = lambda *_: None,
+    ) -> None:
+        self.broken = False
+        self._settings = settings
+        self._patience_seconds = patience_seconds or DELIVERY_SECONDS
+        self._idempotent = idempotent
+        self._keeps_time = keeps_time
+        self._check = check
+        self._stored = stored
+        self._usual_time: int | None = None
+        self._out_of_order = False
+        self._renewing = asyncio.Lock()
+        self._starting: asyncio.Task[None] | None = None
+        self._producer: AIOKafkaProducer = None
+
+    async def start(self) -> None:
+        """Connect. Any number may wait for it; a cancelled one leaves, and it comes to its own end.
+
+        Raises:
+            BrokerRefuses: wrong credentials, or a certificate that is not trusted.
+            KafkaError: the broker cannot be reached, or refuses otherwise.
+        """
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def stop(self) -> None:
+        """Disconnect without waiting for what is on its way; a start that hangs is dropped when it ends."""
+        if self._starting is not None:
+            self._stopping = asyncio.create_task(self._stop(self._starting))
+            if self._starting.done():
+                await asyncio.shield(self._stopping)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def write(self, records: Sequence[ProducerRecord], seconds: float | None = None) -> list[Result]:
+        """Write records, and say in their order what became of each.
+
+        Args:
+            records: for any topics and partitions.
+            seconds: how long each record batch may take; None: as long as this outbox lets it.
+        """
+        results: list[Result] = [0] * len(records)
+        lanes: dict[tuple[str, int], _Lane] = {}
+        for number, record in enumerate(records):
+            place = record.topic, record.partition
+            if record.size > MAX_RECORD_BYTES:
+                results[number] = NotStored(MessageSizeTooLargeError(f"a record has {record.size:,} bytes"))
+            elif place in lanes:
+                lanes[place].due.append(number)
+            else:
+                lanes[place] = _Lane(*place, records, results, [number])
+        while any(lane.due for lane in lanes.values()):
+            await self._renew()
+            sending = (self._send(lane, seconds) for lane in lanes.values())
+            for failure in await asyncio.gather(*sending, return_exceptions=True):
+                if failure is not None:
+                    raise failure
+        self.broken = self.broken or not all(result.refused for result in missing(results))
+        return results
+
+    async def store(self, records: Sequence[ProducerRecord]) -> None:
+        """Write records; the first error is raised."""
+        for result in missing(await self.write(records)):
+            raise result.error
+
+    async def _send(self, lane: _Lane, seconds: float | None) -> None:
+        """Send one record batch after the other; return early if the rest is to be sent in another way."""
+        while lane.due:
+            usual_time = self._usual_time
+            batch, count = self._packed(lane.records[number] for number in lane.due[: lane.most])
+            try:
+                self._check()
+                async with asyncio.timeout(seconds):
+                    ack = await self._producer.send_batch(batch, lane.topic, partition=lane.partition)
+                    first = (await ack).offset
+            except TimeoutError:
+                limit = self._patience_seconds if seconds is None else seconds
+                return lane.give_up(len(lane.due), TimeoutError(f"no acknowledgement within {limit:g} s"))
+            except _TOO_LARGE as error:
+                self._out_of_order = True
+                lane.most = max(1, count // 2)
+                return lane.give_up(int(count == 1), error)
+            except InvalidTimestampError as error:
+                self._out_of_order = True
+                if self._keeps_time or usual_time is not None:
+                    return lane.give_up(len(lane.due), error)
+                if self._usual_time is None:
+                    log.warning("%s. Until then records carry no time", WRONG_CLOCK)
+                self._usual_time = NO_TIMESTAMP
+                return None
+            except Exception as error:
+                return lane.give_up(len(lane.due), error)
+            sent, lane.due, lane.most = lane.due[:count], lane.due[count:], 2 * lane.most
+            for offset, number in enumerate(sent, first):
+                lane.results[number] = offset
+            self._stored(lane.topic, lane.partition, first, [lane.records[number] for number in sent])
+        return None
+
+    def _packed(self, records: Iterable[ProducerRecord]) -> tuple[Any, int]:
+        """A record batch with the first of these, and how many it has; one always fits."""
+        batch, usual_time = self._producer.create_batch(), self._usual_time
+
+        def fits(record: ProducerRecord) -> bool:
+            _, _, key, value, own_time, headers = record
+            time = usual_time if own_time is None else own_time
+            return batch.append(key=key, value=value, timestamp=time, headers=headers) is not None
+
+        return batch, sum(1 for _ in takewhile(fits, records))
+
+    async def _renew(self) -> None:
+        """Make a new producer after a refusal: the sequence numbers of the old one have a lasting gap."""
+        async with self._renewing:
+            if self._out_of_order and self._idempotent:
+                old, new = self._producer, self._new_producer()
+                await new.start()
+                self._producer, self._out_of_order = new, False
+                await old.stop()
+
+    async def _start(self) -> None:
+        self._producer = self._new_producer()
+        try:
+            async with telling_refusals(self._settings):
+                await self._producer.start()
+            await self._look()
+        except BaseException:
+            await self._producer.stop()
+            raise
+
+    async def _look(self) -> None:
+        """Ask the broker what has to be known before the first record."""
+
+    async def _stop(self, starting: asyncio.Task[None]) -> None:
+        await asyncio.wait([starting])
+        if starting.cancelled() or starting.exception():
+            return  # which has cleaned up
+        with suppress(Exception):
+            async with asyncio.timeout(STOP_SECONDS):
+                self._producer._message_accumulator.fail_all(KafkaConnectionError("dropped"))
+                await self._producer.client.close()
+                await self._producer.stop()
+
+    def _new_producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            **self._settings.kafka_options(),
+            acks="all",
+            enable_idempotence=self._idempotent,
+            compression_type=self._settings.codec,
+            max_batch_size=BATCH_BYTES,
+            max_request_size=MAX_MESSAGE_BYTES,
+            request_timeout_ms=int(self._patience_seconds * 1000),
+        )
+
+
+async def store(settings: Settings, records: Sequence[ProducerRecord]) -> None:
+    """Write a few records over a connection of their own.
+
+    Raises:
+        BrokerRefuses, KafkaError: the broker refuses, or cannot be reached.
+    """
+    async with Outbox(settings) as outbox:
+        await outbox.store(records)
+
+
+# -----------------------------------------------------------------------------
+# Events on their way to the topic `trial-events`, each into the partition of its run.
+
+
+class Outgoing(NamedTuple):
     """One record for the event topic: `key` is the run id in UTF-8, None if the record names no run."""
 
     key: bytes | None
     value: bytes
+    timestamp_ms: int | None = None
+    headers: list[tuple[str, bytes]] = NO_HEADERS
 
 
 class NotDelivered(Exception):
@@ -138,14 +409,35 @@ class NotDelivered(Exception):
 def outgoing(event: Mapping[str, Any]) -> Outgoing:
     """The record of an event.
 
-    >>> outgoing({"type": "run_finished", "run_id": "r"})
-    Outgoing(key=b'r', value=b'{"run_id":"r","type":"run_finished"}')
+    >>> outgoing({"type": "run_finished", "run_id": "r"})[:2]
+    (b'r', b'{"run_id":"r","type":"run_finished"}')
     """
     return Outgoing(str(event["run_id"]).encode(), canonical_json(event))
 
 
-class Publisher:
-    """Publishes from asyncio code; use it as an async context manager, or start and stop it.
+class EventOutbox(Outbox):
+    """Writes events. `start` also raises TopicMissing if the event topic does not exist."""
+
+    _topic = ""
+    _partitions = 0
+
+    async def publish(self, events: Iterable[Outgoing], seconds: float | None = None) -> list[Result]:
+        """Write events, and say in their order what became of each; as `write`."""
+        places = ((partition_of_key(event.key or event.value, self._partitions), event) for event in events)
+        records = [ProducerRecord(self._topic, partition, *event) for partition, event in places]
+        return await self.write(records, seconds)
+
+    async def _look(self) -> None:
+        """Count the partitions. Asks for all topics, now and later: asking for one by name may create it."""
+        await self._producer.client.force_metadata_update()
+        self._topic = Names(self._settings.namespace).trial_events
+        self._partitions = len(self._producer.client.cluster.partitions_for_topic(self._topic) or ())
+        if not self._partitions:
+            raise TopicMissing(self._topic, self._settings.bootstrap)
+
+
+class ThreadedPublisher:
+    """Publishes from blocking code; use it as a context manager, which flushes at its end.
 
     Attributes:
         acknowledged: records that all replicas have.
@@ -154,120 +446,11 @@ class Publisher:
     def __init__(self, settings: Settings) -> None:
         self.acknowledged = 0
         self._settings = settings
-        self._topic = Names(settings.namespace).trial_events
-        self._partitions = 0
-        self._failed = 0
-        self._first_failure: Exception | None = None
-        self._in_flight: set[asyncio.Future[Any]] = set()
-        self._producer: KafkaProducer = None
-
-    async def start(self) -> None:
-        """Connect.
-
-        Raises:
-            TopicMissing: the event topic does not exist.
-            BrokerRefuses: wrong credentials, or a certificate that is not trusted.
-            KafkaError: the broker cannot be reached, or refuses otherwise.
-        """
-        self._producer = producer(
-            self._settings,
-            compression_type=self._settings.codec,
-            linger_ms=LINGER_MS,
-            max_batch_size=BATCH_BYTES,
-            max_request_size=MAX_MESSAGE_BYTES,
-            request_timeout_ms=DELIVERY_MS,
-        )
-        try:
-            async with telling_refusals(self._settings):
-                await self._producer.start()
-            self._partitions = await self._count_partitions()
-        except BaseException:
-            await self._producer.stop()
-            raise
-
-    async def send(self, record: Outgoing) -> None:
-        """Hand over a record; waits only while too many are on their way. `flush` tells what arrived."""
-        while len(self._in_flight) >= MAX_IN_FLIGHT:
-            await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
-        try:
-            future = await self._hand_over(record)
-        except KafkaError as error:  # too large for the broker, or no room for 30 s
-            self._note_failure(error)
-            return
-        self._in_flight.add(future)
-        future.add_done_callback(self._done)
-
-    async def flush(self) -> None:
-        """Wait until every record handed over is acknowledged.
-
-        Raises:
-            NotDelivered: some were not, since the last flush.
-        """
-        while self._in_flight:
-            await asyncio.wait(self._in_flight)
-        failed, first = self._failed, self._first_failure
-        self._failed, self._first_failure = 0, None
-        if first is not None:
-            raise NotDelivered(failed, self.acknowledged, self._settings.bootstrap, first)
-
-    async def stop(self) -> None:
-        """Disconnect; what is still on its way gets its time."""
-        await self._producer.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, _: object, error: BaseException | None, *__: object) -> None:
-        try:
-            if error is None:
-                await self.flush()
-        finally:
-            await self.stop()
-
-    async def _hand_over(self, record: Outgoing) -> asyncio.Future[Any]:
-        """Hand a record to aiokafka, for the partition of its run; the future is its acknowledgement."""
-        place = partition_of_key(record.key or record.value, self._partitions)
-        ack: asyncio.Future[Any] = await self._producer.send(
-            self._topic, key=record.key, value=record.value, partition=place
-        )
-        return ack
-
-    async def _count_partitions(self) -> int:
-        """Asks for all topics: asking for one by name may create it, with another partition count."""
-        cluster = await self._producer.client.fetch_all_metadata()
-        partitions = cluster.partitions_for_topic(self._topic)
-        if not partitions:
-            raise TopicMissing(self._topic, self._settings.bootstrap)
-        return len(partitions)
-
-    def _done(self, future: asyncio.Future[Any]) -> None:
-        self._in_flight.discard(future)
-        error = asyncio.CancelledError() if future.cancelled() else future.exception()
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self._note_failure(error)
-
-    def _note_failure(self, error: BaseException) -> None:
-        self._failed += 1
-        if self._first_failure is None:
-            self._first_failure = error if isinstance(error, Exception) else KafkaError("cancelled")
-
-
-class ThreadedPublisher:
-    """Publishes from blocking code; use it as a context manager, which flushes at its end."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._publisher = Publisher(settings)
+        self._missing: list[NotStored] = []
         self._waiting: deque[Outgoing] = deque()
         self._room = threading.BoundedSemaphore(MAX_IN_FLIGHT)
         self._draining = asyncio.Lock()
-
-    @property
-    def acknowledged(self) -> int:
-        """Records that all replicas have."""
-        return self._publisher.acknowledged
+        self._outbox = EventOutbox(settings)
 
     def send(self, record: Outgoing) -> None:
         """Hand over a record; blocks only while too many are waiting. `flush` tells what arrived."""
@@ -276,18 +459,22 @@ class ThreadedPublisher:
         if len(self._waiting) == 1:  # nobody else wakes the loop
             self._thread.submit(self._drain())
 
-    def flush(self) -> None:
+    def flush(self, seconds: float | None = None) -> None:
         """Wait until every record handed over is acknowledged.
 
         Raises:
             NotDelivered: some were not, since the last flush.
+            TimeoutError: not within that time.
         """
-        self._thread.submit(self._flush()).result()
+        self._thread.submit(self._drain()).result(seconds)
+        missing, self._missing = self._missing, []
+        if missing:
+            raise NotDelivered(len(missing), self.acknowledged, self._settings.bootstrap, missing[0].error)
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("publisher")
         try:
-            self._thread.submit(self._publisher.start()).result()
+            self._thread.submit(self._outbox.start()).result()
         except BaseException:
             self._thread.stop()
             raise
@@ -296,104 +483,18 @@ class ThreadedPublisher:
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         """On the way out of an error what is still on its way gets little time: the user waits."""
         try:
-            if error is None:
-                self.flush()
+            with suppress(*(NotDelivered, TimeoutError) if error else ()):
+                self.flush(STOP_SECONDS if error else None)
         finally:
-            with suppress(TimeoutError):
-                self._thread.submit(self._publisher.stop()).result(GIVE_UP_SECONDS)
-                self._thread.stop()
+            self._thread.submit(self._outbox.stop()).result()
+            self._thread.stop()
 
     async def _drain(self) -> None:
-        """Send what waits, in order. A record leaves the queue when it is sent: see `send`."""
+        """Send what waits, in order."""
         async with self._draining:
             while self._waiting:
-                await self._publisher.send(self._waiting[0])
-                self._waiting.popleft()
-                self._room.release()
-
-    async def _flush(self) -> None:
-        await self._drain()
-        await self._publisher.flush()
-
-
-# -----------------------------------------------------------------------------
-# One connection to the broker that says of a batch whether it arrived, and can be dropped at any moment.
-
-
-STOP_SECONDS = 3.0
-
-
-class BrokerConnection(Publisher):
-    """A publisher that says of each batch whether it arrived.
-
-    Attributes:
-        broken: a batch did not arrive; later ones may, but see `Delivery`.
-    """
-
-    broken = False
-    _starting: asyncio.Task[None]
-    _dropping: asyncio.Task[None]
-
-    async def start(self) -> None:
-        """As Publisher.start; from here on metadata are asked for all topics: see `_count_partitions`."""
-        await super().start()
-        await self._producer.client.force_metadata_update()
-
-    async def connect(self) -> None:
-        """Start. A cancelled caller goes its way, and the start comes to its own end: it holds a socket."""
-        self._starting = asyncio.create_task(self.start())
-        await asyncio.shield(self._starting)
-
-    async def deliver(self, records: Sequence[Outgoing], patience_seconds: float) -> Exception | None:
-        """Send these; None when all are acknowledged, else the first thing that went wrong.
-
-        Some may have arrived nevertheless, or arrive later.
-        """
-        error = await self._deliver(records, patience_seconds)
-        self.broken = self.broken or not (error is None or too_large(error))
-        return error
-
-    async def _deliver(self, records: Sequence[Outgoing], patience_seconds: float) -> Exception | None:
-        acks: list[asyncio.Future[Any]] = []
-        try:
-            async with asyncio.timeout(patience_seconds):
-                for record in records:
-                    acks.append(await self._hand_over(record))
-                await asyncio.wait(acks)
-        except TimeoutError:
-            return TimeoutError(f"no acknowledgement within {patience_seconds:g} s")
-        except Exception as error:  # whatever it is, the events are not there
-            return error
-        finally:
-            for ack in acks:
-                ack.add_done_callback(_heard)
-        failures = (ack.exception() for ack in acks)
-        return next((failure for failure in failures if isinstance(failure, Exception)), None)
-
-    async def drop(self) -> None:
-        """Disconnect without waiting for what is on its way; a start that hangs is dropped when it ends."""
-        self._dropping = asyncio.create_task(self._drop())
-        if self._starting.done():
-            await asyncio.shield(self._dropping)
-
-    async def _drop(self) -> None:
-        await asyncio.wait([self._starting])
-        if self._starting.cancelled() or self._starting.exception():
-            return  # which has cleaned up
-        with suppress(Exception):
-            async with asyncio.timeout(STOP_SECONDS):
-                accumulator = self._producer._message_accumulator
-                accumulator.fail_all(KafkaConnectionError("dropped"))
-                await self._producer.client.close()
-                await self._producer.stop()
-
-
-def too_large(error: Exception | None) -> bool:
-    """Whether the broker refuses the batch for its size: no connection will change that."""
-    return isinstance(error, TOO_LARGE)
-
-
-def _heard(ack: asyncio.Future[Any]) -> None:
-    """Nobody awaits this result: retrieve its exception to silence asyncio."""
-    if not ack.cancelled():
-        ack.exception()
+                records = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                failed = missing(await self._outbox.publish(records))
+                self._missing += failed
+                self.acknowledged += len(records) - len(failed)
+                self._room.release(len(records))

@@ -14,7 +14,7 @@ from io import BytesIO
 import msgspec
 from starlette.requests import Request
 
-from streamer.client.publisher import BATCH_BYTES, PATIENCE_SECONDS
+from streamer.client.publisher import PATIENCE_SECONDS
 from streamer.schemas.wire import (
     MAX_KEPT_BYTES,
     Reason,
@@ -24,8 +24,8 @@ from streamer.schemas.wire import (
     shown,
 )
 from streamer.settings import Settings
-from streamer.storage.kafka import REFUSED_FOR_GOOD, said_of
-from streamer.storage.outbox import BrokerConnection, Outgoing, too_large
+from streamer.storage.kafka import said_of
+from streamer.storage.outbox import EventOutbox, Outgoing, missing
 from streamer.web.models import PublishedEvents, Refused, RejectedEvent
 
 # -----------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def _elements(array: bytes) -> Iterator[bytes]:
 MAX_PENDING_BYTES = 4 * MAX_BODY_BYTES
 """Bodies that are read or wait for the broker, all together."""
 
-MAX_BATCHES = 8
-"""Batches on their way to the broker at once, some 8 MiB: few enough that each arrives in its time."""
+MAX_BODIES = 8
+"""Bodies on their way to the broker at once: few enough that each record batch arrives in its time."""
 
 CONNECT_SECONDS = 10.0
 
@@ -251,8 +251,8 @@ class EventIntake:
         self._settings = settings
         self.pending_bytes = 0
         self._one_at_a_time = asyncio.Lock()
-        self._on_the_way = asyncio.Semaphore(MAX_BATCHES)
-        self._connecting: asyncio.Task[BrokerConnection] | None = None
+        self._on_the_way = asyncio.Semaphore(MAX_BODIES)
+        self._link: EventOutbox | None = None
 
     @contextmanager
     def room_for(self, size: int) -> Iterator[None]:
@@ -282,72 +282,36 @@ class EventIntake:
             link = await self._connected()
         except Exception as error:
             raise NotPublished(self._settings.bootstrap, error) from error
-        for batch in _batches(records):
-            async with self._on_the_way:
-                failure = await link.deliver(batch, PATIENCE_SECONDS)
-            if too_large(failure):
+        async with self._on_the_way:
+            results = await link.publish(records, PATIENCE_SECONDS)
+        if link.broken:
+            await self._forget(link)
+        for failure in missing(results):
+            if failure.too_large:
                 raise RefusedForSize(self._settings.bootstrap)
-            if failure is not None:
-                await self._forget(link)
-                if isinstance(failure, REFUSED_FOR_GOOD):
-                    raise RefusedForGood(self._settings.bootstrap, failure)
-                raise NotPublished(self._settings.bootstrap, failure)
+            refusal = RefusedForGood if failure.refused else NotPublished
+            raise refusal(self._settings.bootstrap, failure.error)
 
     async def close(self) -> None:
-        connecting, self._connecting = self._connecting, None
-        if connecting is not None:
-            connecting.cancel()  # an attempt that is under way
-            await asyncio.wait([connecting])
-            if (link := _link_of(connecting)) is not None:
-                await link.drop()
+        if self._link is not None:
+            await self._forget(self._link)
 
-    async def _connected(self) -> BrokerConnection:
-        """The connection that all requests share, or the attempt at one that is under way."""
-        connecting = self._connecting
-        if connecting is None:
-            connecting = self._connecting = asyncio.create_task(self._connect())
-        try:
-            return await asyncio.shield(connecting)
-        except Exception:
-            if self._connecting is connecting:
-                self._connecting = None
-            raise
-
-    async def _connect(self) -> BrokerConnection:
-        link = BrokerConnection(self._settings)
+    async def _connected(self) -> EventOutbox:
+        """The connection that all requests share."""
+        link = self._link = self._link or EventOutbox(self._settings)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await link.connect()
-        except BaseException:
-            await link.drop()
+                await link.start()
+        except Exception:
+            await self._forget(link)
             raise
         return link
 
-    async def _forget(self, link: BrokerConnection) -> None:
+    async def _forget(self, link: EventOutbox) -> None:
         """Use this connection no more: see `streamer.client.publisher.Delivery`."""
-        if self._connecting is not None and _link_of(self._connecting) is link:
-            self._connecting = None
-            await link.drop()
-
-
-def _link_of(connecting: asyncio.Task[BrokerConnection]) -> BrokerConnection | None:
-    """What an attempt has led to; None: it goes on, or failed."""
-    failed = not connecting.done() or connecting.cancelled() or connecting.exception() is not None
-    return None if failed else connecting.result()
-
-
-def _batches(records: Sequence[Outgoing]) -> Iterator[list[Outgoing]]:
-    """The records in their order, some at a time: each batch has its own time to be acknowledged."""
-    batch: list[Outgoing] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.value)
-        if size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        if self._link is link:
+            self._link = None
+            await link.stop()
 
 
 # -----------------------------------------------------------------------------

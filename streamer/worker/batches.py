@@ -23,10 +23,11 @@ from streamer.folding.fold import Folded
 from streamer.folding.slots import RunUpdate
 from streamer.schemas.wire import LogRecord
 from streamer.storage.kafka import partition_of, said_of
+from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import Partition, Pending, PublishRate, RecordEncoder
-from streamer.worker.producer import Producer, ProducerRecord, RecordsRefused, fitting
+from streamer.worker.producer import Producer, RecordsRefused, fitting
 from streamer.worker.publisher import (
     CheckpointWriter,
     IdleRuns,

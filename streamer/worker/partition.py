@@ -19,7 +19,8 @@ from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_LOSS, Quarantine
-from streamer.worker.producer import ProducerRecord, clock
+from streamer.storage.outbox import ProducerRecord
+from streamer.worker.producer import clock
 from streamer.worker.tables import COVERED, Tables
 from streamer.worker.transport import FetchedBatch
 

@@ -42,11 +42,12 @@ from streamer.storage.kafka import (
     what_is_finite,
 )
 from streamer.storage.log import CONFIGURATION_KEY, current_configuration, meta_records
+from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
 from streamer.worker.batches import Processor
 from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
 from streamer.worker.partition import Partition
-from streamer.worker.producer import Producer, ProducerRecord, clock
+from streamer.worker.producer import Producer, clock
 from streamer.worker.publisher import CheckpointWriter
 from streamer.worker.recovery import Fencing, LogIdentity, Repairs
 from streamer.worker.tables import StateUnavailable, locked_directory, log_name

@@ -19,6 +19,7 @@ from streamer.schemas.wire import Failure, Rejected, SummaryKind, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, records_between, repair_key
+from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.metrics import Metrics
@@ -33,15 +34,7 @@ from streamer.worker.partition import (
     checkpoint_key,
     lacks_pages,
 )
-from streamer.worker.producer import (
-    PAGES_PER_TURN,
-    Producer,
-    ProducerRecord,
-    RecordsRefused,
-    RecordTooLarge,
-    clock,
-    fitting,
-)
+from streamer.worker.producer import PAGES_PER_TURN, Producer, RecordsRefused, RecordTooLarge, clock, fitting
 from streamer.worker.tables import Tables
 from streamer.worker.transport import TopicPartition
 

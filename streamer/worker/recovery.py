@@ -37,6 +37,7 @@ from streamer.storage.log import (
     records_between,
     run_to_repair,
 )
+from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import UNREACHABLE, RedisSink
 from streamer.worker.batches import Processor
 from streamer.worker.partition import (
@@ -48,7 +49,7 @@ from streamer.worker.partition import (
     checkpoint_key,
     is_page,
 )
-from streamer.worker.producer import PAGES_PER_TURN, Producer, ProducerRecord
+from streamer.worker.producer import PAGES_PER_TURN, Producer
 from streamer.worker.tables import NoRow, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 

@@ -36,9 +36,10 @@ from msgspec import Meta, Struct, convert
 from streamer.schemas.base import MAX_COUNT, run_of_key
 from streamer.schemas.wire import NO_TIMESTAMP, GroupId, SummaryKind
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, producing
+from streamer.storage.kafka import Names
 from streamer.storage.log import LOG_KEY, current_log, leave_out, meta_records, quarantined_run
-from streamer.worker.producer import ProducerRecord, RecordsRefused
+from streamer.storage.outbox import ProducerRecord, store
+from streamer.worker.producer import RecordsRefused
 
 # -----------------------------------------------------------------------------
 # Which records of the changelogs are rows: others may write there too, and no record may end the worker.
@@ -794,10 +795,8 @@ async def log_name(settings: Settings, *, begins: bool = False) -> str:
 async def write_log_name(settings: Settings, *names: str | None) -> None:
     """Append these names; None: a tombstone."""
     topic = Names(settings.namespace).streamer_meta
-    async with producing(settings) as producer:
-        for name in names:
-            value = None if name is None else name.encode()
-            await producer.send_and_wait(topic, value, key=LOG_KEY, partition=0, timestamp_ms=NO_TIMESTAMP)
+    values = (None if name is None else name.encode() for name in names)
+    await store(settings, [ProducerRecord(topic, 0, LOG_KEY, value, NO_TIMESTAMP) for value in values])
 
 
 @contextmanager

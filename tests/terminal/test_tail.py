@@ -16,9 +16,10 @@ from typing import Any
 
 import orjson
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, partition_of, producer
+from streamer.storage.kafka import Names, partition_of
 from streamer.worker.process import ensure_topics
 from tests.house.repository import ROOT
 from tests.operate.stack import descendants
@@ -192,7 +193,7 @@ def test_difficulty_comes_from_the_trials_of_another_run(tails: Tails) -> None:
 
 async def publish_scored(settings: Settings, run_id: str, trials: list[tuple[str, str, bool]]) -> None:
     """Scored trials as a worker publishes them, as far as the difficulty of tasks needs them."""
-    async with producer(settings) as kafka:
+    async with AIOKafkaProducer(**settings.kafka_options()) as kafka:
         for version, (task, agent, success) in enumerate(trials, 1):
             value = {
                 "task_id": task,

@@ -249,34 +249,35 @@ def test_a_client_that_leaves_before_the_end_of_its_body_gives_its_room_back(
 
 
 class SlowLink:
-    """In place of a connection: counts the batches that are on their way."""
+    """In place of a connection: counts the bodies that are on their way."""
 
     now = most = 0
+    broken = False
 
     def __init__(self, settings: Settings) -> None:
         self.records: list[Outgoing] = []
 
-    async def connect(self) -> None: ...
+    async def start(self) -> None: ...
 
-    async def deliver(self, records: list[Outgoing], patience_seconds: float) -> None:
+    async def publish(self, records: list[Outgoing], patience_seconds: float) -> list[int]:
         SlowLink.now += 1
         SlowLink.most = max(SlowLink.most, SlowLink.now)
         await asyncio.sleep(0)
         self.records += records
         SlowLink.now -= 1
+        return list(range(len(records)))
 
-    async def drop(self) -> None: ...
+    async def stop(self) -> None: ...
 
 
-async def test_few_batches_are_on_their_way_at_once_so_that_none_times_out_behind_others(
+async def test_few_bodies_are_on_their_way_at_once_so_that_none_times_out_behind_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_intake, "BrokerConnection", SlowLink)
+    monkeypatch.setattr(event_intake, "EventOutbox", SlowLink)
     intake = EventIntake(Settings())
     bodies = [[Outgoing(b"%d" % run, b"%d" % n) for n in range(3)] for run in range(50)]
-    monkeypatch.setattr(event_intake, "BATCH_BYTES", 1)
     await asyncio.gather(*(intake.publish(body) for body in bodies))
-    assert SlowLink.most == event_intake.MAX_BATCHES
+    assert SlowLink.most == event_intake.MAX_BODIES
     link = await intake._connected()
     assert isinstance(link, SlowLink)
     for body in bodies:
@@ -305,10 +306,10 @@ async def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_
     settings = settings_of(kafka_bootstrap, namespace, embedded=False)
     settings = settings.model_copy(update={"redis": redis_server.url})
     async with administering(settings) as admin:
-        refusing = {"message.timestamp.before.max.ms": "0"}  # each record is older when it arrives
+        refusing = {"message.timestamp.before.max.ms": "0"}  # the first is older when all are packed
         await create_topic(admin, Names(namespace).trial_events, PARTITIONS, 1, refusing)
     with Serving(settings) as serving:
-        answer = await asyncio.to_thread(serving.post, body_of(0))
+        answer = await asyncio.to_thread(serving.post, body_of(0) * 4_000)
     assert (answer.status, answer.headers.get("retry-after")) == (422, None)
     assert "Compare the clocks" in answer.json()["detail"]
 

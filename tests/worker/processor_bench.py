@@ -12,12 +12,12 @@ from streamer.folding.slots import RunUpdate, SummaryChange
 from streamer.schemas.wire import SummaryKind
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
+from streamer.storage.outbox import ProducerRecord
 from streamer.worker.agents import BYTES, CHANGELOG
 from streamer.worker.batches import Processor, Together
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue, RecordEncoder
 from streamer.worker.process import Watchdog
-from streamer.worker.producer import ProducerRecord
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
 from streamer.worker.tables import StateTable, StoreOf, Tables, memory
 from streamer.worker.transport import FetchedBatch, StreamerApp, app_options

@@ -30,7 +30,7 @@ from streamer.schemas.base import encode_id
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaConnectionError, Names
 from streamer.storage.log import read_topic
-from streamer.storage.outbox import Outgoing, Publisher
+from streamer.storage.outbox import EventOutbox, Outgoing, missing
 from streamer.worker import process as module
 from streamer.worker.process import (
     MOST_QUARANTINED_TOLD,
@@ -91,9 +91,8 @@ def comes_back(settings: Settings) -> None:
 async def publish(settings: Settings, events: list[bytes]) -> None:
     """Publish as a client does."""
     await ensure_topics(settings)
-    async with Publisher(settings) as publisher:
-        for event in events:
-            await publisher.send(Outgoing(b"run 0", event))
+    async with EventOutbox(settings) as outbox:
+        assert not missing(await outbox.publish([Outgoing(b"run 0", event) for event in events]))
 
 
 @pytest.mark.kafka

@@ -18,17 +18,9 @@ from aiokafka.errors import InvalidTimestampError
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
-from streamer.worker import producer as constants
+from streamer.storage.outbox import MAX_RECORD_BYTES, ProducerRecord
 from streamer.worker.process import ensure_topics
-from streamer.worker.producer import (
-    MAX_POLL_RECORDS,
-    MAX_UNDONE_RECORDS,
-    NO_HEADERS,
-    Producer,
-    ProducerRecord,
-    RecordTooLarge,
-    fitting,
-)
+from streamer.worker.producer import MAX_POLL_RECORDS, MAX_UNDONE_RECORDS, Producer, RecordTooLarge, fitting
 from tests.client.publish.publishing import settings_of
 from tests.worker.processor_bench import Bench
 
@@ -205,8 +197,8 @@ async def test_every_write_asks_first_whether_the_worker_may_go_on(settings: Set
 
 
 def test_a_record_that_fits_no_message_is_named_with_its_size() -> None:
-    most = constants.MAX_RECORD_BYTES
-    fits = ProducerRecord("t", 0, b"k", b"v" * (most - 1), headers=NO_HEADERS)
+    most = MAX_RECORD_BYTES
+    fits = ProducerRecord("t", 0, b"k", b"v" * (most - 1))
     assert fitting([fits]) == [fits]
     with pytest.raises(RecordTooLarge, match=f"a record for t has {most + 1:,} bytes, at most {most:,}"):
         fitting([fits, fits._replace(key=b"kk")])

@@ -1,4 +1,4 @@
-"""Events are taken at once, checked in order in another thread, and bounded in memory."""
+"""Events are taken at once, checked later in order, and bounded in memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import errno
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +34,7 @@ from streamer.client.capture import (
     spill_dir,
     validate,
 )
-from streamer.client.publisher import Inbox, Refused, Validated
+from streamer.client.publisher import Inbox, Refused
 from streamer.operate.local.processes import free_port
 from streamer.schemas.events import EVENT
 from streamer.schemas.wire import decode
@@ -54,54 +53,33 @@ from tests.support.events import a_trial
 from tests.support.worker_process import wait_for
 
 
-class Taker:
-    """Takes what an inbox hands on, until it hands on that it was the last."""
-
-    def __init__(self) -> None:
-        self.taken: list[Outgoing | Refused] = []
-        self.ended = threading.Event()
-
-    def __call__(self, checked: Validated | None) -> None:
-        if checked is None:
-            self.ended.set()
-        else:
-            self.taken += checked
-
-
 @pytest.fixture
-def taker() -> Taker:
-    return Taker()
-
-
-@pytest.fixture
-def inbox(taker: Taker) -> Iterator[Inbox]:
-    inbox = Inbox(taker, lambda: "the broker is away")
-    yield inbox
-    inbox.close()
-    assert taker.ended.wait(20)
+def inbox() -> Inbox:
+    return Inbox(lambda: "the broker is away")
 
 
 def an_event(task: str, **fields: object) -> CapturedEvent:
     return capture(a_trial(task_id=task, **fields))
 
 
-def test_all_that_was_taken_is_handed_on_in_order_before_the_end(inbox: Inbox, taker: Taker) -> None:
+def test_all_that_was_taken_is_given_out_in_order_also_after_the_end(inbox: Inbox) -> None:
     for number in range(200):
         inbox.accept(an_event(f"t{number}"))
     assert (inbox.accepted, inbox.waiting) == (200, 200)
     inbox.close()
-    assert taker.ended.wait(20)
-    assert [b'"t%d"' % number in one.value for number, one in enumerate(taker.taken)] == [True] * 200
     with pytest.raises(RuntimeError, match=r"before close\(\)"):
         inbox.accept(an_event("late"))
+    given = list(inbox.checked())
+    assert [b'"t%d"' % number in one.value for number, one in enumerate(given)] == [True] * 200
+    assert inbox.waiting == 200
+    inbox.left(given)
+    assert (inbox.waiting, list(inbox.checked())) == (0, [])
 
 
-def test_an_invalid_event_is_handed_on_as_refused_between_the_others(inbox: Inbox, taker: Taker) -> None:
+def test_an_invalid_event_is_given_out_as_refused_between_the_others(inbox: Inbox) -> None:
     for event in (an_event("a"), an_event("b", attempt=0), an_event("c")):
         inbox.accept(event)
-    inbox.close()
-    assert taker.ended.wait(20)
-    first, refused, last = taker.taken
+    first, refused, last = inbox.checked()
     assert isinstance(first, Outgoing)
     assert isinstance(last, Outgoing)
     assert isinstance(refused, Refused)
@@ -116,7 +94,7 @@ def test_full_memory_takes_no_more_and_says_why_until_something_has_left(
     inbox.accept(event)
     with pytest.raises(NotAccepted, match="the broker is away"):
         inbox.accept(event)
-    inbox.left(1, 2 * event.size)
+    inbox.left(list(inbox.checked()))
     inbox.accept(event)
     assert inbox.waiting == 1
 

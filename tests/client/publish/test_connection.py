@@ -1,31 +1,41 @@
-"""One connection says of each batch whether it arrived, and can be dropped at any moment."""
+"""The outbox says of each record whether it arrived, keeps their order, and can be stopped at any moment."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    InvalidTimestampError,
+    KafkaConnectionError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
 from aiokafka.partitioner import DefaultPartitioner
 
 from streamer.operate.local.broker import Broker
 from streamer.operate.local.processes import free_port
+from streamer.schemas.wire import NO_TIMESTAMP
 from streamer.settings import Settings
 from streamer.storage import outbox as publisher_module
-from streamer.storage.kafka import Names, TopicMissing, partition_of_key
+from streamer.storage.kafka import Names, TopicMissing, administering, create_topic, partition_of_key
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import (
-    BrokerConnection,
+    MAX_RECORD_BYTES,
+    EventOutbox,
     NotDelivered,
+    NotStored,
+    Outbox,
     Outgoing,
-    Publisher,
+    ProducerRecord,
     ThreadedPublisher,
+    missing,
     outgoing,
-    too_large,
 )
 from streamer.worker.process import ensure_topics
 from tests.client.publish import make_arguments
@@ -40,49 +50,100 @@ def some(count: int) -> list[Outgoing]:
     return [Outgoing(b"run-1", json.dumps(a_trial(task_id=f"task-{n}")).encode()) for n in range(count)]
 
 
-async def test_a_batch_that_arrived_is_no_error(settings: Settings) -> None:
-    connection = BrokerConnection(settings)
-    await connection.connect()
-    assert await connection.deliver(some(10), 20) is None
-    assert not connection.broken
-    await connection.drop()
+async def test_what_is_stored_has_its_offset_and_is_in_the_topic_once(settings: Settings) -> None:
+    async with EventOutbox(settings) as outbox:
+        assert await outbox.publish(some(10), 20) == list(range(10))
+        assert await outbox.publish(some(0), 20) == []
+        assert not outbox.broken
+    assert await asyncio.to_thread(arrived, settings) == dict.fromkeys(tasks(10), 1)
 
 
-def test_all_that_was_delivered_is_in_the_topic_once(settings: Settings) -> None:
-    import asyncio
-
-    async def deliver() -> None:
-        connection = BrokerConnection(settings)
-        await connection.connect()
-        assert await connection.deliver(some(10), 20) is None
-        await connection.drop()
-
-    asyncio.run(deliver())
-    assert arrived(settings) == dict.fromkeys(tasks(10), 1)
-
-
-async def test_without_an_acknowledgement_in_time_the_connection_is_broken(settings: Settings) -> None:
-    connection = BrokerConnection(settings)
-    await connection.connect()
-    error = await connection.deliver(some(1), 0.0)
-    assert isinstance(error, TimeoutError)
-    assert connection.broken
-    await connection.drop()
+async def test_without_an_acknowledgement_in_time_the_outbox_is_broken(settings: Settings) -> None:
+    async with EventOutbox(settings) as outbox:
+        [result] = await outbox.publish(some(1), 0.0)
+        assert isinstance(result, NotStored)
+        assert str(result.error) == "no acknowledgement within 0 s"
+        assert not result.refused
+        assert outbox.broken
 
 
 @pytest.mark.parametrize(
-    ("error", "refused"),
+    ("error", "too_large", "refused"),
     [
-        (MessageSizeTooLargeError(), True),
-        (RecordListTooLargeError(), True),
-        (TimeoutError(), False),
-        (None, False),
+        (MessageSizeTooLargeError(), True, True),
+        (RecordListTooLargeError(), True, True),
+        (InvalidTimestampError(), False, True),
+        (TimeoutError(), False, False),
     ],
 )
-def test_a_refusal_for_the_size_is_told_from_a_lost_connection(
-    error: Exception | None, refused: bool
+def test_a_refusal_is_told_from_a_lost_connection(error: Exception, too_large: bool, refused: bool) -> None:
+    assert (NotStored(error).too_large, NotStored(error).refused) == (too_large, refused)
+
+
+async def test_what_fits_no_message_is_not_sent_and_the_others_are_in_order(settings: Settings) -> None:
+    topic = Names(settings.namespace).scored_trials
+    sizes = [1, MAX_RECORD_BYTES + 1, 2, 300_000, 300_000, 3]
+    records = [ProducerRecord(topic, n % 2, None, b"v" * size) for n, size in enumerate(sizes)]
+    async with Outbox(settings) as outbox:
+        results = await outbox.write(records)
+        assert not outbox.broken
+    assert [result for result in results if isinstance(result, int)] == [0, 1, 0, 2, 1]
+    assert [result.too_large for result in missing(results)] == [True]
+    assert isinstance(results[1], NotStored)
+    stored = await asyncio.to_thread(lambda: list(read_topic(settings, topic)))
+    assert sorted((r.partition, r.offset, len(r.value)) for r in stored) == [
+        (0, 0, 1),
+        (0, 1, 2),
+        (0, 2, 300_000),
+        (1, 0, 300_000),
+        (1, 1, 3),
+    ]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_one_record_that_kafka_refuses_for_its_size_keeps_none_back_and_leaves_their_order(
+    kafka_bootstrap: str, namespace: str, idempotent: bool
 ) -> None:
-    assert too_large(error) is refused
+    settings = Settings(bootstrap=kafka_bootstrap, namespace=namespace)
+    topic = Names(namespace).scored_trials
+    async with administering(settings) as admin:
+        await create_topic(admin, topic, 1, 1, {"max.message.bytes": "2000"})
+    large = [7, 40]
+    values = [os.urandom(4_000) if n in large else os.urandom(100) for n in range(60)]
+    told: list[int] = []
+
+    def stored_at(_topic: str, _partition: int, first: int, records: Sequence[ProducerRecord]) -> None:
+        told.extend(range(first, first + len(records)))
+
+    async with Outbox(settings, idempotent=idempotent, stored=stored_at) as outbox:
+        results = await outbox.write([ProducerRecord(topic, 0, None, value) for value in values])
+        assert [n for n, result in enumerate(results) if not isinstance(result, int)] == large
+        assert all(result.too_large for result in missing(results))
+        assert [result for result in results if isinstance(result, int)] == told == list(range(58))
+        await outbox.store([ProducerRecord(topic, 0, b"last", b"")])
+    stored = await asyncio.to_thread(lambda: [record.value for record in read_topic(settings, topic)])
+    assert stored == [*(value for n, value in enumerate(values) if n not in large), b""]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("keeps_time", [False, True])
+async def test_a_time_that_kafka_refuses_is_refused_or_left_out(
+    kafka_bootstrap: str, namespace: str, keeps_time: bool
+) -> None:
+    settings = Settings(bootstrap=kafka_bootstrap, namespace=namespace)
+    topic = Names(namespace).scored_trials
+    async with administering(settings) as admin:
+        await create_topic(admin, topic, 2, 1, {"message.timestamp.before.max.ms": "0"})
+    records = [
+        ProducerRecord(topic, n % 2, None, b"%d" % n) for n in range(8_000)
+    ]  # older when all are packed
+    async with Outbox(settings, idempotent=True, keeps_time=keeps_time) as outbox:
+        results = await outbox.write(records)
+    assert [result.refused for result in missing(results)] == [True] * len(records) * keeps_time
+    stored = await asyncio.to_thread(lambda: list(read_topic(settings, topic)))
+    assert {record.timestamp for record in stored} == (set() if keeps_time else {NO_TIMESTAMP})
+    assert len(stored) == len(records) * (not keeps_time)
 
 
 # -----------------------------------------------------------------------------
@@ -116,10 +177,9 @@ def test_a_key_goes_where_java_and_aiokafka_would_put_it(key: bytes) -> None:
 
 
 async def send_all(settings: Settings, records: list[Outgoing]) -> int:
-    async with Publisher(settings) as publisher:
-        for record in records:
-            await publisher.send(record)
-    return publisher.acknowledged
+    async with EventOutbox(settings) as outbox:
+        results = await outbox.publish(records)
+    return len(results) - len(missing(results))
 
 
 def test_every_event_lies_in_the_partition_of_its_run_under_its_key(stack: Online) -> None:
@@ -163,12 +223,13 @@ def test_what_the_broker_refuses_is_counted_and_the_rest_arrives(stack: Online) 
 
 @pytest.mark.kafka
 def test_a_time_that_kafka_refuses_is_told_as_a_wrong_clock(kafka_bootstrap: str) -> None:
-    """The topic takes no record that is older than a moment: as if this machine's clock were behind."""
+    """The topic takes no record that is older than a second: as if this machine's clock were behind."""
     settings = Settings(bootstrap=kafka_bootstrap, partitions=1, namespace="clock")
     asyncio.run(ensure_topics(settings))
-    asyncio.run(configure(settings, {"message.timestamp.before.max.ms": "0"}))
-    with pytest.raises(NotDelivered, match=r"too far from the broker's clock .* Compare the clocks"):
-        publish_values(settings, b"late", [b"value"])
+    asyncio.run(configure(settings, {"message.timestamp.before.max.ms": "1000"}))
+    told = pytest.raises(NotDelivered, match=r"too far from the broker's clock .* Compare the clocks")
+    with told, ThreadedPublisher(settings) as publisher:
+        publisher.send(Outgoing(b"late", b"value", timestamp_ms=1))
 
 
 async def configure(settings: Settings, values: dict[str, str]) -> None:
@@ -206,7 +267,7 @@ def test_a_broker_that_is_away_is_an_error_at_once() -> None:
 
 @pytest.mark.stack
 def test_a_broker_that_goes_away_is_noticed_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_module, "DELIVERY_MS", 1_000)
+    monkeypatch.setattr(publisher_module, "DELIVERY_SECONDS", 1.0)
     with Broker() as broker:
         settings = Settings(bootstrap=broker.bootstrap, embedded=True, partitions=1)
         asyncio.run(ensure_topics(settings))
