@@ -6,8 +6,8 @@ Folding needs numpy; reading what a worker published does not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -93,7 +93,7 @@ class RunLog:
         """
         return asyncio.run(beginning_of(self._settings, self.topic, self._run_id))
 
-    def records(self) -> Iterator[LogRecord]:
+    def records(self) -> Generator[LogRecord]:
         """The records that may concern the run, in order; raises what `up_to` of schemas.wire raises, too."""
         records = read_topic(self._settings, self.topic, run_id=self._run_id)
         dated = self._as_of is not None and self._as_of.at is not None
@@ -206,9 +206,9 @@ def fold_run(
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
     log = RunLog(settings, run_id, as_of)
-    folding = fold_records(
-        log.records(), prices=prices, owns=run_id.__eq__, step=step, after=after, takes_changes=takes_changes
-    )
+    options: dict[str, Any] = {"step": step, "after": after, "takes_changes": takes_changes}
+    with closing(log.records()) as records:  # which would keep the connection if `after` raises
+        folding = fold_records(records, prices=prices, owns=run_id.__eq__, **options)
     if failure := folding.pipeline.failed.get(run_id):
         raise CannotBeFolded(failure)
     if run_id in folding.runs():
