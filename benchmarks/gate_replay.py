@@ -23,7 +23,7 @@ from statistics import median
 from benchmarks.gate_study import MARGIN, PAGE, difference_at, first_decided, into_page
 from benchmarks.replay import Past, past, public_runs
 from benchmarks.two_agents import TwoRuns
-from streamer.statistics.pairs import FinalDifference, GateVerdict, gate
+from streamer.statistics.pairs import FinalDifference, GateVerdict, no_further_behind
 
 FIGURE = PAGE.parent / "inference" / "gate.png"
 HEAD = (
@@ -76,7 +76,7 @@ def gated(candidate: str, ours: Sequence[Past], baseline: str, theirs: Sequence[
     common = [trial for trial in ours if trial.task in finished]
     runs = as_runs(common, [finished[trial.task] for trial in common])
     look = first_decided(runs)
-    verdict = gate(difference_at(runs, min(look, runs.results)), MARGIN)
+    verdict = no_further_behind(difference_at(runs, min(look, runs.results)).ends(), MARGIN)
     stopped = sorted(trial.ended for trial in common)[min(look, runs.results) - 1]
     ahead = sum(runs.ours) - sum(runs.theirs)
     return Gated(
@@ -84,7 +84,7 @@ def gated(candidate: str, ours: Sequence[Past], baseline: str, theirs: Sequence[
         baseline,
         ahead / len(common),
         verdict,
-        gate(FinalDifference(ahead, ahead, len(common)), MARGIN),
+        no_further_behind(FinalDifference(ahead, ahead, len(common)).ends(), MARGIN),
         look / runs.planned,
         sum(trial.started > stopped for trial in common),
         sum(max(0.0, trial.ended - max(trial.started, stopped)) for trial in common),

@@ -42,7 +42,7 @@ from streamer.statistics.pairs import (
     ability,
     difference_of,
     evidence_worse,
-    gate,
+    no_further_behind,
     paired,
 )
 from tests.house.repository import ROOT
@@ -123,7 +123,7 @@ def first_decided(runs: TwoRuns) -> int:
 
     def settled(look: int) -> bool:
         result = difference_at(runs, look)
-        return result.empty or gate(result, MARGIN) is not GateVerdict.UNDECIDED
+        return result.empty or no_further_behind(result.ends(), MARGIN) is not GateVerdict.UNDECIDED
 
     return bisect_left(range(runs.results + 1), True, key=settled)
 
@@ -131,11 +131,11 @@ def first_decided(runs: TwoRuns) -> int:
 def judged(plan: Plan, runs: TwoRuns) -> Judged:
     """What a gate says of one comparison, whenever somebody looks."""
     ahead = sum(runs.ours) - sum(runs.theirs)
-    truth = gate(FinalDifference(ahead, ahead, plan.pairs), MARGIN)
+    truth = no_further_behind(FinalDifference(ahead, ahead, plan.pairs).ends(), MARGIN)
     look = first_decided(runs)
     verdict = GateVerdict.UNDECIDED
     if look <= runs.results:
-        verdict = gate(difference_at(runs, look), MARGIN)
+        verdict = no_further_behind(difference_at(runs, look).ends(), MARGIN)
     share = look / runs.planned if verdict is not GateVerdict.UNDECIDED else 1.0
     tasks = task_pairs(plan, runs)
     ended = at_end(tasks)

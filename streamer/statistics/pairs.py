@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations, takewhile
 from math import isfinite
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamer.statistics.ability import Clusters, Interval, rate_interval
 from streamer.statistics.exact import StatsError, quotient, root_of_quotient, sign_test
@@ -91,9 +91,7 @@ class FinalDifference(NamedTuple):
 def final_difference(
     pairs: Sequence[Pair], planned: int, alpha: Fraction = ALPHA, every: Sequence[Compared] = ()
 ) -> FinalDifference:
-    """Which final differences are possible, however often you look.
-
-    Wins and losses each have the interval of section 5 at half of alpha.
+    """Which final differences are possible: wins and losses each by section 5, at half of alpha.
 
     Args:
         pairs: in order; what is not listed is unknown.
@@ -150,16 +148,6 @@ class GateVerdict(StrEnum):
     PASS = "pass"  # noqa: S105 (no password)
     FAIL = "fail"
     UNDECIDED = "undecided"
-
-
-def gate(difference: FinalDifference, margin: Fraction) -> GateVerdict:
-    """Whether this run ends at most `margin` (0 to 1, exact) behind. It judges this run, not the agent.
-
-    >>> differences = [FinalDifference(-2, 5, 100), FinalDifference(-9, -3, 100), FinalDifference(-9, 5, 100)]
-    >>> [str(gate(difference, Fraction("0.02"))) for difference in differences]
-    ['pass', 'fail', 'undecided']
-    """
-    return no_further_behind(difference.ends(), margin)
 
 
 def no_further_behind(ends: Ends | None, margin: Fraction) -> GateVerdict:
@@ -255,7 +243,47 @@ def e_value(wins: int, losses: int) -> float:
 
 
 # -----------------------------------------------------------------------------
-# What two sets of trials at the same tasks say of each other: one pure function (inference 7).
+# Which trials are a pair, and what both sides of a task say of each other (inference 7).
+
+
+Task = tuple[str | None, str | None, str]
+"""Tier, subtest and task id."""
+
+
+class Pairing(NamedTuple):
+    """What the trials of a pair have in common; `repeat` counts equal numbers that only shards tell apart."""
+
+    task_id: str
+    attempt: int
+    tier: str | None
+    subtest: str | None
+    repeat: int = 0
+
+    @property
+    def task(self) -> Task:
+        return (self.tier, self.subtest, self.task_id)
+
+
+def pairings_of(keys: Sequence[Any], attempts: int | None = None) -> tuple[list[Pairing], set[Pairing]]:
+    """The pairing of each trial of one agent, and those whose number is not known yet (inference 3).
+
+    Repeats that only the names of shards tell apart are numbered in the order of these names. While one of
+    the planned `attempts` at their task has no name, its name may come before theirs. So their numbers are
+    open: a number by rank among the trials so far would depend on which trials are fast.
+    """
+    are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
+    pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
+    repeats: Counter[Pairing] = Counter()
+    are_unique = len(set(pairings)) == len(pairings)
+    for row in () if are_unique else sorted(range(len(keys)), key=lambda row: keys[row].shard):
+        pairing = pairings[row]
+        number = repeats[pairing]
+        pairings[row] = pairing._replace(attempt=1 + number) if are_named else pairing._replace(repeat=number)
+        repeats[pairing] += 1
+    if not are_named:
+        return pairings, set()
+    times = Counter(pairing.task for pairing in pairings)
+    return pairings, {pairing for pairing in pairings if times[pairing.task] < (attempts or 1)}
 
 
 class Attempts(NamedTuple):
@@ -274,6 +302,10 @@ class Attempts(NamedTuple):
     @property
     def planned(self) -> int:
         return self.known + self.unknown
+
+    def settled(self, *, passes: bool) -> Attempts:
+        """The trials once all missing ones pass, or fail."""
+        return Attempts(self.planned, self.passed + self.unknown * passes)
 
 
 class PairedTask(NamedTuple):
@@ -357,10 +389,7 @@ def outcomes_of(
 ) -> Outcomes:
     """The trials of some agents of a run together.
 
-    Args:
-        tasks: of their run.
-        labels: the agents.
-        planned: trials that they plan together; None: there is no plan, so those that were seen count.
+    Without the trials that they plan together, `planned`, those that were seen count.
     """
     seen = {
         task: Attempts(*map(sum, zip(*chosen, strict=True)))
@@ -494,14 +523,12 @@ LEAST_TASKS_OF_A_MEAN = 10
 
 
 def possible_interval(pairs: Sequence[PairedTask], alpha: Fraction = ALPHA) -> Interval | None:
-    """The interval of the difference of pass rates, whatever the missing trials become (inference 7).
-
-    The missing trials are worst for us at its lower end, and best at its upper end.
-    """
+    """The interval with the missing trials worst for us at its lower end, and best at its upper end."""
     if not any(a.unknown or b.unknown for a, b in pairs):
         return difference_interval(pairs, alpha)
-    low = difference_interval([PairedTask(_as_failed(a), _as_passed(b)) for a, b in pairs], alpha)
-    high = difference_interval([PairedTask(_as_passed(a), _as_failed(b)) for a, b in pairs], alpha)
+    worst = [PairedTask(a.settled(passes=False), b.settled(passes=True)) for a, b in pairs]
+    best = [PairedTask(a.settled(passes=True), b.settled(passes=False)) for a, b in pairs]
+    low, high = difference_interval(worst, alpha), difference_interval(best, alpha)
     return None if low is None or high is None else Interval(low.low, high.high)
 
 
@@ -622,16 +649,6 @@ def _ends(side: Sequence[Attempts]) -> tuple[Fraction, Fraction]:
     return Fraction(passed, planned), Fraction(passed + unknown, planned)
 
 
-def _as_failed(side: Attempts) -> Attempts:
-    """The trials at a task if all missing ones fail."""
-    return Attempts(side.planned, side.passed)
-
-
-def _as_passed(side: Attempts) -> Attempts:
-    """The trials at a task if all missing ones pass."""
-    return Attempts(side.planned, side.passed + side.unknown)
-
-
 def _rates(ends: Ends | None) -> tuple[float, float] | None:
     return ends and (_rounded(ends.low), _rounded(ends.high))
 
@@ -643,12 +660,8 @@ def _rounded(value: Fraction) -> float:
 # -----------------------------------------------------------------------------
 # The places that agents may truly have: all ranges hold together (inference 7).
 #
-# While a run goes on, they hold however often you look. At its end the sign test gives them again, at a
-# level of its own.
-#
-# While a run goes on, evidence shows at some level that one of two agents is worse. At the end
-# `least_losses_at_end` tells how many lost tasks show it. `places` asks so for every two agents, in both
-# directions, at the levels of Holm's method.
+# While a run goes on, evidence shows at some level that one of two agents is worse, however often you look.
+# At the end `least_losses_at_end` tells how many lost tasks show it, at a level of its own.
 
 
 Direction = tuple[str, str]
@@ -814,10 +827,7 @@ def least_losses_at_end(tasks: int, level: Fraction) -> tuple[int, ...]:
 
 
 # -----------------------------------------------------------------------------
-# What a gate says of each question, and of both parts together (inference 7).
-#
-# A gate asks whether one side ends, or is, at most a margin behind the other. All margins and levels are
-# exact.
+# What a gate says: whether one side ends, or is, at most a margin behind (inference 7). All is exact.
 
 
 def ends_of(values: Clusters) -> Ends | None:
@@ -857,11 +867,7 @@ def ability(
 
 
 def mean_ability(interval: Interval | None, margin: Fraction) -> GateVerdict:
-    """The same of a mean that has no evidence: the interval decides either way.
-
-    Args:
-        interval: of the paired differences, at the end, positive where we are better; None: none.
-        margin: 0 or more.
+    """The same of a mean that has no evidence: the interval, positive where we are better, decides.
 
     >>> str(mean_ability(Interval(-0.4, -0.1), Fraction(0))), str(mean_ability(None, Fraction(0)))
     ('fail', 'undecided')

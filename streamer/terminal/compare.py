@@ -11,8 +11,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -26,7 +26,6 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.schemas.base import METRIC_NAME
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
-from streamer.schemas.summaries import AgentModelSummary
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
@@ -55,7 +54,6 @@ from streamer.terminal.options import (
 )
 from streamer.views.compare import (
     COMPARED_METRICS,
-    ComparedSide,
     column_of,
     compare_sides,
     comparison_document,
@@ -77,13 +75,14 @@ from streamer.views.gate import (
     not_common,
     possible_runs,
     saved_line,
+    sides_of,
     verdict_line,
     with_order,
 )
 from streamer.views.models import Comparison, Difference
 from streamer.views.tables import Document
 from streamer.web.pages import one_file
-from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, rows_of
+from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, side_of
 
 SHOWN = 20
 
@@ -98,14 +97,33 @@ _allow_option = click.option(
 )
 
 
-def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if (
-        value is not None
-        and value not in COMPARED_METRICS
-        and not (value.startswith(NAMED) and can_have_board(value))
-    ):
-        raise click.BadParameter(f"{value!r} is none of {', '.join(COMPARED_METRICS)}, and no {NAMED}NAME")
-    return value
+def _metric_of(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """The callback of an option that takes one of these metrics, or a named one."""
+
+    def metric(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+        if value is None or value in names or (value.startswith(NAMED) and can_have_board(value)):
+            return value
+        raise click.BadParameter(
+            f"{value!r} is no metric that is compared: {', '.join(names)}, or {NAMED}NAME ({METRIC_NAME})"
+        )
+
+    return metric
+
+
+@contextmanager
+def _no_verdict(
+    settings: Settings, what: str = "", hint: Callable[[Exception], str | None] = lambda _: None
+) -> Iterator[None]:
+    """A failure says why, and ends with the exit code of no verdict; used wrongly, it is click's."""
+    try:
+        yield
+    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
+        raise
+    except Exception as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
+        more = hint(error)
+        say(f"streamer: {what}{text.rstrip('.')}. {more}" if more else f"streamer: {what}{text}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
 
 
 @click.command()
@@ -120,7 +138,7 @@ def _compared_metric(_: click.Context, __: click.Parameter, value: str | None) -
 @click.option("--b-run", metavar="RUN", help="With --files: which run of B.")
 @click.option(
     "--metric",
-    callback=_compared_metric,
+    callback=_metric_of(COMPARED_METRICS),
     metavar="METRIC",
     help=f"What decides: {', '.join(COMPARED_METRICS)}, or {NAMED}NAME of a named one. pass_rate if not "
     "given; without verdicts the primary metric of the runs.",
@@ -187,25 +205,23 @@ def compare_command(
         )
     if form == "text" and out is not None:
         raise click.UsageError("text is for the terminal: with --out choose md, html or json")
-    try:
+
+    def hint(error: Exception) -> str | None:
+        if isinstance(error, NoSuchRun) and error.run_ids and files:
+            return "--a-run RUN and --b-run RUN choose"
+        is_file = not files and any(map(_is_file, (a, b)))
+        return "There is a file of that name: --files reads files of events" if is_file else None
+
+    with _no_verdict(settings, hint=hint):
         first, second = _both(a, b, (a_run, b_run), files, settings)
-        comparison = compare_sides(
-            _side(first, a_agent), _side(second, b_agent), 0, limit, any_tasks="tasks" in allow
-        )
+        sides = side_of(first, a_agent), side_of(second, b_agent)
+        comparison = compare_sides(*sides, 0, limit, any_tasks="tasks" in allow)
         comparison = with_order(comparison, first.folded, second.folded)
         _write(comparison, form, out)
-    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
-        raise
-    except Exception as error:
-        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
-        if not files and any(map(_is_file, (a, b))):
-            text = f"{text.rstrip('.')}. There is a file of that name: --files reads files of events"
-        if isinstance(error, NoSuchRun) and error.run_ids and files:
-            text = f"{text.rstrip('.')}. --a-run RUN and --b-run RUN choose"
-        say(f"streamer: {text}")
-        raise click.exceptions.Exit(UNVERIFIABLE) from error
     metric = metric or _leading(comparison, (first, second))
-    raise click.exceptions.Exit(_verdict(comparison, metric, tolerance, significance, plain=plain))
+    code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
+    say(said)
+    raise click.exceptions.Exit(code)
 
 
 def _is_file(name: str) -> bool:
@@ -225,22 +241,17 @@ def _ending(out: Path) -> str:
     return out.suffix.lower().removeprefix(".")
 
 
-def _side(data: RunData, agent_model: str | None) -> ComparedSide:
-    assert data.compared is not None, "a run that was read or folded has its tasks"
-    agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
-    return ComparedSide(data.compared, agents, agent_model, rows_of(data, agent_model))
-
-
 def _both(
     a: str, b: str, runs: tuple[str | None, str | None], files: bool, settings: Settings
 ) -> tuple[RunData, RunData]:
     """The sources of both sides; a source that both use is read once."""
-    if not files:
-        now = datetime.now(UTC)
-        first = from_stack(settings, a, now)
-        return first, first if a == b else from_stack(settings, b, now)
-    first = _folded(a, runs[0], settings)
-    return first, first if (a, runs[0]) == (b, runs[1]) else _folded(b, runs[1], settings)
+    now = datetime.now(UTC)
+
+    def read(name: str, run_id: str | None) -> RunData:
+        return _folded(name, run_id, settings) if files else from_stack(settings, name, now)
+
+    first = read(a, runs[0])
+    return first, first if (a, runs[0]) == (b, runs[1]) else read(b, runs[1])
 
 
 def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
@@ -263,42 +274,34 @@ def _leading(comparison: Comparison, sides: Iterable[RunData]) -> str:
 
 def _verdict(
     comparison: Comparison, metric: str, tolerance: float, significance: float | None, *, plain: bool
-) -> int:
-    """Say on stderr whether B is worse; the exit code."""
+) -> tuple[int, str]:
+    """The exit code, and the sentence that says whether B is worse."""
     difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
-    named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
     if comparison.not_comparable and comparison.tasks:
-        say(f"not comparable: {comparison.not_comparable}; --allow tasks judges these")
-        return UNVERIFIABLE
+        return UNVERIFIABLE, f"not comparable: {comparison.not_comparable}; --allow tasks judges these"
     if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
-        say(f"cannot be compared by {metric}: {no_verdicts(named)}")
-        return UNVERIFIABLE
+        named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
+        return UNVERIFIABLE, f"cannot be compared by {metric}: {no_verdicts(named)}"
     if difference is None or worse is None:
-        say(f"cannot be compared: there is no task where both sides know {metric}")
-        return UNVERIFIABLE
+        return UNVERIFIABLE, f"cannot be compared: there is no task where both sides know {metric}"
     stated = _stated(metric, difference, ended=comparison.ended)
     shown = worse > tolerance if plain else _is_worse(comparison, metric, difference, tolerance)
     if shown is None:
-        say(f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}")
-        return UNVERIFIABLE
+        return UNVERIFIABLE, f"cannot be judged: {stated}; {_why_unjudged(comparison, metric)}"
     if not shown:
         yet = "" if comparison.ended else " yet"
         why = "that is within --tolerance" if plain else f"nothing shows{yet} that it is worse"
         if not plain and _is_worse(comparison, metric, difference, 0.0, side="a"):
             why = "B is better than A"
-        say(f"{stated}; {why}")
-        return 0
+        return 0, f"{stated}; {why}"
     p = difference.p_value
     if significance is not None and p is None:
-        say(f"cannot be tested: B is worse than A, but there is no p: {stated}")
-        return UNVERIFIABLE
+        return UNVERIFIABLE, f"cannot be tested: B is worse than A, but there is no p: {stated}"
     if significance is not None and p is not None and p > significance:
-        say(f"B is worse than A, but not significantly: {stated}")
-        return 0
+        return 0, f"B is worse than A, but not significantly: {stated}"
     why = "" if plain or comparison.ended else f" on tasks like these, by evidence of {1 / ALPHA} or more"
-    say(f"B is worse than A{why}: {stated}")
-    return FAILED
+    return FAILED, f"B is worse than A{why}: {stated}"
 
 
 def _is_worse(
@@ -390,8 +393,7 @@ class Gate:
     ) -> None:
         self._terms, self._settings, self._prices = terms, settings, prices
         self._files: dict[Path, dict[str, RunState]] = {}
-        self._candidate = self._named(candidate)
-        self._against = None if against is None else self._named(against)
+        self._sides = [self._named(source) for source in (candidate, against) if source is not None]
 
     def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
         """The verdict, as soon as it is certain; undecided at the end, or after so many seconds.
@@ -404,8 +406,7 @@ class Gate:
             CannotBeFolded: an exception sets a run apart.
             TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
         """
-        sides = (self._candidate, self._against)
-        live = [side.text for side in sides if side is not None and side.file_runs is None]
+        live = [side.text for side in self._sides if side.file_runs is None]
         if not live:
             return self._judge({})
         run_ids = [run for text in live for run in possible_runs(text)]
@@ -436,9 +437,8 @@ class Gate:
         return result
 
     def _judge(self, runs: dict[str, RunState]) -> GateResult:
-        against = self._against
-        baseline = None if against is None else _entrant(against, runs)
-        return judge(_entrant(self._candidate, runs), baseline, self._terms)
+        candidate, *baseline = (_entrant(side, runs) for side in self._sides)
+        return judge(candidate, baseline[0] if baseline else None, self._terms)
 
     def _named(self, source: str) -> Named:
         for text in (source, *possible_files(source)):
@@ -472,19 +472,17 @@ def possible_files(source: str) -> list[str]:
 
 
 def _entrant(side: Named, runs: dict[str, RunState]) -> Entrant:
-    file_runs = side.file_runs
+    known = runs if side.file_runs is None else side.file_runs
     try:
-        return entrant(
-            side.source, side.text, runs if file_runs is None else file_runs, fixed=file_runs is not None
-        )
+        return entrant(side.source, side.text, known, fixed=side.file_runs is not None)
     except NoSuchSide as error:
         raise click.UsageError(str(error)) from error
 
 
 def _must_exist(result: GateResult) -> None:
     """A run that is not there is an error, unless somebody said how long to wait for it."""
-    for side in (result.candidate, result.baseline):
-        if side is not None and side.run_id is None:
+    for side in sides_of(result):
+        if side.run_id is None:
             if Path(side.source).is_dir():
                 raise NoSuchSide(
                     f"{side.source} is a directory, and the event log holds no such run. `streamer convert "
@@ -528,14 +526,6 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
     return number
 
 
-def _gated_metric(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is None or value in GATED or (value.startswith(NAMED) and can_have_board(value)):
-        return value
-    raise click.BadParameter(
-        f"{value!r} is no metric that a gate judges: {', '.join(GATED)}, or metrics/NAME ({METRIC_NAME})"
-    )
-
-
 @click.command(epilog=STUDY)
 @click.argument("candidate", metavar="CANDIDATE")
 @click.option("--against", metavar="BASELINE", help="What CANDIDATE is compared with.")
@@ -564,7 +554,7 @@ def _gated_metric(ctx: click.Context, param: click.Parameter, value: str | None)
 )
 @click.option(
     "--metric",
-    callback=_gated_metric,
+    callback=_metric_of(GATED),
     help=f"{', '.join(GATED)}, or metrics/NAME; pass_rate if not given, without verdicts the primary metric "
     "of the runs. All but pass_rate are judged at the end only.",
 )
@@ -623,17 +613,11 @@ def gate_command(
     program = _program(on_verdict)
     terms = Terms(question, metric, max_drop, 1 - level, target, "tasks" in allow)
     tell = say if as_json else print_line
-    try:
+    with _no_verdict(settings, "undecided: "):
         gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))
         result = gate.run(timeout, tell)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
-    except (click.UsageError, click.exceptions.Exit, BrokenPipeError):
-        raise
-    except Exception as error:
-        text = error.format_message() if isinstance(error, click.ClickException) else explain(error, settings)
-        say(f"streamer: undecided: {text}")
-        raise click.exceptions.Exit(UNVERIFIABLE) from error
     verdict = canonical_json(result.model_dump(mode="json"))
     try:
         _show(result, verdict, as_json=as_json)

@@ -7,18 +7,18 @@ attempts: of several the mean is taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import permutations
 from math import fsum, isfinite
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 from pydantic import Field
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Message, task_key
-from streamer.schemas.events import NAMED, BoardMetric
+from streamer.schemas.events import NAMED
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, PairEvidence, Rank, RunComparison
 from streamer.statistics.ability import Clusters, mean_interval, tasks_are_fair
 from streamer.statistics.exact import quotient, sign_test
@@ -33,6 +33,7 @@ from streamer.statistics.pairs import (
     common_tasks,
     outcomes_of,
     paired,
+    pairings_of,
 )
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import place, text
@@ -43,14 +44,12 @@ from streamer.views.models import (
     Comparison,
     Difference,
     Ends,
-    Rows,
+    FlipGroup,
     Side,
     SideTotals,
-    Task,
     TaskPair,
-    flip_groups,
     name_of,
-    passes,
+    stated_mode,
 )
 from streamer.views.tables import Document, Table, table_of
 
@@ -69,13 +68,6 @@ EITHER = 2 / ALPHA
 UNDECIDED = PairEvidence(better=1.0, worse=1.0, ahead=None)
 
 
-class Range(Message):
-    """Both ends of a difference of pass rates."""
-
-    low: float = Field(ge=-1, le=1, description="Lower end.")
-    high: float = Field(ge=-1, le=1, description="Upper end.")
-
-
 class PairStanding(Message):
     """Two agents on their common tasks: `a` less `b`."""
 
@@ -91,14 +83,14 @@ class PairStanding(Message):
     difference: float | None = Field(
         description="Of the pass rates on the tasks with results of both, so far; null: no such task."
     )
-    final: Range | None = Field(
+    final: Ends | None = Field(
         description="Final difference in this run, 95 %, however often you look; null: none."
     )
-    reachable: Range | None = Field(description="Differences that are still possible; null: no plan.")
+    reachable: Ends | None = Field(description="Differences that are still possible; null: no plan.")
     better: float = Field(ge=1, description="As `evidence` of `counts`; 1: none.")
     worse: float = Field(ge=1, description="As `evidence` of `counts`; 1: none.")
     ended: bool = Field(description="True if no trial is missing.")
-    interval: Range | None = Field(
+    interval: Ends | None = Field(
         description="On tasks like these, 95 %, clustered; null before the end, and with under five tasks."
     )
     p_value: float | None = Field(
@@ -121,28 +113,27 @@ def pair_standings(compared: ComparedRun, only: Collection[str] | None = None) -
         return []
     labels = [agent.agent_model for agent in comparison.agents]
     return [
-        pair_standing(compared, comparison, pair, labels[pair.a], labels[pair.b])
+        _standing(compared, comparison, pair)
         for pair in comparison.pairs
         if only is None or {labels[pair.a], labels[pair.b]} == set(only)
     ]
 
 
-def pair_standing(
-    run: ComparedRun, comparison: RunComparison, counts: ComparedPair, a: str, b: str
-) -> PairStanding:
-    """Two agents of one comparison."""
+def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair) -> PairStanding:
+    agents = [comparison.agents[side] for side in (counts.a, counts.b)]
+    a, b = (agent.agent_model for agent in agents)
     sides = (outcomes_of(run.tasks, [label], comparison.planned) for label in (a, b))
     over = comparison.ended or run.run.status is not None
-    result = paired(
-        list(common_tasks(*sides).pairs.values()), complete=comparison.planned is not None or over, over=over
-    )
-    evidence = counts.evidence or UNDECIDED
-    ranks = [comparison.agents[side].rank for side in (counts.a, counts.b)]
-    final = None
+    tasks = list(common_tasks(*sides).pairs.values())
+    result = paired(tasks, complete=comparison.planned is not None or over, over=over)
+    evidence, final = counts.evidence or UNDECIDED, None
     if counts.final is not None and counts.pairs:
-        low, high = (quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
-        final = Range(low=low, high=high)
-    is_shuffled = comparison.order_kind == "shuffled"
+        final = _ends(quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
+    words = _pair_words(
+        *(a, b, result, final, evidence),
+        ranks=[agent.rank for agent in agents],
+        shuffled=comparison.order_kind == "shuffled",
+    )
     return PairStanding.like(
         result,
         a=a,
@@ -151,10 +142,14 @@ def pair_standing(
         better=evidence.better,
         worse=evidence.worse,
         final=final,
-        reachable=_range_of(result.reachable),
-        interval=_range_of(result.interval),
-        words=list(_pair_words(a, b, result, final, evidence, ranks, shuffled=is_shuffled)),
+        reachable=_ends(result.reachable),
+        interval=_ends(result.interval),
+        words=words,
     )
+
+
+def _ends(ends: Iterable[float] | None) -> Ends | None:
+    return None if ends is None else Ends(**dict(zip(("low", "high"), ends, strict=True)))
 
 
 def between(
@@ -175,7 +170,7 @@ def between(
     if a.run.run_id == b.run.run_id:
         return [said for pair in pair_standings(a, (ours, theirs)) for said in pair.words]
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return list(_pair_words(*names, result, None, about=" on tasks like these"))
+    return _pair_words(*names, result, about=" on tasks like these")
 
 
 def _only_agent(run: ComparedRun) -> str | None:
@@ -183,75 +178,80 @@ def _only_agent(run: ComparedRun) -> str | None:
     return labels.pop() if len(labels) == 1 else None
 
 
+# -----------------------------------------------------------------------------
+# The sentences about two agents (inference 8). `compare`, `gate`, the boards and the page share them.
+
+
+LOOKS = "95 %, however often you look"
+UNRELATED = "if the order has nothing to do with difficulty"
+
+
+def overtaken(ahead: str, behind: str) -> str:
+    return f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
+
+
 def _pair_words(
     a: str,
     b: str,
     result: Paired,
-    final: Range | None,
+    final: Ends | None = None,
     evidence: PairEvidence = UNDECIDED,
-    ranks: Sequence[Rank | None] = (None, None),
     *,
+    ranks: Sequence[Rank | None] = (None, None),
     shuffled: bool = False,
     about: str = "",
-) -> Iterable[str]:
-    """The sentences that hold, strongest first; of nothing: one that says so, and what it is about."""
-    said = [
-        *_of_run(a, b, result, final if shuffled or result.ended else None),
-        *_of_ability(a, b, result, evidence),
-    ]
+) -> list[str]:
+    """The sentences that hold, strongest first; or one sentence saying that nothing is known."""
+    said = []
+    if not result.ended:
+        said += [*_of_run(a, b, result, final if shuffled else None), *_of_evidence(a, b, evidence)]
+    said += _of_ability(a, b, result)
     if final is not None and not shuffled and not result.ended:
-        said.append(
-            f"{_so_far(result)}, {_ends(final)} {_in_the_end(result)}, if the order has nothing to do "
-            "with difficulty"
-        )
+        said.append(f"{_so_far(result, final)}, {UNRELATED}")
     said = said or [*_of_places(a, b, ranks)]
-    said = said or [
-        f"{a} and {b}: no interval, so nothing is shown"
-        if result.ended
-        else f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")
-    ]
+    if not said and result.ended:
+        said = [f"{a} and {b}: no interval, so nothing is shown"]
+    said = said or [f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")]
     if result.uneven:
         said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
     return said
 
 
-def _of_run(a: str, b: str, result: Paired, final: Range | None) -> Iterable[str]:
+def _of_run(a: str, b: str, result: Paired, final: Ends | None) -> Iterable[str]:
     """About this run's final pass rate."""
-    reach = result.reachable
     for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
-        if reach is not None and not result.ended and min(sign * end for end in reach) > 0:
-            yield f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
-        if final is not None and not result.ended and min(sign * final.low, sign * final.high) > 0:
-            low, high = sorted((sign * final.low, sign * final.high))
-            said = f"{_so_far(result, sign)}, {_ends(Range(low=low, high=high))} {_in_the_end(result)}"
-            yield f"{ahead} ahead in this run's final pass rate: {said}; 95 %, however often you look"
+        if result.reachable is not None and min(sign * end for end in result.reachable) > 0:
+            yield overtaken(ahead, behind)
+        if final is not None and min(sign * final.low, sign * final.high) > 0:
+            yield f"{ahead} ahead in this run's final pass rate: {_so_far(result, final, sign)}; {LOOKS}"
 
 
-def _so_far(result: Paired, sign: int = 1) -> str:
-    points = _in_points(_times(result.difference, sign))
-    return f"{points} in the results that came" if result.over else f"{points} so far"
+def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
+    difference = _in_points(None if result.difference is None else sign * result.difference)
+    ends = ends_in_points(*sorted((sign * final.low, sign * final.high)))
+    if result.over:
+        return f"{difference} in the results that came, {ends} had all of them come"
+    return f"{difference} so far, {ends} in the end"
 
 
-def _in_the_end(result: Paired) -> str:
-    return "had all of them come" if result.over else "in the end"
-
-
-def _of_ability(a: str, b: str, result: Paired, evidence: PairEvidence) -> Iterable[str]:
+def _of_evidence(a: str, b: str, evidence: PairEvidence) -> Iterable[str]:
     """About tasks like these. Evidence puts ahead only whom the mean puts ahead, too."""
     for side, ahead, behind, shown in (("a", a, b, evidence.better), ("b", b, a, evidence.worse)):
-        if not result.ended and side == evidence.ahead and shown >= EITHER:
+        if side == evidence.ahead and shown >= EITHER:
             yield (
                 f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
-                "95 %, however often you look"
+                f"{LOOKS}"
             )
+
+
+def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
+    """About tasks like these, at the end."""
     if result.certain:
         ahead = a if result.ahead > result.behind else b
         yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
     if result.interval is not None:
-        yield (
-            f"{a} minus {b}: {_in_points(result.difference)} {_ends(_range_of(result.interval))}; 95 %, "
-            "about tasks like these"
-        )
+        difference = f"{_in_points(result.difference)} {ends_in_points(*result.interval)}"
+        yield f"{a} minus {b}: {difference}; 95 %, about tasks like these"
 
 
 def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
@@ -264,84 +264,150 @@ def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
             )
 
 
-def _times(value: float | None, sign: int) -> float | None:
-    return None if value is None else sign * value
-
-
 def _in_points(value: float | None) -> str:
     return "no common result" if value is None else points(value)
 
 
-def _ends(ends: Range | None) -> str:
-    return "" if ends is None else ends_in_points(ends.low, ends.high)
-
-
-def _range_of(ends: tuple[float, float] | None) -> Range | None:
-    return None if ends is None else Range(low=ends[0], high=ends[1])
-
-
 # -----------------------------------------------------------------------------
-# Two runs or two agents, on the tasks that both have done. Pure; the page and `streamer compare` use it.
+# Two sides: the trials of a run or of one of its agents, compared on the tasks that both have done.
 
 
-Named = tuple[str, str | None]
-"""Run id, and agent:model or None."""
+Task = tuple[str, str | None]
+"""Task id and tier."""
 
 COMPARED_METRICS = {column.name: column.sort == "greatest" for column in COMPARED.columns}
 """The compared metrics -> whether higher is better."""
 
 
-class ComparedSide(NamedTuple):
+@dataclass(frozen=True)
+class ComparedSide:
     """One side of a comparison.
 
     Attributes:
         run: its run, with the tasks.
         agents: of the run, baselines too.
         agent_model: whose trials are compared; None: of all but baselines.
-        rows: these trials.
+        trials: of the run.
     """
 
     run: ComparedRun
     agents: Sequence[AgentModelSummary]
     agent_model: str | None
-    rows: Sequence[AnyRow]
+    trials: Sequence[AnyRow]
+
+    @cached_property
+    def chosen(self) -> list[AgentModelSummary]:
+        """The agents whose trials are compared."""
+        label = self.agent_model
+        return [a for a in self.agents if (not a.baseline if label is None else a.agent_model == label)]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        return [agent.agent_model for agent in self.chosen]
+
+    @cached_property
+    def rows(self) -> list[AnyRow]:
+        """The trials that are compared."""
+        return [row for row in self.trials if row.agent_model in self.labels]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes: intervals and the sign test hold then (inference 7).
+
+        A run without a plan is taken as complete as it stands, once none of its trials is in flight.
+        """
+        run = self.run.run
+        if not self.chosen or run.status is not None:
+            return bool(self.chosen)
+        unknown = any(
+            counts[label][2] for counts in self.run.tasks.values() for label in counts.keys() & self.labels
+        )
+        is_open = any(one.provisional or one.in_flight for one in self.chosen)
+        return run.progress.plan_complete and not unknown and not is_open
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Its trials by task; without verdicts only the trials name the tasks (R31)."""
+        planned, tasks = sum(agent.runs_planned or 0 for agent in self.chosen), self.run.tasks
+        if self.chosen and all(agent.verdict_trials == 0 for agent in self.chosen):
+            tasks = {task: {self.labels[0]: (0, 0, len(rows))} for task, rows in self.by_key.items()}
+        return outcomes_of(tasks, self.labels, planned)
+
+    @cached_property
+    def by_key(self) -> dict[str, list[AnyRow]]:
+        """The trials of each task as summaries name it."""
+        return _grouped(self.rows, lambda row: task_key(row.tier, row.subtest, row.task_id))
+
+    @cached_property
+    def by_task(self) -> dict[Task, list[AnyRow]]:
+        """The trials of each task of a tier."""
+        return _grouped(self.rows, lambda row: (row.task_id, row.tier))
 
 
-def side_of(
-    rows: Iterable[AnyRow], agents: Iterable[AgentModelSummary], agent_model: str | None
-) -> list[AnyRow]:
-    """The trials of one side of a comparison.
-
-    Args:
-        rows: all trials of a run.
-        agents: the run's, baselines too.
-        agent_model: whose trials; None: of all but baselines.
-    """
-    labels = {a.agent_model for a in agents if not a.baseline} if agent_model is None else {agent_model}
-    return [row for row in rows if row.agent_model in labels]
+def _grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> dict[Any, list[AnyRow]]:
+    groups: dict[Any, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
-def has_ended(run: ComparedRun, agents: Iterable[AgentModelSummary], agent_model: str | None) -> bool:
-    """Whether nothing more comes of one side: intervals and the sign test hold then (inference 7).
+@dataclass(frozen=True)
+class _Common:
+    """A common task: the trials of A and of B, and their means, named metrics as `metrics/NAME`."""
 
-    A run without a plan is taken as complete as it stands, once none of its trials is in flight.
+    task: Task
+    rows: tuple[Sequence[AnyRow], Sequence[AnyRow]]
+    means: tuple[Mapping[str, float], Mapping[str, float]]
 
-    Args:
-        run: the side's run, with its tasks.
-        agents: the run's, baselines too.
-        agent_model: whose trials; None: of all but baselines.
-    """
-    chosen = _chosen(agents, agent_model)
-    if not chosen or run.run.status is not None:
-        return bool(chosen)
-    labels = {agent.agent_model for agent in chosen}
-    unknown = any(counts[label][2] for counts in run.tasks.values() for label in labels & counts.keys())
-    is_open = any(one.provisional or one.in_flight for one in chosen)
-    return run.run.progress.plan_complete and not unknown and not is_open
+    @classmethod
+    def of(
+        cls, task: Task, a: Sequence[AnyRow], b: Sequence[AnyRow], without_verdicts: Collection[str]
+    ) -> _Common:
+        return cls(task, (a, b), (_means(a, without_verdicts), _means(b, without_verdicts)))
+
+    def values(self, metric: str) -> tuple[float, float] | None:
+        """The means of both sides; None where one does not know the metric."""
+        a, b = self.means
+        return (a[metric], b[metric]) if metric in a and metric in b else None
+
+    @property
+    def passed(self) -> tuple[bool, bool]:
+        """Whether A passes it, and whether B does: in more than half of a side's trials."""
+        a, b = (means.get("pass_rate", 0.0) > 0.5 for means in self.means)
+        return a, b
+
+    @property
+    def place(self) -> tuple[float, str, str]:
+        """The most different pass rates come first."""
+        a, b = self.values("pass_rate") or (0.0, 0.0)
+        return -abs(a - b), self.task[0], self.task[1] or ""
+
+    def shown(self) -> TaskPair:
+        a, b = (
+            Side(trials=len(rows), **_fields(means))
+            for rows, means in zip(self.rows, self.means, strict=True)
+        )
+        return TaskPair(task_id=self.task[0], tier=self.task[1], a=a, b=b)
 
 
-def _chosen(agents: Iterable[AgentModelSummary], agent_model: str | None) -> list[AgentModelSummary]:
-    return [a for a in agents if (not a.baseline if agent_model is None else a.agent_model == agent_model)]
+def _means(trials: Iterable[AnyRow], without_verdicts: Collection[str]) -> dict[str, float]:
+    """The mean of each metric that some trial has."""
+    values: dict[str, list[float]] = {}
+    for trial in trials:
+        known = {metric: getattr(trial, metric) for metric in COMPARED_METRICS if metric != "pass_rate"}
+        known |= {NAMED + name: value for name, value in trial.metrics.items()}
+        if trial.agent_model not in without_verdicts:
+            known["pass_rate"] = trial.success
+        for metric, value in known.items():
+            if value is not None:
+                values.setdefault(metric, []).append(value)
+    return {metric: fsum(of) / len(of) for metric, of in values.items()}
+
+
+def _fields(means: Mapping[str, float | None]) -> dict[str, Any]:
+    """The means as a `SideMeans` has them."""
+    named = {metric.removeprefix(NAMED): of for metric, of in means.items() if metric.startswith(NAMED)}
+    return {metric: means.get(metric) for metric in COMPARED_METRICS} | {"metrics": named}
 
 
 def compare_sides(
@@ -354,55 +420,88 @@ def compare_sides(
         offset, limit: which of the tasks to list; the counts are of all.
         any_tasks: judge the common tasks, however they came about.
     """
-    ours, theirs = _outcomes(b), _outcomes(a)
-    tasks = common_tasks(ours, theirs)
-    refused = _not_comparable(a, b, tasks) if tasks.differ and not any_tasks else None
-    over = refused is None and all(has_ended(side.run, side.agents, side.agent_model) for side in (a, b))
-    counted_pairs = list(tasks.pairs.values())
-    rows, other_rows = _by_key(b.rows), _by_key(a.rows)
+    tasks = common_tasks(b.outcomes, a.outcomes)
+    starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
+    is_fair = any_tasks or not tasks.differ or tasks_are_fair(len(tasks.pairs), tasks.total, starts)
+    over = is_fair and a.ended and b.ended
     tested = [
-        pair if pair.even else _in_pairs(pair, rows.get(str(task), []), other_rows.get(str(task), []))
+        pair if pair.even else _in_pairs(pair, *(side.by_key.get(str(task), []) for side in (b, a)))
         for task, pair in tasks.pairs.items()
     ]
-    result = paired(counted_pairs, over=over, tested=tested)
-    waiting = any(one.grade_provisional for side in (a, b) for one in _chosen(side.agents, side.agent_model))
-    comparison = compare(
-        a.rows,
-        b.rows,
-        ((a.run.run.run_id, a.agent_model), (b.run.run.run_id, b.agent_model)),
-        offset,
-        limit,
+    rates = paired(list(tasks.pairs.values()), over=over, tested=tested)
+    unscored = any(one.grade_provisional for one in (*a.chosen, *b.chosen))
+    without_verdicts = {one.agent_model for one in (*a.agents, *b.agents) if one.verdict_trials == 0}
+    common = [
+        _Common.of(task, rows, b.by_task[task], without_verdicts)
+        for task, rows in a.by_task.items()
+        if task in b.by_task
+    ]
+    common.sort(key=lambda one: one.place)
+    even = [
+        one if len(one.rows[0]) == len(one.rows[1]) else _Common.of(one.task, *rows, without_verdicts)
+        for one in (common if over else ())
+        if (rows := _matched(*one.rows))[0]
+    ]
+    readings = {**b.run.run.metrics, **a.run.run.metrics}
+    differences = _differences(common, even, readings, whole=over and _is_whole(common, tasks))
+    if unscored:
+        open_ = {"interval": None, "p_value": None}
+        differences["composite_score"] = differences["composite_score"].model_copy(update=open_)
+    at_end = over and differences["pass_rate"].tasks > 0
+    if at_end:
+        said = {"mean": rates.difference, "interval": _ends(rates.interval), "p_value": rates.p_value}
+        differences["pass_rate"] = differences["pass_rate"].model_copy(update=said)
+    rate, other_rate = _rates(tasks) if at_end else (None, None)
+    passes = differences["pass_rate"]
+    judged = [one for one in common if one.values("pass_rate")]
+    passed = Counter(one.passed for one in judged)
+    listed = slice(offset, offset + limit)
+    comparison = Comparison(
+        a=_totals(a, b, common, 0, differences, other_rate),
+        b=_totals(b, a, common, 1, differences, rate),
+        tasks=len(common),
+        **passes.model_dump(include={"a_better", "b_better", "equal"}),
+        both_passed=passed[True, True],
+        only_a=passed[True, False],
+        only_b=passed[False, True],
+        neither=passed[False, False],
+        differences=differences,
         ended=over,
-        readings={**b.run.run.metrics, **a.run.run.metrics},
-        without_verdicts={agent.agent_model for agent in (*a.agents, *b.agents) if agent.verdict_trials == 0},
-        rates=(result, counted_pairs),
-        unscored=waiting,
+        not_comparable=None if is_fair else DIFFERENT_TASKS,
+        flips=_flip_groups(judged, limit),
+        pairs=[one.shown() for one in common[listed]],
+        only_a_tasks=sorted(name_of(one.task) for one in judged if one.passed == (True, False))[listed],
+        only_b_tasks=sorted(name_of(one.task) for one in judged if one.passed == (False, True))[listed],
+        not_in_a=_alone(b, a)[listed],
+        not_in_b=_alone(a, b)[listed],
     )
     words = []
-    if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
-        words = between(b.run, a.run, b.agent_model, a.agent_model, result)
-    words += [] if refused is None else [f"not comparable: {refused}"]
-    words += [_of_tasks(ours, theirs, tasks)] if tasks.differ else []
+    if is_fair and (passes.tasks or not common):
+        words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
+    words += [] if is_fair else [f"not comparable: {DIFFERENT_TASKS}"]
+    words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
     words += _without_plan((a, b))
-    words += _without_results(result, waiting) if over else []
-    stated = {"words": words, "in_common": _in_common(comparison), "not_comparable": refused}
-    return comparison.model_copy(update=stated)
+    words += _without_results(rates, unscored) if over else []
+    return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
 
-def _outcomes(side: ComparedSide) -> Outcomes:
-    chosen = _chosen(side.agents, side.agent_model)
-    labels = [agent.agent_model for agent in chosen]
-    planned = sum(agent.runs_planned or 0 for agent in chosen)
-    tasks = side.run.tasks
-    if chosen and all(agent.verdict_trials == 0 for agent in chosen):  # only the trials name the tasks (R31)
-        tasks = {task: {labels[0]: (0, 0, len(rows))} for task, rows in _by_key(side.rows).items()}
-    return outcomes_of(tasks, labels, planned)
+def _alone(side: ComparedSide, other: ComparedSide) -> list[str]:
+    """The tasks that only one side has done, by name."""
+    return sorted(name_of(task) for task in side.by_task.keys() - other.by_task.keys())
 
 
-def _not_comparable(a: ComparedSide, b: ComparedSide, tasks: CommonTasks) -> str | None:
-    """Why the common tasks are no fair sample; None: they are."""
-    starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
-    return None if tasks_are_fair(len(tasks.pairs), tasks.total, starts) else DIFFERENT_TASKS
+def _is_whole(common: Sequence[_Common], tasks: CommonTasks) -> bool:
+    """Whether every planned trial of the common tasks is there."""
+    done = [sum(len(one.rows[which]) for one in common) for which in (1, 0)]
+    planned = [sum(one.planned for one in side) for side in zip(*tasks.pairs.values(), strict=True)]
+    return all(of <= there for of, there in zip(planned, done, strict=False))
+
+
+def _rates(tasks: CommonTasks) -> list[float | None]:
+    """The pass rates of B and A over all trials of the tasks where both have results."""
+    known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
+    sides = ([pair[which] for pair in known] for which in (0, 1))
+    return [sum(t.passed for t in side) / sum(t.known for t in side) if side else None for side in sides]
 
 
 def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:
@@ -452,144 +551,34 @@ def _in_pairs(pair: PairedTask, ours: Sequence[AnyRow], theirs: Sequence[AnyRow]
 
 def _matched(ours: Sequence[AnyRow], theirs: Sequence[AnyRow]) -> tuple[list[AnyRow], list[AnyRow]]:
     """The trials of a task that are the same attempt on both sides, in the same order."""
-    numbered, other = _by_number(ours), _by_number(theirs)
+    numbered, other = (dict(zip(pairings_of(rows)[0], rows, strict=True)) for rows in (ours, theirs))
     both = [one for one in numbered if one in other]
     return [numbered[one] for one in both], [other[one] for one in both]
 
 
-def _by_number(rows: Sequence[AnyRow]) -> dict[tuple[str | None, int, int], AnyRow]:
-    """The trials of a task by attempt; repeats that have only names get numbers as in `pairings_of`."""
-    by_number: dict[tuple[str | None, int, int], AnyRow] = {}
-    is_named = any(row.shard for row in rows) and all(row.attempt == 1 for row in rows)
-    seen: Counter[tuple[str | None, int]] = Counter()
-    for row in sorted(rows, key=lambda row: row.shard):
-        repeat = seen[row.subtest, row.attempt]
-        seen[row.subtest, row.attempt] += 1
-        by_number[row.subtest, *((1 + repeat, 0) if is_named else (row.attempt, repeat))] = row
-    return by_number
+def _flip_groups(judged: Iterable[_Common], limit: int) -> list[FlipGroup]:
+    """The tasks that one side alone passes, by that side, tier and how the other side failed.
 
-
-def _by_key(rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
-    by_key: dict[str, list[AnyRow]] = {}
-    for row in rows:
-        by_key.setdefault(task_key(row.tier, row.subtest, row.task_id), []).append(row)
-    return by_key
-
-
-def compare(
-    a: Iterable[AnyRow],
-    b: Iterable[AnyRow],
-    names: tuple[Named, Named],
-    offset: int,
-    limit: int,
-    *,
-    ended: bool = False,
-    readings: Mapping[str, Any] | None = None,
-    without_verdicts: Collection[str] = (),
-    rates: tuple[Paired, Sequence[PairedTask]] | None = None,
-    unscored: bool = False,
-) -> Comparison:
-    """Compare two lists of trials.
-
-    Args:
-        a, b: the trials of each side.
-        names: what the sides are called.
-        offset, limit: which of the pairs to list; the counts are of all.
-        ended: nothing more comes of either side, see `has_ended`; only then are there intervals and p.
-        readings: named metric to how to read it, as run summaries have it; None: not known.
-        without_verdicts: the agent:models that have no pass rate (R31).
-        rates: what the pass rates say, B's less A's, and their tasks; None: the trials are all there are.
-        unscored: scores of a judge may still come, so composites have neither interval nor p.
+    First the groups that A passes, then B's groups; the largest first, with at most so many tasks listed.
     """
-    first, second = _by_task(a), _by_task(b)
-    both = [task for task in first if task in second]
-    side = partial(_side_of, without_verdicts=without_verdicts)
-    pairs = [TaskPair(task_id=t[0], tier=t[1], a=side(first[t]), b=side(second[t])) for t in both]
-    matched = {task: _matched(first[task], second[task]) for task in both}
-    if rates is None:
-        tested = [PairedTask(_attempts(theirs), _attempts(ours)) for ours, theirs in matched.values()]
-        every = [PairedTask(_attempts(second[task]), _attempts(first[task])) for task in both]
-        rates = paired(every, over=ended, tested=tested), every
-    planned = [sum(one.planned for one in trials) for trials in zip(*rates[1], strict=True)] or [0, 0]
-    is_whole = planned[1] <= sum(p.a.trials for p in pairs) and planned[0] <= sum(p.b.trials for p in pairs)
-    even = [
-        pair
-        if pair.a.trials == pair.b.trials
-        else pair.model_copy(update={"a": side(rows[0]), "b": side(rows[1])})
-        for pair in pairs
-        for rows in [matched[pair.task_id, pair.tier]]
-        if rows[0]
+    groups: dict[tuple[Literal["a", "b"], str | None, str | None], list[str]] = {}
+    for one in judged:
+        if one.passed[0] != one.passed[1]:
+            by: Literal["a", "b"] = "a" if one.passed[0] else "b"
+            mode = _failure_mode(one.rows[1 if by == "a" else 0])
+            groups.setdefault((by, one.task[1], mode), []).append(name_of(one.task))
+    flips = [
+        FlipGroup(passed_by=by, tier=tier, failure_mode=mode, count=len(names), tasks=sorted(names)[:limit])
+        for (by, tier, mode), names in groups.items()
     ]
-    pairs.sort(key=lambda pair: (-_apart(pair), pair.task_id, pair.tier or ""))
-    of_names = _named_metrics(pairs, readings or {})
-    difference = partial(_difference, pairs=pairs, even=even if ended else [], whole=ended and is_whole)
-    differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
-    if unscored:
-        open_ = {"interval": None, "p_value": None}
-        differences["composite_score"] = differences["composite_score"].model_copy(update=open_)
-    for metric, of in of_names.items():
-        says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
-        differences[metric] = difference(metric, of.higher_is_better).model_copy(update=says)
-    totals = (
-        _totals(names[0], pairs, 0, len(first) - len(both), of_names),
-        _totals(names[1], pairs, 1, len(second) - len(both), of_names),
-    )
-    if ended and differences["pass_rate"].tasks:
-        differences["pass_rate"] = differences["pass_rate"].model_copy(update=_at_end(rates[0]))
-        totals = (
-            totals[0].model_copy(update={"pass_rate": _rate(rates[1], 1)}),
-            totals[1].model_copy(update={"pass_rate": _rate(rates[1], 0)}),
-        )
-    judged = [pair for pair in pairs if pair.a.pass_rate is not None and pair.b.pass_rate is not None]
-    passed = Counter((passes(pair.a), passes(pair.b)) for pair in judged)
-    listed = slice(offset, offset + limit)
-    return Comparison(
-        a=totals[0],
-        b=totals[1],
-        tasks=len(pairs),
-        a_better=differences["pass_rate"].a_better,
-        b_better=differences["pass_rate"].b_better,
-        equal=differences["pass_rate"].equal,
-        both_passed=passed[True, True],
-        only_a=passed[True, False],
-        only_b=passed[False, True],
-        neither=passed[False, False],
-        differences=differences,
-        ended=ended,
-        flips=flip_groups(judged, first, second, limit),
-        pairs=pairs[listed],
-        only_a_tasks=_flipped(judged, passed_by_a=True)[listed],
-        only_b_tasks=_flipped(judged, passed_by_a=False)[listed],
-        not_in_a=sorted(name_of(task) for task in second if task not in first)[listed],
-        not_in_b=sorted(name_of(task) for task in first if task not in second)[listed],
-    )
+    return sorted(flips, key=lambda g: (g.passed_by, -g.count, g.tier or "", g.failure_mode or ""))
 
 
-def _attempts(rows: Sequence[AnyRow]) -> Attempts:
-    return Attempts(len(rows), sum(row.success is True for row in rows))
-
-
-def _at_end(result: Paired) -> dict[str, Any]:
-    """What the pass rates of all trials say in place of the mean over tasks."""
-    ends = result.interval
-    return {
-        "mean": result.difference,
-        "interval": ends and Ends(low=ends.low, high=ends.high),
-        "p_value": result.p_value,
-    }
-
-
-def _rate(pairs: Iterable[PairedTask], which: int) -> float | None:
-    """The pass rate of one side over all trials of the tasks where both have results."""
-    trials = [pair[which] for pair in pairs if pair.ours.known and pair.theirs.known]
-    known = sum(one.known for one in trials)
-    return sum(one.passed for one in trials) / known if known else None
-
-
-def _apart(pair: TaskPair) -> float:
-    """How far the pass rates of both sides are apart; 0 where one is not known."""
-    a, b = pair.a.pass_rate, pair.b.pass_rate
-    return 0.0 if a is None or b is None else abs(a - b)
+def _failure_mode(trials: Iterable[AnyRow]) -> str | None:
+    """The most frequent failure mode of the trials that failed, of several the first by name; None: none."""
+    modes = Counter(stated_mode(trial.failure_mode) for trial in trials if trial.success is False)
+    named = [(-times, mode) for mode, times in modes.items() if mode is not None]
+    return min(named)[1] if named else None
 
 
 def _in_common(sides: Comparison) -> str:
@@ -603,19 +592,6 @@ def _in_common(sides: Comparison) -> str:
         f"{sides.only_a:,}, by B alone {sides.only_b:,}, by neither {sides.neither:,}; "
         f"only in A {sides.a.only_here:,}, only in B {sides.b.only_here:,}"
     )
-
-
-def _flipped(pairs: Iterable[TaskPair], *, passed_by_a: bool) -> list[str]:
-    """The tasks that one side passes and the other does not, by name."""
-    sides = (passed_by_a, not passed_by_a)
-    return sorted(name_of((p.task_id, p.tier)) for p in pairs if (passes(p.a), passes(p.b)) == sides)
-
-
-def _named_metrics(pairs: Iterable[TaskPair], readings: Mapping[str, Any]) -> dict[str, BoardMetric]:
-    """The named metrics that both sides know on some task, by `metrics/NAME`."""
-    names = sorted({name for pair in pairs for name in pair.a.metrics.keys() & pair.b.metrics.keys()})
-    of = (read_as(name, readings.get(name)) for name in names)
-    return {metric.name: metric for metric in of}
 
 
 def worse_by(difference: Difference) -> float | None:
@@ -636,43 +612,33 @@ def value_of(means: Side | SideTotals, metric: str) -> float | None:
     return value
 
 
-def _by_task(trials: Iterable[AnyRow]) -> Rows:
-    by_task: dict[Task, list[AnyRow]] = {}
-    for trial in trials:
-        by_task.setdefault((trial.task_id, trial.tier), []).append(trial)
-    return by_task
+def _differences(
+    common: Sequence[_Common], even: Sequence[_Common], readings: Mapping[str, Any], *, whole: bool
+) -> dict[str, Difference]:
+    """Each metric over the tasks where both sides know it, so that like is compared with like.
 
-
-def _side_of(trials: Sequence[AnyRow], without_verdicts: Collection[str]) -> Side:
-    means = {
-        metric: _mean(getattr(t, metric) for t in trials)
-        for metric in COMPARED_METRICS
-        if metric != "pass_rate"
-    }
-    names = {name for trial in trials for name in trial.metrics}
-    return Side(
-        trials=len(trials),
-        pass_rate=_mean(
-            None if trial.success is None or trial.agent_model in without_verdicts else float(trial.success)
-            for trial in trials
-        ),
-        metrics={name: _mean(trial.metrics.get(name) for trial in trials) for name in names},
-        **means,
-    )
+    Args:
+        common: the tasks.
+        even: the same with the attempts alone that both sides have, for the sign test; []: nothing is tested.
+        readings: named metric to how to read it, as run summaries have it.
+        whole: nothing more comes and no trial is missing; only then there is an interval.
+    """
+    difference = partial(_difference, common=common, even=even, whole=whole)
+    differences = {metric: difference(metric, high) for metric, high in COMPARED_METRICS.items()}
+    named = {name for one in common for name in one.means[0].keys() & one.means[1].keys()}
+    for name in sorted(metric.removeprefix(NAMED) for metric in named if metric.startswith(NAMED)):
+        of = read_as(name, readings.get(name))
+        says = {"unit": None if of.unit == "1" else of.unit, "label": of.label}
+        differences[of.name] = difference(of.name, of.higher_is_better).model_copy(update=says)
+    return differences
 
 
 def _difference(
-    metric: str, high: bool, *, pairs: Sequence[TaskPair], even: Sequence[TaskPair], whole: bool
+    metric: str, high: bool, *, common: Iterable[_Common], even: Iterable[_Common], whole: bool
 ) -> Difference:
-    """Over the tasks where both sides know the number, so that like is compared with like.
-
-    Args:
-        pairs: the tasks.
-        even: the same with the attempts alone that both sides have, for the sign test; []: nothing is tested.
-        whole: no trial is missing; only then there is an interval.
-    """
-    moved = [b - a for a, b in _values_of(metric, pairs)]
-    tested = [b - a for a, b in _values_of(metric, even)]
+    moved, tested = (
+        [values[1] - values[0] for one in tasks if (values := one.values(metric))] for tasks in (common, even)
+    )
     up, down = sum(one > 0 for one in moved), sum(one < 0 for one in moved)
     return Difference(
         tasks=len(moved),
@@ -690,35 +656,32 @@ def _interval(moved: Sequence[float]) -> Ends | None:
     """The interval of the mean of the tasks' differences; each task is a cluster (inference 6)."""
     if len(moved) < LEAST_TASKS_OF_A_MEAN or not all(map(isfinite, moved)):
         return None
-    interval = mean_interval(Clusters.of_sums((1, one) for one in moved))
-    return interval and Ends(low=interval.low, high=interval.high)
+    return _ends(mean_interval(Clusters.of_sums((1, one) for one in moved)))
 
 
 def _totals(
-    name: Named, pairs: Sequence[TaskPair], which: int, only_here: int, named: Iterable[str]
+    side: ComparedSide,
+    other: ComparedSide,
+    common: Sequence[_Common],
+    which: int,
+    metrics: Iterable[str],
+    rate: float | None,
 ) -> SideTotals:
+    """One side over the common tasks; `rate` is its pass rate at the end, None before."""
     means = {
-        metric: _mean(values[which] for values in _values_of(metric, pairs)) for metric in COMPARED_METRICS
+        metric: _mean(values[which] for one in common if (values := one.values(metric))) for metric in metrics
     }
     return SideTotals(
-        run=name[0],
-        agent_model=name[1],
-        trials=sum((pair.a, pair.b)[which].trials for pair in pairs),
-        only_here=only_here,
-        metrics={n.removeprefix(NAMED): _mean(v[which] for v in _values_of(n, pairs)) for n in named},
-        **means,
+        run=side.run.run.run_id,
+        agent_model=side.agent_model,
+        trials=sum(len(one.rows[which]) for one in common),
+        only_here=len(side.by_task.keys() - other.by_task.keys()),
+        **_fields(means if rate is None else means | {"pass_rate": rate}),
     )
 
 
-def _values_of(metric: str, pairs: Sequence[TaskPair]) -> list[tuple[float, float]]:
-    """The values of both sides on the tasks where both know it."""
-    values = [(value_of(pair.a, metric), value_of(pair.b, metric)) for pair in pairs]
-    return [(a, b) for a, b in values if a is not None and b is not None]
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the known values; None if there is none."""
-    numbers = [value for value in values if value is not None]
+def _mean(values: Iterable[float]) -> float | None:
+    numbers = list(values)
     return fsum(numbers) / len(numbers) if numbers else None
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from streamer.folding.pairs import Task, compared_agents
+from streamer.folding.pairs import compared_agents
 from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
 from streamer.folding.state import RunState
 from streamer.folding.summaries import planned_metrics, primary_metric
@@ -25,6 +25,7 @@ from streamer.statistics.pairs import (
     Ends,
     GateVerdict,
     Pair,
+    Task,
     ability,
     at_worst,
     e_value,
@@ -43,6 +44,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
+from streamer.views.compare import LOOKS, UNRELATED, overtaken
 from streamer.views.models import DIFFERENT_TASKS, Comparison
 from streamer.views.models import Ends as Range
 
@@ -181,15 +183,26 @@ UNMATCHED: dict[Unmatched, str] = {
 
 def words(result: GateResult) -> list[str]:
     """What is known, a sentence for each answer."""
-    said = list(_answers(result))
-    return said or [f"{side}: no trial is known yet" for side in _not_begun(result)]
+    metric, level = result.metric, f"{100 * result.level:g} %"
+    said = [
+        result.final and f"final: {_final_words(result.final, metric, level)}",
+        result.ability and f"ability: {_ability_words(result.ability, metric, level)}",
+        result.target and f"target: {_target_words(result.target)}",
+    ]
+    return [one for one in said if one] or [
+        f"{side.source}: no trial is known yet" for side in sides_of(result) if side.agent_model is None
+    ]
+
+
+def sides_of(result: GateResult) -> list[GateSide]:
+    return [side for side in (result.candidate, result.baseline) if side is not None]
 
 
 def counts(result: GateResult) -> str:
     """How far both sides are."""
     if result.pairs is None or not result.pairs.planned:
-        sides = [side for side in (result.candidate, result.baseline) if side]
-        return "; ".join(f"{_called(side)}: {of_planned(side.known, side.planned)} trials" for side in sides)
+        trials = ((_called(side), of_planned(side.known, side.planned)) for side in sides_of(result))
+        return "; ".join(f"{name}: {many} trials" for name, many in trials)
     pairs = result.pairs
     decided = of_planned(pairs.planned - pairs.unknown, pairs.planned)
     if result.metric != PRIMARY_METRIC:
@@ -230,16 +243,6 @@ def saved_line(result: GateResult) -> str | None:
     return f"estimate: stopping now saves up to {counted(result.saved.trials, 'trial')}{money}"
 
 
-def _answers(result: GateResult) -> Iterable[str]:
-    level = f"{100 * result.level:g} %"
-    if result.final is not None:
-        yield f"final: {_final_words(result.final, result.metric, level)}"
-    if result.ability is not None:
-        yield f"ability: {_ability_words(result.ability, result.metric, level)}"
-    if result.target is not None:
-        yield f"target: {_target_words(result.target)}"
-
-
 def _final_words(answer: FinalAnswer, metric: str, level: str) -> str:
     ends, why = answer.ends, answer.missing
     if ends is None:
@@ -253,7 +256,7 @@ def _final_words(answer: FinalAnswer, metric: str, level: str) -> str:
     else:
         told = f"{_range(ends, metric)} still possible, unless results are corrected ({why})"
     if answer.unrelated is not None:
-        told += f"; {_range(answer.unrelated, metric)} if the order has nothing to do with difficulty"
+        told += f"; {_range(answer.unrelated, metric)} {UNRELATED}"
     return f"{answer.verdict}, candidate minus baseline {told}"
 
 
@@ -262,9 +265,8 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
     if answer.interval is not None:
         told.append(f"candidate minus baseline {_range(answer.interval, metric)}, {level}")
     if answer.worse is not None:
-        told.append(
-            f"evidence that the candidate is worse {_evidence(answer.worse)}, {answer.needed:g} needed"
-        )
+        worse = f"{answer.worse:.1f}" if answer.worse < 100 else f"{answer.worse:,.0f}"
+        told.append(f"evidence that the candidate is worse {worse}, {answer.needed:g} needed")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
         told.append("it is worse, by how much is not said")
     return (
@@ -283,11 +285,6 @@ def _target_words(answer: TargetAnswer) -> str:
     )
 
 
-def _not_begun(result: GateResult) -> list[str]:
-    sides = (result.candidate, result.baseline)
-    return [side.source for side in sides if side and side.agent_model is None]
-
-
 def _listed_tasks(tasks: Sequence[str]) -> str:
     left = len(tasks) - LISTED
     return ", ".join(tasks[:LISTED]) + (f" and {left:,} more" if left > 0 else "")
@@ -296,10 +293,6 @@ def _listed_tasks(tasks: Sequence[str]) -> str:
 def _called(side: GateSide) -> str:
     """What a side is called: its agent and run, where they are known."""
     return side.source if side.agent_model is None else f"{side.agent_model} of {side.run_id}"
-
-
-def _evidence(value: float) -> str:
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def _range(ends: Range, metric: str) -> str:
@@ -622,6 +615,14 @@ SHOWN = 5
 class NoSuchSide(Exception):
     """There is no such run or agent, or a text names several."""
 
+    @classmethod
+    def unknown_agent(cls, run_id: str, label: str, agents: Collection[str]) -> NoSuchSide:
+        """The run has none of this label; `agents` are those that it has."""
+        close, names = get_close_matches(label, agents, n=SHOWN, cutoff=0.4), _listed_names(sorted(agents))
+        hint = f"It has {names}." if names else "It has no results yet."
+        hint = f"Did you mean {_listed_names(close)}?" if close else hint
+        return cls(f"run {run_id!r} has no agent:model {label!r}. {hint}")
+
 
 def possible_runs(text: str) -> list[str]:
     """Every run that a text may name, the longest id first: ids and models may hold slashes.
@@ -672,7 +673,7 @@ def _agent(source: str, run: RunState, label: str, *, fixed: bool) -> GroupId | 
     if label:
         named = {group.agent_model: group for group in _every_agent(run)}
         if label not in named and over:
-            raise NoSuchSide(_no_agent(source, run, label, [name for name in named if name]))
+            raise NoSuchSide.unknown_agent(run.run_id, label, [name for name in named if name])
         return named.get(label)
     agents = compared_agents(run)
     if len(agents) > 1 or (over and not agents):
@@ -688,13 +689,6 @@ def _every_agent(run: RunState) -> set[GroupId]:
     """Every agent:model of a run, baselines and planned ones too."""
     seen = {group for group in run.scores.roster.groups() if group.agent and group.tier is None}
     return seen | {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
-
-
-def _no_agent(source: str, run: RunState, label: str, agents: Collection[str]) -> str:
-    close = get_close_matches(label, agents, n=SHOWN, cutoff=0.4)
-    agent_names = _listed_names(sorted(agents)) or "none"
-    hint = f"Did you mean {_listed_names(close)}?" if close else f"It has {agent_names}."
-    return f"run {run.run_id!r} of {source} has no agent {label!r}. {hint}"
 
 
 def _no_run(source: str, text: str, runs: Mapping[str, RunState]) -> str:
@@ -771,38 +765,28 @@ def _shown_worse(result: GateResult) -> bool:
     return result.ability is not None and result.ability.verdict is GateVerdict.FAIL
 
 
-def _words_in_order(result: GateResult) -> list[str]:
-    final, other = result.final, result.baseline
-    if other is None or final is None or final.basis == "exact" or final.ends is None:
-        return []
-    return _order_words(_called(result.candidate), _called(other), final, final.ends)
-
-
 def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
     text = f"{run.run_id}/{agent_model}" if agent_model else run.run_id
     return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
 
 
-def _order_words(a: str, b: str, final: FinalAnswer, ends: Range) -> list[str]:
+def _words_in_order(result: GateResult) -> list[str]:
+    final, other = result.final, result.baseline
+    if other is None or final is None or final.basis == "exact" or final.ends is None:
+        return []
+    a, b, ends = _called(result.candidate), _called(other), final.ends
     ahead, behind = (a, b) if ends.low > 0 else (b, a)
     is_separated = ends.low > 0 or ends.high < 0
-    low, high = (ends.low, ends.high) if ahead == a else (-ends.high, -ends.low)
     if final.basis == "interval":
-        whose = f"{ahead} ahead of {behind} in the final pass rate" if is_separated else f"{a} minus {b}"
-        shown = (low, high) if is_separated else (ends.low, ends.high)
-        return [f"{whose}: {_range_words(*shown)} in the end; 95 %, however often you look"]
-    said = (
-        [f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"]
-        if is_separated
-        else []
-    )
+        if not is_separated:
+            return [f"{a} minus {b}: {_in_the_end(ends)}; {LOOKS}"]
+        of_ahead = ends if ahead == a else Range(low=-ends.high, high=-ends.low)
+        return [f"{ahead} ahead of {behind} in the final pass rate: {_in_the_end(of_ahead)}; {LOOKS}"]
+    said = [overtaken(ahead, behind)] if is_separated else []
     if final.unrelated is not None:
-        said.append(
-            f"{a} minus {b}: {_range_words(final.unrelated.low, final.unrelated.high)} in the end, if the "
-            "order has nothing to do with difficulty"
-        )
+        said.append(f"{a} minus {b}: {_in_the_end(final.unrelated)}, {UNRELATED}")
     return said
 
 
-def _range_words(low: float, high: float) -> str:
-    return f"{ends_in_points(low, high)} points"
+def _in_the_end(ends: Range) -> str:
+    return f"{ends_in_points(ends.low, ends.high)} points in the end"

@@ -31,7 +31,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
 from streamer.views.cells import sort_value
 from streamer.views.columns import RUNS, sorted_rows
-from streamer.views.compare import ComparedSide, compare_sides, pair_standings, side_of
+from streamer.views.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.gate import Live, in_order, needs_order, with_live
 from streamer.views.leaderboard import BenchmarkBoard, history_points
 from streamer.views.models import (
@@ -643,9 +643,8 @@ async def _health(web: Web, query: NoQuery) -> Health:
 
 async def _side(web: Web, run_id: str, agent_model: str | None) -> ComparedSide:
     agents = await web.reader.agents(run_id)
-    stored = (await web.trials.trials(run_id)).values()
-    rows = side_of([trial.row for trial in stored], agents, agent_model)
-    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, rows)
+    trials = [trial.row for trial in (await web.trials.trials(run_id)).values()]
+    return ComparedSide(await web.reader.comparison(run_id), agents, agent_model, trials)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from difflib import get_close_matches
 from html import escape
 from pathlib import Path
 from string import Template
@@ -49,10 +48,10 @@ from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name
-from streamer.views.compare import side_of
-from streamer.views.gate import GateResult, counts, not_common, saved_line, verdict_line
+from streamer.views.compare import ComparedSide
+from streamer.views.gate import GateResult, NoSuchSide, counts, not_common, saved_line, verdict_line
 from streamer.views.leaderboard import history_points
-from streamer.views.models import AnyRow, TooManyCells, TrialRow, whole_matrix
+from streamer.views.models import TooManyCells, TrialRow, whole_matrix
 from streamer.views.outlook import eta_of, places_of
 from streamer.views.tables import (
     Document,
@@ -280,38 +279,29 @@ def _points(entries: Iterable[HistoryEntry]) -> list[Json]:
 
 
 # -----------------------------------------------------------------------------
-# The two sides of a comparison, from runs or from files of events.
+# One side of a comparison, from a run or from a file of events.
 
 
 ID_DIGITS = 24
 
 
-class UnknownAgent(Exception):
-    """The run has no such agent:model."""
-
-    def __init__(self, run_id: str, agent_model: str, agents: Iterable[str]) -> None:
-        labels = sorted(agents)
-        close = get_close_matches(agent_model, labels, n=3, cutoff=0.4) or labels[:5]
-        hint = f"Did you mean {', '.join(close)}?" if close else "It has no results yet."
-        super().__init__(f"run {run_id!r} has no agent:model {agent_model!r}. {hint}")
-
-
-def rows_of(data: RunData, agent_model: str | None) -> list[AnyRow]:
-    """The trials of one side.
+def side_of(data: RunData, agent_model: str | None) -> ComparedSide:
+    """One side of a comparison.
 
     Args:
         data: a run with its trials.
         agent_model: whose; None: of all but baselines.
 
     Raises:
-        UnknownAgent: the run has no such agent:model.
+        NoSuchSide: the run has no such agent:model.
     """
+    assert data.compared is not None, "a run that was read or folded has its tasks"
     agents = [AgentModelSummary.model_validate(agent) for agent in data.agents]
-    labels = {agent.agent_model for agent in agents}
-    if agent_model is not None and agent_model not in labels:
-        raise UnknownAgent(data.run_id, agent_model, labels)
     rows = [TrialRow.of(trial["digest"][:ID_DIGITS], trial) for trial in data.trials or ()]
-    return side_of(rows, agents, agent_model)
+    side = ComparedSide(data.compared, agents, agent_model, rows)
+    if not side.chosen and agent_model is not None:
+        raise NoSuchSide.unknown_agent(data.run_id, agent_model, [agent.agent_model for agent in agents])
+    return side
 
 
 # -----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from benchmarks.gate_study import (
 )
 from benchmarks.simulated_runs import Scenario
 from benchmarks.two_agents import PLANS, WAYS, Plan, TwoRuns, Way, two_runs
-from streamer.statistics.pairs import GateVerdict, Pair, evidence_worse, final_difference, gate
+from streamer.statistics.pairs import GateVerdict, Pair, evidence_worse, final_difference, no_further_behind
 
 TEXT = PAGE.read_text("utf-8")
 SMALL = [Plan("small", 30), Plan("small, 3 attempts", 12, 3)]
@@ -50,7 +50,9 @@ def test_halving_finds_the_first_verdict_of_all_looks(plan: Plan, way: Way) -> N
             for look in looks
         ]
         assert result == [difference_at(runs, look) for look in looks]
-        settled = [one.empty or gate(one, MARGIN) is not GateVerdict.UNDECIDED for one in result]
+        settled = [
+            one.empty or no_further_behind(one.ends(), MARGIN) is not GateVerdict.UNDECIDED for one in result
+        ]
         assert first_decided(runs) == (settled.index(True) if any(settled) else runs.results + 1)
         assert settled == sorted(settled)
 

@@ -6,9 +6,9 @@ from hashlib import sha256
 
 import pytest
 
-from streamer.folding.pairs import Pairing, by_place
+from streamer.folding.pairs.contest import by_place
 from streamer.statistics.final import FinalMissing
-from streamer.statistics.pairs import Attempts, Ends
+from streamer.statistics.pairs import Attempts, Ends, Pairing
 from tests.folding.compared import END, PLAN, tasks_of, the_comparison
 from tests.folding.compared import trial as trial_of_tasks
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
@@ -73,7 +73,7 @@ def test_a_repeat_has_no_number_until_the_names_of_all_are_known() -> None:
     early = side([plan, *two], "r", "a")
     assert (early.known, early.attempts((None, None, "x"))) == (2, Attempts(2, 2, 1))
     assert {early.outcome(one) for one in early.outcomes} == {None}
-    assert early.ordered(frozenset(early.outcomes), 3) is None
+    assert early.ordered(early.outcomes, 3, 3) is None
     last = a_start(run_id="r", agent="a", model="m", task_id="x", shard="a", position=2)
     complete = side([plan, *two, last], "r", "a")
     first, *others = (Pairing("x", number, None, None) for number in (1, 2, 3))
@@ -120,25 +120,25 @@ def test_what_is_still_possible_is_exact() -> None:
 
 def test_the_queue_orders_all_trials_and_starts_order_those_that_began() -> None:
     queue = side([the_plan("r")], "r", "a")
-    expected = frozenset(queue.outcomes)
-    ordered = queue.ordered(expected, 20)
+    expected = queue.outcomes
+    ordered = queue.ordered(expected, 20, 20)
     assert ordered is not None
     assert [one and one.task_id for one in ordered] == ORDER
     starts = [
         a_start(run_id="r", agent="a", model="m", task_id=task, position=at)
         for task, at in (("t05", 0), ("t01", 3))
     ]
-    started = side([the_plan("r", order=None), *starts], "r", "a").ordered(expected, 20)
+    started = side([the_plan("r", order=None), *starts], "r", "a").ordered(expected, 20, 20)
     assert started is not None
     assert [one and one.task_id for one in started] == ["t05", None, None, "t01"]
 
 
 def test_a_trial_without_a_place_or_a_grown_plan_leaves_no_order() -> None:
     without = side([the_plan("r", order=None), trial("r", "a", "t00", True)], "r", "a")
-    assert without.ordered(frozenset(without.outcomes), 20) is None
+    assert without.ordered(without.outcomes, 20, 20) is None
     assert without.order_missing() is FinalMissing.ORDER_UNKNOWN_IN_PART
     grown = side([the_plan("r"), the_plan("r", revision=1, tasks=[*TASKS, "late"])], "r", "a")
-    assert grown.ordered(frozenset(grown.outcomes), 21) is None
+    assert grown.ordered(grown.outcomes, 21, 21) is None
 
 
 def test_values_of_a_metric_are_those_that_trials_have() -> None:

@@ -24,8 +24,8 @@ from streamer.statistics.pairs import (
     e_value,
     evidence_worse,
     final_difference,
-    gate,
     least_losses_at_end,
+    no_further_behind,
     places,
     places_at_end,
 )
@@ -201,7 +201,7 @@ def test_the_other_side_sees_the_mirror_image(pairs: list[Pair]) -> None:
 def test_an_order_that_follows_the_outcomes_leaves_no_difference_and_no_verdict() -> None:
     result = final_difference([LOSS] * 20 + [WIN] * 20, 40)
     assert result.low > result.high
-    assert gate(result, Fraction(1)) is GateVerdict.UNDECIDED
+    assert no_further_behind(result.ends(), Fraction(1)) is GateVerdict.UNDECIDED
 
 
 def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
@@ -211,10 +211,10 @@ def test_a_plan_that_is_smaller_than_its_pairs_is_refused() -> None:
 
 def test_a_gate_takes_its_margin_exactly() -> None:
     margin = Fraction("0.02")
-    assert gate(FinalDifference(-2, 9, 100), margin) is GateVerdict.PASS
-    assert gate(FinalDifference(-3, 9, 100), margin) is GateVerdict.UNDECIDED
-    assert gate(FinalDifference(-9, -2, 100), margin) is GateVerdict.UNDECIDED
-    assert gate(FinalDifference(-9, -3, 100), margin) is GateVerdict.FAIL
+    assert no_further_behind(FinalDifference(-2, 9, 100).ends(), margin) is GateVerdict.PASS
+    assert no_further_behind(FinalDifference(-3, 9, 100).ends(), margin) is GateVerdict.UNDECIDED
+    assert no_further_behind(FinalDifference(-9, -2, 100).ends(), margin) is GateVerdict.UNDECIDED
+    assert no_further_behind(FinalDifference(-9, -3, 100).ends(), margin) is GateVerdict.FAIL
 
 
 @pytest.mark.parametrize("planned", [*range(1, 13), 16])

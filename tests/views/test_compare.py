@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.client.queries import ComparedRun
+from streamer.schemas.base import task_key
 from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, Rank, RunComparison, RunSummary
 from streamer.statistics.pairs import (
     Direction,
@@ -35,10 +36,8 @@ from streamer.views.compare import (
     ComparedSide,
     PairStanding,
     between,
-    compare,
     compare_sides,
     comparison_document,
-    has_ended,
     pair_standings,
     worse_by,
 )
@@ -57,6 +56,39 @@ from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 
 PAIR = (("r", None), ("r", "b:m"))
+
+
+def compare(
+    a: list[TrialRow],
+    b: list[TrialRow],
+    names: tuple[tuple[str, str | None], tuple[str, str | None]],
+    offset: int,
+    limit: int,
+    *,
+    ended: bool = False,
+    readings: Mapping[str, Any] = {},
+) -> Comparison:
+    """Two sides of which these trials are all that there is."""
+    sides = (side_with(rows, *name, ended, readings) for rows, name in zip((a, b), names, strict=True))
+    return compare_sides(*sides, offset, limit, any_tasks=True)
+
+
+def side_with(
+    rows: list[TrialRow], run_id: str, label: str | None, ended: bool, readings: Mapping[str, Any]
+) -> ComparedSide:
+    [result] = board_runs([a_trial(run_id=run_id), {"type": "run_finished", "run_id": run_id}])
+    trials = [row.model_copy(update={"agent_model": label or row.agent_model}) for row in rows]
+    tasks: dict[str, dict[str, tuple[int, int, int]]] = {}
+    for row in trials:
+        task = tasks.setdefault(task_key(row.tier, row.subtest, row.task_id), {})
+        known, passed, _ = task.get(row.agent_model, (0, 0, 0))
+        task[row.agent_model] = known + 1, passed + (row.success is True), 0
+    progress = result.run.progress.model_copy(update={"plan_complete": False})
+    state = {"progress": progress, "status": "completed" if ended else None, "metrics": readings}
+    run = result.run.model_copy(update=state)
+    names = {row.agent_model for row in trials}
+    agents = [result.agents[0].model_copy(update={"agent_model": name}) for name in names]
+    return ComparedSide(ComparedRun(run, None, tasks), agents, label, trials)
 
 
 def test_sides_are_compared_on_the_tasks_of_the_tiers_that_both_have_done() -> None:
@@ -163,20 +195,24 @@ def a_run(*events: dict[str, Any]) -> tuple[ComparedRun, list[AgentModelSummary]
     return ComparedRun(result.run, None, result.tasks), result.agents
 
 
+def ended_side(run: ComparedRun, agents: list[AgentModelSummary], label: str | None) -> bool:
+    return ComparedSide(run, agents, label, ()).ended
+
+
 def test_a_side_has_ended_once_none_of_its_trials_is_missing() -> None:
     whole = [a_trial(task_id=f"t{n}") for n in range(2)]
-    assert has_ended(*a_run(*whole), None)
-    assert has_ended(*a_run(*whole), "terminus:gpt-5")
-    assert not has_ended(*a_run(*whole), "other:m")
-    assert not has_ended(*a_run(whole[0]), None)
-    assert has_ended(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
-    assert not has_ended(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
+    assert ended_side(*a_run(*whole), None)
+    assert ended_side(*a_run(*whole), "terminus:gpt-5")
+    assert not ended_side(*a_run(*whole), "other:m")
+    assert not ended_side(*a_run(whole[0]), None)
+    assert ended_side(*a_run(whole[0], {"type": "run_finished", "run_id": "run-1"}), None)
+    assert not ended_side(*a_run(whole[0], a_trial(task_id="t1", resolved=None)), None)
 
 
 def test_without_a_plan_a_side_is_complete_as_it_stands() -> None:
     def ended(*more: dict[str, Any]) -> bool:
         [result] = board_runs([a_trial(), *more])
-        return has_ended(ComparedRun(result.run, None, result.tasks), result.agents, None)
+        return ended_side(ComparedRun(result.run, None, result.tasks), result.agents, None)
 
     assert ended()
     assert not ended(a_start(task_id="in flight"))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
 from streamer.statistics.pairs import GateVerdict, e_value
-from streamer.views.compare import compare
 from streamer.views.gate import (
     Entrant,
     GateResult,
@@ -29,6 +28,7 @@ from streamer.views.models import Comparison
 from tests.folding.matched import ORDER, TASKS, side, the_plan, trial
 from tests.support.events import Event, a_plan, a_trial, folded
 from tests.support.examples import examples
+from tests.views.test_compare import compare
 
 # -----------------------------------------------------------------------------
 # The verdict of a gate: what decides, when it is certain, and what it says of each question.
@@ -38,8 +38,8 @@ PLANS = [the_plan("r"), the_plan("s")]
 BASELINE = [trial("s", "b", task, True) for task in TASKS]
 
 
-def judged(events: Iterable[Event], *, fixed: bool = False, **terms: Any) -> GateResult:
-    """Agent a of run r against agent b of run s."""
+def judged(events: Iterable[Event], *, fixed: bool = False, **terms: Any) -> Any:
+    """The result for agent a of run r against agent b of run s; a test that reads a missing part fails."""
     stored = list(events)
     ours = Entrant("mine", side(stored, "r", "a", fixed=fixed))
     result = judge(ours, Entrant("other", side(stored, "s", "b", fixed=fixed)), Terms(**terms))
@@ -55,11 +55,8 @@ def ours(passed: int, of: int, **fields: Any) -> list[Event]:
 def test_a_verdict_comes_before_the_end_and_says_what_that_saves() -> None:
     result = judged([*PLANS, *BASELINE, *ours(0, 9, cost_usd=0.5)])
     assert (result.verdict, result.over) == (GateVerdict.FAIL, False)
-    assert result.final is not None
     assert (result.final.verdict, result.final.basis) == (GateVerdict.FAIL, "interval")
-    assert result.saved is not None
     assert (result.saved.trials, result.saved.cost_usd) == (11, 5.5)
-    assert result.ability is not None
     assert (result.ability.verdict, result.ability.worse, result.ability.needed) == (
         GateVerdict.FAIL,
         102.3,
@@ -81,14 +78,12 @@ def test_common_tasks_that_results_may_have_chosen_are_judged_only_if_allowed() 
         plans = [the_plan("r", tasks=few, order=few) | ours_began, the_plan("s") | theirs_began]
         result = judged([*plans, *trials], fixed=True, **terms)
         assert result.verdict == verdict, (ours_began, terms)
-        assert result.pairs is not None
         assert len(result.pairs.only_baseline) == 10
 
 
 def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
     result = judged([*PLANS, *BASELINE, *ours(1, 1)])
     assert (result.verdict, result.saved) == (GateVerdict.UNDECIDED, None)
-    assert result.pairs is not None
     assert (result.pairs.planned, result.pairs.ties, result.pairs.unknown) == (20, 1, 19)
 
 
@@ -98,7 +93,6 @@ def test_before_that_it_is_undecided_and_nothing_is_saved() -> None:
 )
 def test_at_the_end_the_run_itself_decides_exactly(passed: int, max_drop: str, verdict: str) -> None:
     result = judged([*PLANS, *BASELINE, *ours(passed, 20)], max_drop=Fraction(max_drop))
-    assert result.final is not None
     assert (result.verdict, result.final.basis, result.over) == (verdict, "exact", True)
 
 
@@ -107,24 +101,19 @@ def test_at_the_end_ability_passes_only_if_the_interval_allows_it() -> None:
     close = judged(events, question="ability", max_drop=Fraction("0.02"))
     wide = judged(events, question="ability", max_drop=Fraction("0.3"))
     assert (close.verdict, wide.verdict) == (GateVerdict.UNDECIDED, GateVerdict.PASS)
-    assert close.final is not None
     assert close.final.verdict == GateVerdict.FAIL
 
 
 def test_an_undeclared_order_decides_nothing_and_is_shown_with_its_condition() -> None:
     plans = [the_plan("r", order_kind=None), PLANS[1]]
     result = judged([*plans, *BASELINE, *ours(3, 9)], max_drop=Fraction("0.1"))
-    assert result.final is not None
     assert (result.final.basis, result.final.missing) == ("bounds", "nobody declared the order as shuffled")
-    assert result.final.unrelated is not None
-    assert result.final.ends is not None
     assert result.final.unrelated.high < result.final.ends.high
 
 
 def test_hard_bounds_decide_without_any_order() -> None:
     plans = [the_plan(run, order=None, order_kind=None) for run in "rs"]
     result = judged([*plans, *BASELINE, *ours(0, 1)], max_drop=Fraction("0"))
-    assert result.final is not None
     assert (result.verdict, result.final.basis) == (GateVerdict.FAIL, "bounds")
 
 
@@ -138,7 +127,6 @@ def test_a_target_is_judged_by_what_is_still_possible(target: str, verdict: str)
 
 def test_a_target_out_of_reach_fails_what_the_baseline_leaves_open() -> None:
     result = judged([*PLANS, *BASELINE, *ours(0, 1)], target=Fraction(1), max_drop=Fraction("0.3"))
-    assert result.final is not None
     assert (result.verdict, result.final.verdict) == (GateVerdict.FAIL, GateVerdict.UNDECIDED)
 
 
@@ -163,7 +151,6 @@ def test_cost_is_better_when_it_is_lower_and_missing_values_decide_nothing() -> 
     cheap = judged([*PLANS, *base, *ours(20, 20, cost_usd=0.5)], metric="cost_usd", max_drop=Fraction("0.1"))
     none = judged([*PLANS, *base, *ours(20, 20)], metric="cost_usd")
     assert (dear.verdict, cheap.verdict, none.verdict) == ("fail", "pass", "undecided")
-    assert none.final is not None
     assert none.final.missing == "no common task where both sides know cost_usd"
 
 
@@ -175,13 +162,9 @@ def test_of_unequal_attempts_all_trials_are_in_the_final_difference() -> None:
     base = [trial("s", "b", task, n == 1, attempt=n) for task in "xy" for n in (1, 2)]
     mine = [trial("r", "a", "x", True), trial("r", "a", "y", False)]
     running = judged([*plans, *base, mine[0]])
-    assert running.final is not None
     assert (running.verdict, running.final.basis) == (GateVerdict.PASS, "bounds")
-    assert running.final.ends is not None
     assert (running.final.ends.low, running.final.ends.high) == (0.0, 0.5)
     ended = judged([*plans, *base, *mine], max_drop=Fraction(0))
-    assert ended.final is not None
-    assert ended.final.ends is not None
     assert (ended.verdict, ended.final.ends.low) == (GateVerdict.PASS, 0.0)
     assert counts(ended).endswith("; 2 trials of one side alone in no pair")
 
@@ -190,8 +173,6 @@ def test_trials_that_never_came_are_counted_both_ways_at_the_end() -> None:
     plans = [the_plan("r", tasks=["x"], attempts=2, order=None), the_plan("s", tasks=["x"], order=None)]
     events = [*plans, trial("s", "b", "x", True), trial("r", "a", "x", True)]
     result = judged(events, fixed=True)
-    assert result.final is not None
-    assert result.final.ends is not None
     assert (result.verdict, result.over, result.final.ends.low) == (GateVerdict.UNDECIDED, True, -0.5)
 
 
@@ -205,12 +186,9 @@ def test_a_run_that_stopped_early_is_not_judged_on_what_it_has(finished: bool, a
     plan = the_plan("r", **STOPPED, attempts=attempts)
     events = [plan, PLANS[1], *BASELINE, *ours(5, 5), *(ENDS if finished else [])]
     result = judged(events, fixed=not finished, max_drop=Fraction("0.7"))
-    assert result.final is not None
-    assert result.final.ends is not None
     assert (result.verdict, result.over, result.final.basis) == (GateVerdict.UNDECIDED, True, "bounds")
     assert (result.final.ends.low, result.final.ends.high) == (-0.75, 0.75)
     assert result.final.missing == "trials have no final value"
-    assert result.ability is not None
     assert result.ability.verdict == GateVerdict.UNDECIDED
     assert result.ability.interval is not None, "the missing trials count both ways"
     assert result.ability.interval.low < -0.75
@@ -222,9 +200,7 @@ def test_a_baseline_that_stopped_early_passes_nobody() -> None:
     events = [PLANS[0], the_plan("s", **STOPPED), *BASELINE[:5], ENDS[1], *ours(20, 20)]
     for known in (7, 20):
         result = judged(events[: 7 + known])
-        assert result.final is not None
         assert (result.verdict, result.final.basis) == (GateVerdict.UNDECIDED, "bounds")
-        assert result.pairs is not None
         assert result.pairs.planned == 20
 
 
@@ -232,8 +208,6 @@ def test_subtests_that_never_came_are_unknown() -> None:
     plans = [the_plan(run, tasks=["x"], order=None, tiers=["T0"], subtests={"T0": 4}) for run in "rs"]
     done = [trial("s", "b", "x", True, tier="T0", subtest=str(n)) for n in range(4)]
     result = judged([*plans, *done, trial("r", "a", "x", True, tier="T0", subtest="0")], fixed=True)
-    assert result.final is not None
-    assert result.final.ends is not None
     assert (result.verdict, result.final.ends.low) == (GateVerdict.UNDECIDED, -0.75)
 
 
@@ -254,12 +228,9 @@ def test_of_unequal_attempts_the_numbers_that_both_plan_are_evidence(of_three: i
     base = [trial("s", "b", TASKS[at], n > 3 - of_three, attempt=n) for at, n in tries]
     mine = [trial("r", "a", task, False) for task in TASKS]
     result = judged([*plans, *base, *mine[:-1]], question="ability")
-    assert result.ability is not None
     assert result.verdict == verdict
     assert result.ability.interval is None
     ended = judged([*plans, *base, *mine], question="ability").ability
-    assert ended is not None
-    assert ended.interval is not None
     assert ended.interval.high < 0
 
 
@@ -271,7 +242,6 @@ def test_evidence_against_the_mean_fails_nothing() -> None:
     mine = [trial("r", "a", task, at % 2 == 0) for at, task in enumerate(tasks)]
     for known, verdict in ((30, "fail"), (119, "undecided"), (120, "pass")):
         result = judged([*plans, *base, *mine[:known]], question="ability").ability
-        assert result is not None
         assert (result.verdict, result.worse) == (verdict, e_value(0, 15))
 
 
@@ -287,7 +257,6 @@ def test_a_mean_is_not_judged_while_trials_have_no_final_value() -> None:
     for plan in (PLANS[0], the_plan("r", **STOPPED)):
         for question in ("final", "ability"):
             result = judged([plan, PLANS[1], *base, *mine], fixed=True, metric="cost_usd", question=question)
-            assert result.final is not None
             assert (result.verdict, result.final.basis) == (GateVerdict.UNDECIDED, "nothing")
             assert result.final.missing == "trials have no final value"
 
@@ -302,7 +271,6 @@ def test_the_scores_of_a_judge_are_not_judged_while_some_may_come() -> None:
     ):
         plans = [plan | {"judged": expected} for plan in PLANS]
         result = judged([*plans, *base, *mine], fixed=True, metric="impl_rate")
-        assert result.final is not None
         assert result.verdict == verdict
         assert (result.final.missing or "").startswith(missing)
 
@@ -311,7 +279,6 @@ def test_a_mean_of_trials_of_which_some_lack_it_says_how_many_have_it() -> None:
     base = [trial("s", "b", task, True, cost_usd=1.0) for task in TASKS]
     mine = [*ours(20, 20)[:17], *ours(20, 20, cost_usd=0.5)[17:]]
     result = judged([*PLANS, *base, *mine], metric="cost_usd")
-    assert result.final is not None
     assert (result.verdict, result.final.basis) == (GateVerdict.PASS, "covered")
     assert result.words[0] == (
         "final: candidate minus baseline -0.5 where known: pass (cost_usd is known for 3 of 20 candidate and "
@@ -328,7 +295,6 @@ def test_nothing_has_begun() -> None:
 def test_tasks_that_only_one_side_has_are_listed() -> None:
     plans = [the_plan("r", tasks=[*TASKS, "a/b"], order=None), PLANS[1]]
     result = judged([*plans, *BASELINE, *ours(20, 20)], fixed=True)
-    assert result.pairs is not None
     assert (result.pairs.only_candidate, result.pairs.only_baseline) == (["a%2Fb"], [])
 
 
@@ -480,8 +446,8 @@ def test_at_the_end_and_of_several_agents_there_is_nothing_to_add() -> None:
 
 
 def compared(a: str = "base", b: str = "new", *, ended: bool = False) -> Comparison:
-    result = compare([], [], ((a, None), (b, None)), 0, 0, ended=ended)
-    return result.model_copy(update={"words": ["what stood before"]})
+    result = compare([], [], ((a, None), (b, None)), 0, 0)
+    return result.model_copy(update={"words": ["what stood before"], "ended": ended})
 
 
 def test_a_comparison_of_two_runs_begins_with_what_their_order_says() -> None:

@@ -7,38 +7,30 @@ counts, `ranks_so_far` ranks, and at the end `ranks_at_end` does.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from streamer.folding.plan import Denominators
-from streamer.folding.slots import SlotKey, SummaryChange, TasksChange, packed
+from streamer.folding.pairs.contest import Contestant, orders_pairs
+from streamer.folding.slots import SummaryChange, TasksChange, packed
 from streamer.folding.state import RunState
 from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
 from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
-from streamer.statistics.final import (
-    ALPHA,
-    EACH,
-    FinalMissing,
-    OrderKind,
-    Passes,
-    digest,
-    lowest,
-    prefixes,
-    with_gaps,
-)
+from streamer.statistics.final import ALPHA, EACH, FinalMissing, Passes, lowest, prefixes
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
     ComparisonMissing,
     FinalDifference,
+    Pairing,
     Place,
+    Task,
     difference_of,
     e_value,
     least_losses_at_end,
@@ -52,26 +44,8 @@ from streamer.statistics.pairs import (
 # Where a harness gives repeats a shard each instead of numbers, `pairings_of` numbers them.
 
 
-Task = tuple[str | None, str | None, str]
-"""Tier, subtest and task id."""
-
-
-class Pairing(NamedTuple):
-    """What the trials of a pair have in common; `repeat` counts equal numbers that only shards tell apart."""
-
-    task_id: str
-    attempt: int
-    tier: str | None
-    subtest: str | None
-    repeat: int = 0
-
-    @property
-    def task(self) -> Task:
-        return (self.tier, self.subtest, self.task_id)
-
-    def slot(self, shard: str) -> SlotKey:
-        """A slot of the pair, for the queue, which asks for the task, the attempt and any shard."""
-        return SlotKey(shard, self.task_id, self.attempt, "", "", self.tier, self.subtest)
+MOST_CELLS = 50_000
+"""Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
 
 
 class Trials(NamedTuple):
@@ -96,46 +70,42 @@ class TaskTable:
         agents: agent:models of it, at least one.
 
     Attributes:
+        sides: the agents.
         planned: pairs of every two agents; None: not planned, so only trials that were seen count.
         exceeded: more pairs were seen than planned, so the plan counts for nothing.
-        pairings: columns of the pairs.
+        columns: of the pairs.
         tasks: columns of the tasks.
-        positions: for each agent the pairing and the position of its trials; None: a trial has no position.
-        others: for each agent the positions of all other trials in the run's one queue.
+        task_of: the task's column of each pair.
     """
 
     def __init__(self, run: RunState, agents: Sequence[GroupId]) -> None:
-        self._run = run
-        self._open_states = run.open_states()
-        self._labels = [group.agent_model or "" for group in agents]
-        self._columns: dict[Pairing, int] = {}
-        self._unnumbered: list[list[int]] = []
-        self._sharded: set[Pairing] = set()
-        self.positions: list[list[tuple[Pairing, int]] | None] = []
-        self.others: list[set[int]] = []
-        rows = [self._row(group) for group in agents]
-        self.pairings = list(self._columns)
-        declared = Denominators(run.plan, run.groups, run.scores.is_baseline).declared(agents[0])
-        self.exceeded = declared is not None and len(self.pairings) > declared
+        open_states, self._queued = run.open_states(), run.queue.places is not None
+        self.sides = [Contestant(run, group, open_states=open_states) for group in agents]
+        self.columns: dict[Pairing, int] = {}
+        trials = [side.with_verdicts() for side in self.sides]
+        columns = [[self.columns.setdefault(one, len(self.columns)) for one in these] for these, *_ in trials]
+        declared = run.denominators().declared(agents[0])
+        self.exceeded = declared is not None and len(self.columns) > declared
         self._attempts = None if self.exceeded or not declared else run.plan.attempts
         self.planned = declared if self._attempts else None
-        self.tasks = list(dict.fromkeys(pairing.task for pairing in self.pairings))
-        numbers = {task: number for number, task in enumerate(self.tasks)}
-        self._task_of = np.array([numbers[one.task] for one in self.pairings], np.intp)
-        shape = (len(agents), len(self.pairings))
+        numbers: dict[Task, int] = {}
+        tasks = [numbers.setdefault(one.task, len(numbers)) for one in self.columns]
+        self.tasks, self.task_of = list(numbers), np.array(tasks, np.intp)
+        shape = (len(agents), len(self.columns))
         self._present, self._final, self._passed = (np.zeros(shape, np.bool_) for _ in range(3))
-        for number, (columns, final, passed) in enumerate(rows):
-            self._present[number, columns] = True
-            self._final[number, columns] = final
-            self._passed[number, columns] = passed
+        for number, (there, (_, final, passed)) in enumerate(zip(columns, trials, strict=True)):
+            self._present[number, there] = True
+            self._final[number, there] = final
+            self._passed[number, there] = passed
 
     def by_pair(self) -> Trials:
         """One trial of each agent in each column; a trial without a number may be in any."""
         planned = self._present if self._attempts is None else np.ones_like(self._present)
         numbered = np.ones_like(self._present)
-        for number, columns in enumerate(self._unnumbered):
-            numbered[number, columns] = False
-        return _trials(planned.astype(np.int32), self._passed & numbered, self._final & numbered)
+        for number, side in enumerate(self.sides):
+            numbered[number, [self.columns[one] for one in side.unnumbered]] = False
+        low = (self._passed & numbered).astype(np.int32)
+        return Trials(planned.astype(np.int32), low, low + planned - (self._final & numbered))
 
     def by_task(self) -> Trials:
         """All attempts at a task in one column."""
@@ -143,114 +113,40 @@ class TaskTable:
         planned = present if self._attempts is None else np.maximum(present, self._attempts)
         return Trials(planned, passed, passed + planned - final)
 
-    def in_queue(self, planned: int) -> list[int] | None:
-        """The pairs' columns in the order of the plan's queue, -1 for a pair of which nothing is known.
+    def orders(self) -> list[list[int] | None]:
+        """For each agent the columns of the pairs in its order, -1 for a pair of which nothing is known.
 
-        None: the plan has no such order.
+        None: it has no such order. In a run with one queue all agents share one.
         """
-        queue = self._run.queue
-        if queue.places is None or queue.places < planned or queue.has_grown:
-            return None
-        slots = ((one, one.slot("any" if one in self._sharded else "")) for one in self.pairings)
-        placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
-        return self._ordered(placed, planned, set()) if len(placed) == len(self.pairings) else None
-
-    def as_started(self, agent: int, planned: int) -> list[int] | None:
-        """The same in the order in which an agent's trials started."""
-        positions = self.positions[agent]
-        if positions is None or self._run.queue.has_grown or self._unnumbered[agent]:
-            return None
-        return self._ordered(positions, planned, self.others[agent])
+        planned, run = self.planned or 0, self.sides[0].run
+        if not 0 < planned * len(self.sides) <= MOST_CELLS or not orders_pairs(run, run.run_id):
+            return [None] * len(self.sides)
+        numbers: dict[Pairing | None, int] = {None: -1} | dict(self.columns.items())
+        sides = [max(self.sides, key=lambda side: side.is_sharded)] if self._queued else self.sides
+        ordered = (side.ordered(self.columns, planned, planned) for side in sides)
+        orders = [None if one is None else [numbers[pairing] for pairing in one] for one in ordered]
+        return orders * (len(self.sides) // len(orders))
 
     def fields(self) -> dict[str, str]:
         """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
         planned, low, high = self.by_task()
         cells = np.stack([planned - high + low, low, high - low], axis=2)
         fields: list[dict[str, list[int]]] = [{} for _ in self.tasks]
-        for label, row, present in zip(self._labels, cells, self._summed(self._present), strict=True):
+        for side, row, present in zip(self.sides, cells, self._summed(self._present), strict=True):
             tasks = np.flatnonzero(present)
             for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
-                fields[task][label] = cell
+                fields[task][side.label] = cell
         return {
             task_key(*task): canonical_json(counts).decode()
             for task, counts in zip(self.tasks, fields, strict=True)
         }
 
-    def _row(self, group: GroupId) -> tuple[list[int], NDArray[np.bool_], NDArray[np.bool_]]:
-        """The columns of an agent's trials of which anything is known; which are final, and which passed."""
-        lineup = self._run.scores.roster.lineup(group)
-        final, passed = self._run.evidence(group, self._open_states).final_and_passed()
-        seen = np.flatnonzero(np.where(lineup.states & NUMERIC, 0, lineup.states))
-        rows = seen.tolist()
-        keys = lineup.keys()
-        positions = lineup.positions() if self._run.queue.places is None else {}
-        pairings, unnumbered = pairings_of([keys[row] for row in rows], self._run.plan.attempts)
-        columns = [self._columns.setdefault(pairing, len(self._columns)) for pairing in pairings]
-        self._unnumbered.append([self._columns[pairing] for pairing in unnumbered])
-        self._sharded.update(one for one, row in zip(pairings, rows, strict=True) if keys[row].shard)
-        placed = [(one, positions[row]) for one, row in zip(pairings, rows, strict=True) if row in positions]
-        self.positions.append(placed if len(placed) == len(rows) else None)
-        self.others.append(lineup.others() if placed else set())
-        return columns, final[seen], passed[seen]
-
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""
         sums = np.zeros((len(cells), len(self.tasks)), np.int32)
         for number, row in enumerate(cells):
-            sums[number] = np.bincount(self._task_of[row], minlength=len(self.tasks))
+            sums[number] = np.bincount(self.task_of[row], minlength=len(self.tasks))
         return sums
-
-    def _ordered(self, placed: list[tuple[Pairing, int]], planned: int, others: set[int]) -> list[int] | None:
-        if len(placed) > planned:
-            return None
-        ordered = by_place(self._run.run_id, placed, planned, others)
-        return [-1 if one is None else self._columns[one] for one in ordered]
-
-
-def pairings_of(keys: Sequence[SlotKey], attempts: int | None) -> tuple[list[Pairing], set[Pairing]]:
-    """The pairing of each trial of one agent, and those whose number is not known yet (inference 3).
-
-    Repeats that only the names of shards tell apart are numbered in the order of these names. While some
-    planned trial of their task has no name, its name may come before theirs. So their numbers are open: a
-    number by rank among the trials so far would depend on which trials are fast.
-
-    Args:
-        keys: slots of the trials.
-        attempts: planned trials of each task; None: those that are there.
-    """
-    are_named = any(key.shard for key in keys) and all(key.attempt == 1 for key in keys)
-    pairings = [Pairing(key.task_id, key.attempt, key.tier, key.subtest) for key in keys]
-    times = Counter(pairing.task for pairing in pairings)
-    repeats: Counter[Pairing] = Counter()
-    are_unique = len(set(pairings)) == len(pairings)
-    for row in () if are_unique else sorted(range(len(keys)), key=lambda row: keys[row].shard):
-        pairing = pairings[row]
-        number = repeats[pairing]
-        pairings[row] = pairing._replace(attempt=1 + number) if are_named else pairing._replace(repeat=number)
-        repeats[pairing] += 1
-    is_open = {task for task, count in times.items() if are_named and count < (attempts or 1)}
-    return pairings, {pairing for pairing in pairings if pairing.task in is_open}
-
-
-def by_place(
-    run_id: str, placed: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
-) -> list[Pairing | None]:
-    """Trials in order, None for one that may be any; ties go by a hash, never by the name of a task.
-
-    Args:
-        run_id: the run, for ties.
-        placed: trials and their places.
-        planned: how many trials there will be.
-        others: places of trials that are not asked for.
-    """
-    ordered = sorted(placed, key=lambda at: (at[1], digest(run_id, str(at[0]))))
-    gaps = with_gaps([place for _, place in ordered], planned, others)
-    return [None if index is None else ordered[index][0] for index in gaps]
-
-
-def _trials(planned: NDArray[np.int32], passed: NDArray[np.bool_], final: NDArray[np.bool_]) -> Trials:
-    low = passed.astype(np.int32)
-    return Trials(planned, low, low + planned - final.astype(np.int32))
 
 
 # -----------------------------------------------------------------------------
@@ -315,16 +211,6 @@ def pair_counts(
     return PairCounts(won, can_win)
 
 
-def final_pairs(trials: Trials) -> Numbers:
-    """How many pairs of every two agents have two final values."""
-    return _together((trials.planned > 0) & (trials.low == trials.high))
-
-
-def common_pairs(trials: Trials) -> Numbers:
-    """How many pairs of every two agents are planned, started or in on both sides."""
-    return _together(trials.planned > 0)
-
-
 def _together(cells: NDArray[np.bool_]) -> Numbers:
     """In how many columns both of two agents have a mark; products of floats are fast, and exact here.
 
@@ -351,43 +237,33 @@ def _wins(
 # Every two agents of a run, counted and ranked (inference 7).
 
 
-MOST_CELLS = 50_000
-"""Agents times trials that are compared: at most some MB in Redis, written at most once a second."""
-
 MOST_RANKED_TASKS = 10_000
 """Tasks of the largest plan whose agents are ranked."""
 
 
-class ComparisonTable:
+class ComparisonTable(TaskTable):
     """Every two agents of a run, counted.
 
     Attributes:
-        trials: of the agents.
         evidence: of every two; None: no plan, and the run goes on.
-        planned: pairs of every two agents; None: not planned.
         ended: the plan, or the finished run, lacks no final value.
     """
 
     def __init__(
-        self, run: RunState, agents: list[GroupId], final_missing: Mapping[GroupId, str | None]
+        self, run: RunState, agents: Sequence[GroupId], final_missing: Mapping[GroupId, str | None]
     ) -> None:
-        self._agents = agents
+        super().__init__(run, agents)
         self._final_missing = [final_missing.get(agent, FinalMissing.NOTHING_YET) for agent in agents]
-        self.trials = TaskTable(run, agents)
-        self.planned, self.exceeded = self.trials.planned, self.trials.exceeded
-        self._attempts = (run.plan.attempts or 1) if self.planned else 1
-        self._by_pair = self.trials.by_pair()
-        columns = len(self.trials.pairings)
+        self._by_pair, columns = self.by_pair(), len(self.columns)
         self._sizes = prefixes(self.planned or max(1, columns))
-        self._later, self._orders = self._orders_of(run, agents)
-        self._counts = pair_counts(
-            self._by_pair, (self.planned or columns) - columns, self._orders, self._later, self._sizes
-        )
-        final = final_pairs(self._by_pair)
-        self._final_pairs = final
-        self._pairs = (
-            common_pairs(self._by_pair) if self.planned is None else np.full_like(final, self.planned)
-        )
+        self._later, self._orders = self._began_later(), self.orders()
+        unseen = (self.planned or columns) - columns
+        self._counts = pair_counts(self._by_pair, unseen, self._orders, self._later, self._sizes)
+        planned, low, high = self._by_pair
+        self._final_pairs = _together((planned > 0) & (low == high))
+        self._pairs = _together(planned > 0)
+        if self.planned is not None:
+            self._pairs[:] = self.planned
         sure = self.planned is not None or run.plan.finished is not None
         self.ended = sure and columns > 0 and bool((self._final_pairs == self._pairs).all())
         self.evidence = None if self.planned is None and not self.ended else pair_evidence(self._counts)
@@ -397,29 +273,28 @@ class ComparisonTable:
         won = self._counts.won[:, :, -1].tolist()
         final_counts, pairs = self._final_pairs.tolist(), self._pairs.tolist()
         rows = []
-        for a in range(len(self._agents)):
-            for b in range(a + 1, len(self._agents)):
-                wins, losses = won[a][b], won[b][a]
-                final, missing = self._final(a, b)
-                rows.append(
-                    {
-                        "a": a,
-                        "b": b,
-                        "pairs": pairs[a][b],
-                        "wins": wins,
-                        "ties": final_counts[a][b] - wins - losses,
-                        "losses": losses,
-                        "unknown": pairs[a][b] - final_counts[a][b],
-                        "final": final and {"low": final.low, "high": final.high},
-                        "final_missing": missing,
-                        "evidence": self.evidence and self.evidence.between(a, b),
-                    }
-                )
+        for a, b in combinations(range(len(self.sides)), 2):
+            wins, losses = won[a][b], won[b][a]
+            final, missing = self._final_ends(a, b)
+            rows.append(
+                {
+                    "a": a,
+                    "b": b,
+                    "pairs": pairs[a][b],
+                    "wins": wins,
+                    "ties": final_counts[a][b] - wins - losses,
+                    "losses": losses,
+                    "unknown": pairs[a][b] - final_counts[a][b],
+                    "final": final and {"low": final.low, "high": final.high},
+                    "final_missing": missing,
+                    "evidence": self.evidence and self.evidence.between(a, b),
+                }
+            )
         return rows
 
     def ranks(self, labels: list[str]) -> tuple[dict[str, Place] | None, str | None]:
         """The places of all agents, or why there are none."""
-        tasks = len(self.trials.tasks) if self.planned is None else self.planned // self._attempts
+        tasks = self.planned // self._attempts if self.planned and self._attempts else len(self.tasks)
         if self.evidence is None:
             reason = ComparisonMissing.PLAN_EXCEEDED if self.exceeded else ComparisonMissing.NO_PLAN
             return None, reason
@@ -427,29 +302,16 @@ class ComparisonTable:
             return None, ComparisonMissing.TOO_MANY_TRIALS
         if not self.ended:
             return ranks_so_far(labels, self.evidence), None
-        numbers = {task: number for number, task in enumerate(self.trials.tasks)}
-        tasks_of_pairs = [numbers[one.task] for one in self.trials.pairings]
-        return ranks_at_end(labels, self._by_pair, tasks_of_pairs), None
+        return ranks_at_end(labels, self._by_pair, self.task_of), None
 
-    def _orders_of(
-        self, run: RunState, agents: list[GroupId]
-    ) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
-        """Who began later than whom, and the order of each agent's pairs."""
-        count = len(agents)
-        first = [
-            min((place for _, place in positions), default=-1) if positions else -1
-            for positions in self.trials.positions
-        ]
-        began = sorted(range(count), key=lambda agent: (first[agent], agent))
-        turn = np.argsort(np.array(began))
+    def _began_later(self) -> NDArray[np.bool_]:
+        """Whether the first agent began later than the second; of one queue the later label did."""
+        first = [-1 if self._queued or side.placed is None else side.first_position for side in self.sides]
+        turn = np.argsort(np.argsort(np.array(first), kind="stable"))
         later: NDArray[np.bool_] = turn[:, None] > turn[None, :]
-        if self.planned is None or self.planned * count > MOST_CELLS or not orders_pairs(run, run.run_id):
-            return later, [None] * count
-        if (queue := self.trials.in_queue(self.planned)) is not None:
-            return later, [queue] * count
-        return later, [self.trials.as_started(agent, self.planned) for agent in range(count)]
+        return later
 
-    def _final(self, a: int, b: int) -> tuple[FinalDifference | None, str | None]:
+    def _final_ends(self, a: int, b: int) -> tuple[FinalDifference | None, str | None]:
         """The interval of the final difference in whole pairs, or why there is none."""
         if reason := self._final_missing[a] or self._final_missing[b]:
             return None, reason
@@ -476,20 +338,6 @@ class ComparisonTable:
             [Passes(*ends, planned) for ends in zip(*rows, strict=True)]
             for rows in zip(low, high, strict=True)
         ]
-
-
-def orders_pairs(run: RunState, *sides: str) -> bool:
-    """Whether evidence may take its pairs in the order of this run (inference 5 and 7).
-
-    Evidence refutes that neither side is favoured on any task. Under that no order misleads but one that was
-    made of a side's own results. So an order that was chosen has to say from what.
-
-    Args:
-        sides: the runs that are compared.
-    """
-    history = run.plan.get("order_history") or ()
-    is_explained = run.queue.kind is not OrderKind.CHOSEN or bool(history or run.plan.get("order_reason"))
-    return is_explained and not set(sides) & set(history)
 
 
 class EvidenceTable(NamedTuple):
@@ -535,7 +383,7 @@ def ranks_so_far(labels: Sequence[str], evidence: EvidenceTable) -> dict[str, Pl
     return places(labels, shown, EACH)
 
 
-def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: Sequence[int]) -> dict[str, Place]:
+def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: ArrayLike) -> dict[str, Place]:
     """The places of all agents by the sign test over tasks, once everything is in.
 
     A task is won by who passes it more often in the attempts that both have. An agent stands behind another
@@ -546,8 +394,8 @@ def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: Sequence[int]) ->
         trials: of all agents, pair by pair.
         tasks: the task of each pair.
     """
-    order = np.argsort(np.array(tasks, np.intp), kind="stable")
-    first = np.flatnonzero(np.diff(np.array(tasks, np.intp)[order], prepend=-1))
+    order = np.argsort(tasks, kind="stable")
+    first = np.flatnonzero(np.diff(np.asarray(tasks)[order], prepend=-1))
     there, passed = (part[:, order].astype(np.int64) for part in (trials.planned > 0, trials.low))
     all_there, all_passed = (np.add.reduceat(part, first, axis=1) for part in (there, passed))
     count = len(labels)
@@ -684,7 +532,7 @@ def compared(
     for agent, label in zip(body["agents"], labels, strict=True):
         agent["rank"] = ranks[label]._asdict() if ranks else None
     told = {"planned": table.planned, "ended": table.ended, "rank_missing": rank_missing}
-    return body | told | {"pairs": table.pairs()}, table.trials
+    return body | told | {"pairs": table.pairs()}, table
 
 
 def _has_verdicts(run: RunState, group_id: GroupId) -> bool:

@@ -1,13 +1,13 @@
-"""Two agents, of one run or of two, matched trial by trial in order: what a gate judges (inference 7).
+"""Sides and pairs: the trials of one agent, and two agents matched trial by trial in order (inference 7).
 
-A pair is the same attempt at the same task, and both sides must plan it. The pairs stand in the order of the
-side that began later. Where that cannot be had, they are compared at the end only.
+A pair is the same attempt at the same task, of the same tier and subtest, and both sides must plan it. The
+pairs stand in the order of the side that began later. Where there is none, they are compared at the end only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -15,17 +15,41 @@ from functools import cached_property
 from math import isfinite
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamer.folding.groups import GroupState
-from streamer.folding.pairs import Pairing, Task, by_place, orders_pairs, pairings_of
-from streamer.folding.plan import Denominators
+from streamer.folding.slots import SlotKey
 from streamer.folding.state import RunState
-from streamer.folding.uncertainty import NUMERIC, Evidence, conclusion
+from streamer.folding.uncertainty import NUMERIC, conclusion
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED
 from streamer.schemas.wire import GroupId
-from streamer.statistics.final import FinalMissing, OrderKind, Outcome
-from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask
+from streamer.statistics.final import FinalMissing, OrderKind, Outcome, digest, with_gaps
+from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask, Pairing, Task, pairings_of
+
+
+def by_place(
+    run_id: str, placed: Iterable[tuple[Pairing, int]], planned: int, others: set[int]
+) -> list[Pairing | None]:
+    """As many trials in order as are planned, None for one that may be any.
+
+    Ties go by a hash, never by the name of a task. `others` are places of trials that are not asked for.
+    """
+    ordered = sorted(placed, key=lambda at: (at[1], digest(run_id, str(at[0]))))
+    gaps = with_gaps([place for _, place in ordered], planned, others)
+    return [None if index is None else ordered[index][0] for index in gaps]
+
+
+def orders_pairs(run: RunState, *sides: str) -> bool:
+    """Whether evidence about two runs may take its pairs in the order of this run (inference 5 and 7).
+
+    Evidence refutes that neither side is favoured on any task. Under that no order misleads but one that was
+    made of a side's own results. So an order that was chosen has to say from what.
+    """
+    history = run.plan.get("order_history") or ()
+    is_explained = run.queue.kind is not OrderKind.CHOSEN or bool(history or run.plan.get("order_reason"))
+    return is_explained and not set(sides) & set(history)
+
 
 # -----------------------------------------------------------------------------
 # One side of a gate: the trials of one agent of a run, planned ones too, as they stand (inference 7).
@@ -39,44 +63,77 @@ class Contestant:
         group: the agent:model, over all tiers.
         fixed: nothing more comes, as from a file.
         numbers: a metric is judged, so trials that have numbers alone count as known (R31).
+        open_states: as `RunState.open_states` gives them; None: it is asked.
 
     Attributes:
-        declared: planned trials; None: the plan does not say, or there are more.
-        exceeded: there are more trials than planned.
-        outcomes: of every trial that is in, has started, or is planned by name. Where the plan only counts
-            its tasks, the attempts at those that were seen are named.
+        pairings: of every trial of which anything is known.
+        numeric: which of these have numbers alone.
+        unnumbered: those whose attempt has no number yet.
     """
 
-    def __init__(self, run: RunState, group: GroupId, *, fixed: bool = False, numbers: bool = False) -> None:
+    def __init__(
+        self,
+        run: RunState,
+        group: GroupId,
+        *,
+        fixed: bool = False,
+        numbers: bool = False,
+        open_states: int | None = None,
+    ) -> None:
         run.count()
-        self.run, self.group, self._fixed = run, group, fixed
-        self._lineup = run.scores.roster.lineup(group)
-        self._rows = np.flatnonzero(self._lineup.states).tolist()
+        self.run, self.group, self._fixed, self._numbers = run, group, fixed, numbers
+        self.evidence = run.evidence(group, open_states)
+        self._lineup = self.evidence.lineup
+        self._rows = np.flatnonzero(self._lineup.states)
         keys = self._lineup.keys()
-        self._keys = [keys[row] for row in self._rows]
-        plan = Denominators(run.plan, run.groups, run.scores.is_baseline)
-        self._undeclared = plan.undeclared(group)
-        self._planned = plan.declared(group)
-        pairings, self._unnumbered = pairings_of(self._keys, run.plan.attempts)
-        seen = dict(zip(pairings, self._rows, strict=True))
-        outcomes = self.evidence.outcomes()
-        numeric = self._lineup.states & NUMERIC != 0
-        if self._planned is not None and not numbers:
-            self._planned -= self.evidence.numeric
-        self._row_of = seen
-        self.outcomes: dict[Pairing, Outcome] = {
-            one: False if numeric[row] else outcomes[row]
-            for one, row in seen.items()
-            if numbers or not numeric[row]
-        }
-        self.outcomes.update(dict.fromkeys(self._waiting()))
-        self.exceeded = self._planned is not None and len(self.outcomes) > self._planned
-        self.declared = None if self.exceeded else self._planned
+        self._keys = [keys[row] for row in self._rows.tolist()]
+        self.pairings, self.unnumbered = pairings_of(self._keys, run.plan.attempts)
+        self.numeric: NDArray[np.bool_] = self._lineup.states[self._rows] & NUMERIC != 0
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """What its rows say."""
-        return self.run.evidence(self.group)
+    def outcomes(self) -> dict[Pairing, Outcome]:
+        """The outcome of every trial that is in, has started, or is planned by name.
+
+        Where the plan only counts its tasks, the attempts at those that were seen are named.
+        """
+        outcomes = self.evidence.outcomes()
+        rows = zip(self.pairings, self._rows.tolist(), self.numeric.tolist(), strict=True)
+        known = {
+            one: False if numeric else outcomes[row]
+            for one, row, numeric in rows
+            if self._numbers or not numeric
+        }
+        return known | dict.fromkeys(self._waiting())
+
+    @property
+    def label(self) -> str:
+        return self.group.agent_model or ""
+
+    def with_verdicts(self) -> tuple[list[Pairing], NDArray[np.bool_], NDArray[np.bool_]]:
+        """The pairings without those that have numbers alone; which are final, and which passed."""
+        rows = self._rows[~self.numeric]
+        final, passed = self.evidence.final_and_passed()
+        marks = zip(self.pairings, self.numeric.tolist(), strict=True)
+        return [one for one, numeric in marks if not numeric], final[rows], passed[rows]
+
+    @property
+    def is_sharded(self) -> bool:
+        return bool(self._keys and self._keys[0].shard)
+
+    @cached_property
+    def _planned(self) -> int | None:
+        planned = self.run.denominators().declared(self.group)
+        return planned if planned is None or self._numbers else planned - self.evidence.numeric
+
+    @cached_property
+    def exceeded(self) -> bool:
+        """Whether there are more trials than planned."""
+        return self._planned is not None and len(self.outcomes) > self._planned
+
+    @property
+    def declared(self) -> int | None:
+        """Planned trials; None: the plan does not say, or there are more."""
+        return None if self.exceeded else self._planned
 
     def on_numbers(self) -> Contestant:
         """The same side where a metric other than the pass rate is judged."""
@@ -124,8 +181,8 @@ class Contestant:
         return finished or (self.declared is not None and self.declared == self.known)
 
     def outcome(self, pairing: Pairing) -> Outcome:
-        """Outcome of a trial in its pair; None: it has no final value or no number yet, or is not there."""
-        return None if pairing in self._unnumbered else self.outcomes.get(pairing)
+        """The outcome of a trial in its pair; None: not final, without a number yet, or not there."""
+        return None if pairing in self.unnumbered else self.outcomes.get(pairing)
 
     @cached_property
     def tasks(self) -> dict[Task, list[Pairing]]:
@@ -150,10 +207,10 @@ class Contestant:
 
     def values(self, metric: str) -> dict[Task, list[float]] | None:
         """A metric's values by task, of the trials that have it; None where one is infinite."""
-        column, by_task = self._lineup.values(metric), dict[Task, list[float]]()
-        for pairing, row in self._row_of.items():
-            value = float(column[row])
-            if value == value and self._lineup.stored[row]:
+        by_task = dict[Task, list[float]]()
+        values, stored = self._lineup.values(metric)[self._rows], self._lineup.stored[self._rows]
+        for pairing, value, is_stored in zip(self.pairings, values.tolist(), stored.tolist(), strict=True):
+            if value == value and is_stored:
                 by_task.setdefault(pairing.task, []).append(value)
         return by_task if all(map(isfinite, (v for values in by_task.values() for v in values))) else None
 
@@ -171,36 +228,43 @@ class Contestant:
         """The smallest position of its starts; -1: there is no position."""
         return min(self._lineup.positions().values(), default=-1)
 
+    @cached_property
+    def placed(self) -> list[tuple[Pairing, int]] | None:
+        """Its trials and their positions, as far as they have started; None: one has no position."""
+        positions, rows = self._lineup.positions(), self._rows.tolist()
+        if not rows or any(row not in positions for row in rows):
+            return None
+        return [(one, positions[row]) for one, row in zip(self.pairings, rows, strict=True)]
+
     def order_missing(self) -> FinalMissing | None:
         """Why its order allows no interval; None: it does."""
-        if self._undeclared:
+        if self.run.denominators().undeclared(self.group):
             return FinalMissing.PLAN_UNDECLARED_TIERS
         return conclusion(self.evidence, self._planned, self.run.queue).missing
 
-    def ordered(self, trials: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
+    def ordered(
+        self, trials: Collection[Pairing], planned: int, declared: int
+    ) -> list[Pairing | None] | None:
         """Some of its trials in order: None stands for a trial that may be any; None at all: no order.
 
-        Args:
-            trials: the trials.
-            planned: how many there will be, at least as many as wanted.
+        There will be `planned` of them; `declared` are those that its plan has.
         """
         queue = self.run.queue
-        if queue.has_grown or self.declared is None or len(trials) > planned:
+        if queue.has_grown or len(trials) > planned:
             return None
         if queue.places is None:
             return self._as_started(trials, planned)
-        shard = self._keys[0].shard if self._keys else ""
-        placed = [(one, place) for one in trials if (place := queue.place(one.slot(shard))) is not None]
-        complete = len(placed) == len(trials) and queue.places >= self.declared
+        shard = "any" if self.is_sharded else ""
+        slots = ((t, SlotKey(shard, t.task_id, t.attempt, "", "", t.tier, t.subtest)) for t in trials)
+        placed = [(one, place) for one, slot in slots if (place := queue.place(slot)) is not None]
+        complete = len(placed) == len(trials) and queue.places >= declared
         return by_place(self.run.run_id, placed, planned, set()) if complete else None
 
-    def _as_started(self, trials: frozenset[Pairing], planned: int) -> list[Pairing | None] | None:
-        """In the order in which its trials started, as far as they have."""
-        positions = self._lineup.positions()
-        if not self._rows or trials & self._unnumbered or any(row not in positions for row in self._rows):
+    def _as_started(self, trials: Collection[Pairing], planned: int) -> list[Pairing | None] | None:
+        if self.placed is None or not self.unnumbered.isdisjoint(trials):
             return None
-        placed = [(one, positions[row]) for one, row in self._row_of.items() if one in trials]
-        others = {positions[row] for one, row in self._row_of.items() if one not in trials}
+        placed = [at for at in self.placed if at[0] in trials]
+        others = {place for one, place in self.placed if one not in trials}
         return by_place(self.run.run_id, placed, planned, others | self._lineup.others())
 
     def _waiting(self) -> Iterator[Pairing]:
@@ -208,10 +272,10 @@ class Contestant:
         if self._planned is None:
             return
         attempts = self.run.plan.attempts or 1
-        seen = Counter(one.task for one in self._row_of)
+        named, seen = set(self.pairings), Counter(one.task for one in self.pairings)
         for tier, subtest, name in dict.fromkeys((*self._named_tasks(), *seen)):
             names = (Pairing(name, number, tier, subtest) for number in range(1, attempts + 1))
-            free = (one for one in names if one not in self._row_of)
+            free = (one for one in names if one not in named)
             yield from (
                 one for _, one in zip(range(attempts - seen[tier, subtest, name]), free, strict=False)
             )
@@ -220,7 +284,7 @@ class Contestant:
         """The tasks that the plan names; [] where it counts them, or has subtests."""
         plan, names = self.run.plan, self.run.plan.get("tasks")
         tiers: list[str | None] = plan.get("tiers") or [None]
-        has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self._row_of)
+        has_subtests = bool(plan.get("subtests")) or any(one.subtest is not None for one in self.pairings)
         if has_subtests or not isinstance(names, list):
             return []
         return [(tier, None, name) for tier in tiers for name in names]
@@ -231,14 +295,14 @@ class Contestant:
 
 
 class Unmatched(StrEnum):
-    """Why two sides are compared at the end only: the first reason here that applies."""
+    """Why two sides are compared at the end only: the first reason here that applies.
+
+    `UNMATCHED` of `views/gate.py` has them for people.
+    """
 
     NOTHING_IN_COMMON = "nothing_in_common"
-    """No task is planned on both sides."""
     PLAN_EXCEEDED = "plan_exceeded"
-    """A side has more trials than planned."""
     TASKS_UNNAMED = "tasks_unnamed"
-    """A side that goes on has no plan that names its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +311,7 @@ class Matched:
 
     Attributes:
         pairs: the common ones, in any order; planned ones of which nothing is known may be missing.
-        planned: how many there will be. Planned trials without a name count, as far as they may be common.
+        planned: how many there will be; trials without a name count, as far as they may be common.
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
         kind: where that order comes from.
         order_missing: why that order allows no interval; None: it does.
@@ -301,8 +365,10 @@ def match(ours: Contestant, theirs: Contestant) -> Matched:
     unpaired = 0 if shared else sum(len(mine ^ other) for mine, other in both)
     tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
     later, other = _by_start(ours, theirs)
-    is_ordered = trials and orders_pairs(later.run, ours.run.run_id, theirs.run.run_id)
-    places = later.ordered(trials, planned) if is_ordered and not (unmatched or unseen) else None
+    declared = later.declared if trials and not (unmatched or unseen) else None
+    places = None
+    if declared is not None and orders_pairs(later.run, ours.run.run_id, theirs.run.run_id):
+        places = later.ordered(trials, planned, declared)
     sides = (later, other) if same_run else (later,)
     missing = next((why for side in sides if (why := side.order_missing())), None)
     return Matched(
@@ -332,8 +398,7 @@ def _common(ours: Contestant, theirs: Contestant, *, shared: bool) -> list[Task]
 def _unseen(ours: Contestant, theirs: Contestant, common: list[Task]) -> int:
     """Common tasks at most, beyond those that are named on both sides.
 
-    A planned task without a name may be one that only the other side names, or one that no side names. Of
-    fewer such tasks the final difference is less open, so the most is assumed.
+    A planned task without a name may be one that the other side names, or none names: the most are taken.
     """
     at_theirs = min(ours.unnamed, len(theirs.tasks) - len(common))
     at_ours = min(theirs.unnamed, len(ours.tasks) - len(common))
@@ -367,7 +432,7 @@ def _by_start(ours: Contestant, theirs: Contestant) -> tuple[Contestant, Contest
 
 def _start(side: Contestant) -> tuple[int, str, int, str]:
     """When it began; a tie goes to the greater key."""
-    return side.began, side.run.run_id, side.first_position, side.group.agent_model or ""
+    return side.began, side.run.run_id, side.first_position, side.label
 
 
 def _attempts(task: Task, ours: Contestant, theirs: Contestant, *, shared: bool) -> tuple[Attempts, Attempts]:

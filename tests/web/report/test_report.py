@@ -22,7 +22,7 @@ from streamer.schemas.wire import canonical_json
 from streamer.text import visible
 from streamer.views import models
 from streamer.views.cells import EVENT_TIME, EXPLAINED
-from streamer.views.gate import Entrant, Terms, judge
+from streamer.views.gate import Entrant, NoSuchSide, Terms, judge
 from streamer.views.tables import COLUMNS, Document, agents_table, tiers_tables
 from streamer.web import report
 from streamer.web.report import (
@@ -30,13 +30,12 @@ from streamer.web.report import (
     MAX_TRIALS,
     OURS,
     RunData,
-    UnknownAgent,
     as_html,
     document_as_markdown,
     from_events,
     gate_markdown,
-    rows_of,
     script,
+    side_of,
 )
 from tests.folding.matched import side, the_plan, trial
 from tests.support.events import a_plan, a_start, a_trial, records
@@ -341,12 +340,12 @@ def a_run() -> RunData:
 
 
 def test_a_side_is_one_agent_or_all_but_baselines() -> None:
-    assert {row.agent_model for row in rows_of(a_run(), "beta:m")} == {"beta:m"}
-    assert {row.agent_model for row in rows_of(a_run(), None)} == {"alpha:m", "beta:m"}
-    assert len(rows_of(a_run(), None)) == 4
+    assert {row.agent_model for row in side_of(a_run(), "beta:m").rows} == {"beta:m"}
+    assert {row.agent_model for row in side_of(a_run(), None).rows} == {"alpha:m", "beta:m"}
+    assert len(side_of(a_run(), None).rows) == 4
 
 
 def test_an_agent_that_the_run_does_not_have_is_answered_with_those_like_it() -> None:
-    with pytest.raises(UnknownAgent, match=r"has no agent:model 'alhpa:m'\. Did you mean alpha:m"):
-        rows_of(a_run(), "alhpa:m")
-    assert "It has no results yet." in str(UnknownAgent("r", "a:m", []))
+    with pytest.raises(NoSuchSide, match=r"has no agent:model 'alhpa:m'\. Did you mean alpha:m"):
+        side_of(a_run(), "alhpa:m")
+    assert "It has no results yet." in str(NoSuchSide.unknown_agent("r", "a:m", []))
