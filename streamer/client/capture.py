@@ -321,7 +321,7 @@ def validate(taken: CapturedEvent, pause: Callable[[], object] = lambda: None) -
     too_large = len(value) > MAX_RECORD_BYTES
     if too_large or len(taken.benchmarks.content) > MAX_BENCHMARKS_PER_TRIAL:
         return reread(value)  # which says so
-    return Outgoing(decoded.run_id.encode(), value)
+    return Outgoing.of(decoded, value)
 
 
 def whole(taken: CapturedEvent) -> bytes:
@@ -349,7 +349,7 @@ def reread(value: bytes) -> Outgoing | Reason:
     from streamer.storage.outbox import Outgoing
 
     decoded = _accepted(value)
-    return decoded if isinstance(decoded, Reason) else Outgoing(decoded.run_id.encode(), value)
+    return decoded if isinstance(decoded, Reason) else Outgoing.of(decoded, value)
 
 
 def _accepted(value: bytes) -> AnyEvent | Reason:

@@ -467,6 +467,10 @@ REMEMBERED = 100
 _ALIVE: weakref.WeakSet[_Publishing] = weakref.WeakSet()
 
 
+def only_logged(_: InvalidEvent) -> None:
+    """For `on_invalid`: the publisher logs and counts invalid events, and nothing else happens."""
+
+
 class _Publishing:
     """The common part of both publishers: everything except waiting.
 

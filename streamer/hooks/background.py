@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.client.capture import InvalidEvent, NotAccepted
-from streamer.client.publisher import TrialPublisher
+from streamer.client.publisher import TrialPublisher, only_logged
 from streamer.schemas.base import rfc3339
 from streamer.schemas.wire import canonical_json
 from streamer.sources.base import fit_event, slot_of, with_short_names
@@ -57,7 +57,7 @@ class Background:
     def __init__(self, name: str, publisher: TrialPublisher | None = None) -> None:
         self._name = name
         # The publisher comes first: it closes itself at exit, and what is registered last is called first.
-        self._publisher = publisher or TrialPublisher(close_seconds=CLOSE_SECONDS, on_invalid=_is_logged)
+        self._publisher = publisher or TrialPublisher(close_seconds=CLOSE_SECONDS, on_invalid=only_logged)
         self._waiting: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"streamer-{name}", daemon=True)
         self._thread.start()
@@ -96,10 +96,6 @@ class Background:
             self._publisher.publish(event)
         except (InvalidEvent, NotAccepted) as error:
             log.warning("%s: an event was not published: %s", self._name, error)
-
-
-def _is_logged(_: InvalidEvent) -> None:
-    """The publisher logs it, and the harness goes on."""
 
 
 # -----------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from streamer.schemas.wire import NO_TIMESTAMP, canonical_json
+from streamer.schemas.events import AnyEvent
+from streamer.schemas.wire import NO_TIMESTAMP, Reason, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import (
     MAX_MESSAGE_BYTES,
@@ -40,13 +41,9 @@ from streamer.storage.kafka import (
 
 T = TypeVar("T")
 JOIN_SECONDS = 1.0
-
 LOGGERS = (
     "aiokafka",
-    "aiokafka.cluster",
-    "aiokafka.conn",
-    "aiokafka.producer.producer",
-    "aiokafka.producer.sender",
+    *(f"aiokafka.{name}" for name in ("cluster", "conn", "producer.producer", "producer.sender")),
 )
 """The loggers that a producer writes to; a filter does not reach the loggers below its own."""
 
@@ -394,6 +391,11 @@ class Outgoing(NamedTuple):
     value: bytes
     timestamp_ms: int | None = None
     headers: list[tuple[str, bytes]] = NO_HEADERS
+
+    @classmethod
+    def of(cls, event: AnyEvent | Reason, value: bytes) -> Self:
+        """The record of a line, with what was decoded from it."""
+        return cls(None if isinstance(event, Reason) else event.run_id.encode(), value)
 
 
 class NotDelivered(Exception):

@@ -349,8 +349,7 @@ def publish_command(file: Path, raw: bool, settings: Settings) -> None:
                 unknown.update(list(event.model_extra or ()))  # a mapping would be added up
                 missing[event.run_id] += missing_times(event, value)
             if raw or not isinstance(event, Reason):
-                key = None if isinstance(event, Reason) else event.run_id.encode()
-                publisher.send(Outgoing(key, value))
+                publisher.send(Outgoing.of(event, value))
                 sent += 1
             read += len(value) + 1
         publisher.flush()

@@ -120,7 +120,7 @@ def read_events(kind: BodyKind, body: bytes) -> EventsRead:
             if rejected <= SHOWN_REJECTIONS:
                 rejections.append(RejectedEvent(number=number, code=reason.code, message=reason.message))
         if reason is None or reason is event:
-            records.append(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), value))
+            records.append(Outgoing.of(event, value))
         if reason is None and not isinstance(event, Reason):
             ignored.update(list(unknown))
             missing[event.run_id] += times

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from streamer.operate.local.processes import free_port
-from streamer.schemas.wire import Reason, decode
+from streamer.schemas.wire import decode
 from streamer.settings import Settings
 from streamer.storage.outbox import Outgoing, ThreadedPublisher
 from tests.operate.stack import running
@@ -140,7 +140,7 @@ def publish(settings: Settings, lines: Sequence[bytes]) -> None:
     with ThreadedPublisher(settings) as publisher:
         for line in lines:
             event = decode(line)
-            publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
+            publisher.send(Outgoing.of(event, line))
         publisher.flush()
 
 

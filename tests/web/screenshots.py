@@ -66,7 +66,7 @@ def feed(settings: Settings, batch: int = BATCH) -> None:
         for start in range(0, len(lines), batch):
             for line in lines[start : start + batch]:
                 event = decode(line)
-                publisher.send(Outgoing(None if isinstance(event, Reason) else event.run_id.encode(), line))
+                publisher.send(Outgoing.of(event, line))
             publisher.flush()
             counted = _counted(lines[: start + batch])
             for run_id, trials in counted.items():

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
+from streamer.client.capture import AppendOnlyFile
 from streamer.operate.local.broker import DurableBroker, broker_binary
 from streamer.operate.local.processes import (
     READY_SECONDS,
@@ -334,12 +335,7 @@ class DataDir:
         its summaries are nevertheless the newer ones.
         """
         epoch = self._last_epoch() + 1
-        partial = self._state.with_suffix(".partial")
-        with partial.open("w") as file:
-            json.dump({"epoch": epoch}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._state)
+        AppendOnlyFile.create(self._state, json.dumps({"epoch": epoch}).encode()).close()
         return epoch
 
     def usual_port(self, server: str) -> int:

@@ -24,7 +24,7 @@ import orjson
 
 from streamer.client.capture import InvalidEvent, NotAccepted
 from streamer.client.feeds import scored_trials
-from streamer.client.publisher import TrialPublisher
+from streamer.client.publisher import TrialPublisher, only_logged
 from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.operate.health import PartitionLag, live_workers, read_lags
@@ -364,7 +364,7 @@ def tail(
         directory_of(place, settings, stop, say) as root,
         _told(say),
         LedgerFile(ledger_path(settings, root, options.run_id), root, options.run_id) as journal,
-        TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=_is_logged) as publisher,
+        TrialPublisher(settings, close_seconds=CLOSE_SECONDS, on_invalid=only_logged) as publisher,
     ):
         ledger = journal.load()
         if journal.problem:
@@ -401,10 +401,6 @@ def _hand_over(publisher: TrialPublisher, event: EventFields, stop: threading.Ev
             time.sleep(WAIT_SECONDS)
         else:
             return
-
-
-def _is_logged(_: InvalidEvent) -> None:
-    """The publisher logs it, and the user sees the log; connectors make no such events anyway."""
 
 
 class _Saying(logging.Handler):

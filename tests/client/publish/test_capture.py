@@ -219,6 +219,24 @@ def test_of_two_that_start_at_once_one_takes_over(tmp_path: Path) -> None:
     second.close()
 
 
+def test_an_orphan_that_a_full_disk_keeps_from_being_mended_is_taken_over_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "1-a.spill.ndjson").write_bytes(record(0).value)
+    spill = Spill(tmp_path)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            spill.prepare()
+    spill.prepare()
+    assert spill.unsent == 1
+    spill.close()
+
+
 def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,17 @@ def test_blocking_code_keeps_the_order_of_a_run(stack: Online) -> None:
     assert values == list(range(3_000))
 
 
+def test_what_was_handed_over_before_an_error_arrives_and_the_error_is_told(stack: Online) -> None:
+    def publish_and_fail() -> None:
+        with ThreadedPublisher(stack.settings) as publisher:
+            publisher.send(Outgoing(b"before", b"an error"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        publish_and_fail()
+    assert [value for _, key, value in in_topic(stack.settings) if key == b"before"] == [b"an error"]
+
+
 def publish_values(settings: Settings, key: bytes, values: list[bytes]) -> None:
     with ThreadedPublisher(settings) as publisher:
         for value in values:
