@@ -271,7 +271,7 @@ class Distribution:
         self._hold(np.delete(joined, places))
 
     def _number_of(self, value: float) -> int:
-        """Number of the first block that reaches up to the value, or of blocks if none does."""
+        """Number of the first block that reaches up to the value; beyond all of them, how many there are."""
         return bisect_left([block[-1] for block in self._blocks], value)
 
     def _hold(self, ordered: NDArray[np.float64]) -> None:
