@@ -1,12 +1,14 @@
 """How many planted faults the quick tests of statistics and folding catch.
 
-    python -m benchmarks.mutants [--sample N] [--seed N] [--out FILE] [TREE]
+    python -m benchmarks.mutants [--sample N] [--seed N] [--out FILE]
 
-A mutant is the package with one small fault: another comparison, operator or constant, a condition turned
-round, or a statement left out. Each runs in a copy of TREE (a checkout; default this one) against the tests
-that enter its function, cheapest first, until one fails. A first run of all tests learns which those are.
+A mutant is a function with one small fault: another comparison, operator or constant, a condition turned
+round, or a statement left out. Each meets the tests that enter its function, cheapest first, until one fails.
 
-The sample depends on the seed and the text of the functions alone. So two trees share the mutants of all
+One run of pytest does it all, and changes no file. It runs every test once and notes which functions of the
+sample it enters. Then a forked process for each mutant puts the fault into the loaded function.
+
+The sample depends on the seed and the text of the functions alone. So two checkouts share the mutants of all
 functions that they share, whatever their lines are numbered. A mutant that only times out counts as caught.
 """
 
@@ -14,19 +16,21 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
+import gc
 import hashlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
-from collections.abc import Generator, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shutil import copy2
-from types import CodeType, FrameType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -36,10 +40,12 @@ from benchmarks.common import table
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("statistics", "folding")
 TESTS = ["tests/statistics", "tests/folding", "tests/golden"]
-PYTEST = ["-q", "-n", "0", "-m", "quick", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "--tb", "line"]
-MOST_SECONDS = 40.0
+PYTEST = ["-q", "-n", "0", "-m", "quick", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "--tb", "no"]
+SAMPLE = "MUTANTS_OF_BENCHMARKS"
+"""Environment variable: the file with the sample, to which the results go."""
+MOST_SECONDS = 20.0
 """Tests of one mutant, by what they took on the correct package; the cheapest tests come first."""
-PATIENCE = 600
+PATIENCE = 300.0
 """Seconds until a mutant counts as one that never ends."""
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -71,7 +77,7 @@ class Mutant:
 
     Attributes:
         path: of the module, below the root.
-        function: its qualified name; empty for the body of the module.
+        function: its qualified name.
         statement: text of the statement around it; for one with a body, only its head.
         occurrence: 0 for the first place of the function with the same texts.
         begin, end: offsets in the source of the module, in bytes.
@@ -93,7 +99,7 @@ class Mutant:
 
 
 class Finder(ast.NodeVisitor):
-    """Collects the mutants of a module. Text, annotations, imports and raised errors have none."""
+    """Collects the mutants of all functions. Text, annotations, imports and raised errors have none."""
 
     def __init__(self, path: str, source: str) -> None:
         self.mutants: list[Mutant] = []
@@ -129,11 +135,12 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _add(self, node: Any, new: str) -> None:
+        if self._scope[-1:] != ["<locals>"]:
+            return
         begin = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
         old = self._source[begin:end].decode()
-        scope = self._scope[:-1] if self._scope[-1:] == ["<locals>"] else self._scope
-        texts = (self._path, ".".join(scope), self._statement, old, new)
+        texts = (self._path, ".".join(self._scope[:-1]), self._statement, old, new)
         self.mutants.append(Mutant(*texts, self._seen[texts], begin, end))
         self._seen[texts] += 1
 
@@ -184,151 +191,203 @@ def mutants_of(tree: Path) -> list[Mutant]:
     ]
 
 
-def copied(tree: Path, target: Path) -> None:
-    """Copy all files of a checkout that git tracks."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=tree, capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        if (tree / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            copy2(tree / name, target / name)
-    subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
-    copy2(__file__, target / "benchmarks" / "mutants.py")
-
-
 # -----------------------------------------------------------------------------
-# Which tests enter a function. This module is a plugin of pytest in the copy.
-
-entered: dict[str, set[CodeType]] = {}
-seconds: dict[str, float] = {}
+# This module as a plugin of pytest: which tests enter a function, and whether they notice a fault in it.
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Record the code objects that a test enters, with its fixtures."""
-    codes = entered.setdefault(item.nodeid, set())
+class Functions:
+    """The loaded functions of some modules, whose code can be replaced."""
 
-    def trace(frame: FrameType, event: str, argument: object) -> None:
-        codes.add(frame.f_code)
+    def __init__(self, sample: Iterable[Mutant]) -> None:
+        self.names: dict[str, set[str]] = defaultdict(set)
+        for mutant in sample:
+            self.names[mutant.path].add(outermost(mutant))
+        self._caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
 
-    began = time.perf_counter()
-    threading.settrace(trace)
-    sys.settrace(trace)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(None)
-        threading.settrace(None)
-        seconds[item.nodeid] = time.perf_counter() - began
+    def replace(self, path: str, source: bytes | ast.Module) -> None:
+        """Give the functions of one module the code that they have in another source of it."""
+        compiled = codes_in(compile(source, path, "exec", dont_inherit=True))
+        codes = {code.co_qualname: code for code in compiled if code.co_qualname in self.names[path]}
+        loaded = (one for one in gc.get_objects() if isinstance(one, FunctionType))
+        for one in loaded:
+            old = one.__code__
+            if old.co_qualname in codes and old.co_filename.endswith(f"/{path}"):
+                one.__code__ = codes[old.co_qualname].replace(co_filename=old.co_filename)
+
+    def forget(self) -> None:
+        """Empty the caches of all functions of the package."""
+        packages = {path.partition("/")[0].removesuffix(".py") for path in self.names}
+        for cache in self._caches:
+            if str(getattr(cache, "__module__", "")).partition(".")[0] in packages:
+                cache.cache_clear()
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the tests with their seconds and the functions that each enters, as `path:function`."""
-    rooms = tuple(f"streamer/{room}/" for room in ROOMS)
-    here = f"{session.config.rootpath.resolve()}/"
-    tests = {}
-    for test, codes in entered.items():
-        names = {f"{code.co_filename.removeprefix(here)}:{code.co_qualname}" for code in codes}
-        tests[test] = [seconds[test], sorted(name for name in names if name.startswith(rooms))]
-    Path("entered.json").write_text(json.dumps(tests), "utf-8")
+def outermost(mutant: Mutant) -> str:
+    """The qualified name of the function or method that holds the mutant's function."""
+    return mutant.function.partition(".<locals>")[0]
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The code of all functions and classes in a code."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from codes_in(one)
+
+
+def recording(source: str, names: set[str]) -> ast.Module:
+    """The module, with functions that add their name to `builtins.entered` first."""
+    tree = ast.parse(source)
+
+    def visit(body: Sequence[ast.stmt], scope: tuple[str, ...]) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, (*scope, node.name))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = ".".join((*scope, node.name))
+                if name in names:
+                    [note] = ast.parse(f"__import__('builtins').entered.add({name!r})").body
+                    node.body.insert(0, note)
+
+    visit(tree.body, ())
+    return ast.fix_missing_locations(tree)
+
+
+failed: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note a test that fails, or whose fixtures do."""
+    if report.failed:
+        failed.append(report.nodeid)
 
 
 @dataclass(frozen=True)
 class KnownTest:
     """A test with what it took and the functions that it enters."""
 
-    name: str
+    item: pytest.Item
     seconds: float
     functions: frozenset[str]
 
 
-def learned(copy: Path) -> list[KnownTest]:
+def learned(items: Sequence[pytest.Item], functions: Functions, sources: dict[str, str]) -> list[KnownTest]:
     """All tests, cheapest first. They must pass."""
-    run = outcome_of(copy, "-p", "benchmarks.mutants", *TESTS, patience=6 * PATIENCE)
-    if run is None or run.returncode:
-        raise SystemExit(f"The tests fail without any fault. Mend them first:\n{run and run.stdout[-3000:]}")
-    tests = json.loads((copy / "entered.json").read_text("utf-8"))
-    known = [KnownTest(name, took, frozenset(functions)) for name, (took, functions) in tests.items()]
-    return sorted(known, key=lambda test: test.seconds)
+    import builtins
+
+    for path, names in functions.names.items():
+        functions.replace(path, recording(sources[path], names))
+    tests = []
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        builtins.entered = set()  # type: ignore[attr-defined]
+        functions.forget()
+        began = time.perf_counter()
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        took = time.perf_counter() - began
+        tests.append(KnownTest(item, took, frozenset(builtins.entered)))  # type: ignore[attr-defined]
+    if failed:
+        pytest.exit(f"The tests fail without any fault. Mend them first: {failed}", returncode=1)
+    for path in functions.names:
+        functions.replace(path, sources[path].encode())
+    return sorted(tests, key=lambda test: test.seconds)
 
 
-def outcome_of(copy: Path, *arguments: str, patience: float) -> subprocess.CompletedProcess[str] | None:
-    """Run pytest in the copy; None if it does not end."""
-    command = [sys.executable, "-m", "pytest", *PYTEST, *arguments]
-    try:
-        return subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=patience)
-    except subprocess.TimeoutExpired:
-        return None
+def chosen_for(mutant: Mutant, tests: Iterable[KnownTest]) -> list[pytest.Item]:
+    """The tests that enter its function, as many as the time allows."""
+    items: list[pytest.Item] = []
+    spent = 0.0
+    for test in tests:
+        if outermost(mutant) in test.functions:
+            spent += test.seconds
+            if spent > MOST_SECONDS and items:
+                break
+            items.append(test.item)
+    return items
 
 
-def chosen_for(mutant: Mutant, tests: list[KnownTest]) -> list[str]:
-    """The tests that enter its function; for a fault outside functions, those that enter the module."""
-    key = f"{mutant.path}:{mutant.function}"
-    chosen = [test for test in tests if key in test.functions]
-    chosen = chosen or [
-        test for test in tests if any(one.startswith(f"{mutant.path}:") for one in test.functions)
-    ]
-    names, spent = [], 0.0
-    for test in chosen:
-        spent += test.seconds
-        if spent > MOST_SECONDS:
-            break
-        names.append(test.name)
-    return names
-
-
-def caught_by(mutant: Mutant, copy: Path, tests: list[KnownTest]) -> str:
-    """What caught the mutant: the line of pytest that names the failed test, "time" or nothing."""
-    module = copy / mutant.path
-    source = module.read_bytes()
-    names = chosen_for(mutant, tests)
-    try:
-        module.write_bytes(source[: mutant.begin] + mutant.new.encode() + source[mutant.end :])
-        compile(module.read_bytes(), mutant.path, "exec")
-        run = outcome_of(copy, "-x", *names, patience=PATIENCE) if names else None
-    finally:
-        module.write_bytes(source)
-    if not names or (run and run.returncode == 0):
+def caught_by(mutant: Mutant, items: list[pytest.Item], functions: Functions, source: str) -> str:
+    """The test that catches the mutant, "time", or nothing."""
+    if not items:
         return ""
-    failures = run.stdout.splitlines() if run else []
-    return next(
-        (line for line in failures if line.startswith(("FAILED", "ERROR"))), "an error" if run else "time"
-    )
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        raw = source.encode()
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(1, 2)
+            functions.replace(mutant.path, raw[: mutant.begin] + mutant.new.encode() + raw[mutant.end :])
+            functions.forget()
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                item._initrequest()  # type: ignore[attr-defined]
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if failed:
+                    break
+        except BaseException as error:
+            failed.append(repr(error))
+        os.write(writing, "".join(failed[:1]).encode()[:1000])
+        os._exit(0)
+    os.close(writing)
+    deadline = time.monotonic() + PATIENCE
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "time"
+        time.sleep(0.01)
+    with os.fdopen(reading, "rb") as result:
+        return result.read().decode()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    """Instead of the tests alone: learn from them, then run the mutants of the sample."""
+    file = Path(os.environ[SAMPLE])
+    sample = [Mutant(**mutant) for mutant in json.loads(file.read_text("utf-8"))]
+    functions = Functions(sample)
+    sources = {path: Path(path).read_text("utf-8") for path in functions.names}
+    tests = learned(session.items, functions, sources)
+    rows = []
+    for mutant in sample:
+        items = chosen_for(mutant, tests)
+        caught = caught_by(mutant, items, functions, sources[mutant.path])
+        rows.append(asdict(mutant) | {"caught": caught, "tests": len(items)})
+        sys.__stderr__.write(f"{len(rows):4} {caught or 'SURVIVES'}\n")  # type: ignore[union-attr]
+    file.write_text(json.dumps(rows, indent=1), "utf-8")
+    return True
 
 
 def main() -> None:
     """Run the sample, and print the score of each room and the mutants that survive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sample", type=int, default=80, help="mutants (80)")
+    parser.add_argument("--sample", type=int, default=120, help="mutants (120)")
     parser.add_argument("--seed", type=int, default=7, help="of the sample (7)")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "build" / "mutants.json", help="results (build/mutants.json)"
-    )
-    parser.add_argument("tree", metavar="TREE", nargs="?", type=Path, default=ROOT, help="a checkout")
+    parser.add_argument("--out", type=Path, help="where the results go as JSON")
     options = parser.parse_args()
-    sample = sorted(mutants_of(options.tree), key=lambda mutant: mutant.key(options.seed))[: options.sample]
-    results: list[tuple[Mutant, str]] = []
+    sample = sorted(mutants_of(ROOT), key=lambda mutant: mutant.key(options.seed))[: options.sample]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copied(options.tree, Path(folder))
-        tests = learned(Path(folder))
-        for mutant in sample:
-            results.append((mutant, caught_by(mutant, Path(folder), tests)))
-            print(f"{len(results):4} {results[-1][1] or 'SURVIVES'}", file=sys.stderr, flush=True)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    rows = [asdict(mutant) | {"caught": caught} for mutant, caught in results]
-    options.out.write_text(json.dumps(rows, indent=1), "utf-8")
-    print(report(results))
+        file = Path(folder, "mutants.json")
+        file.write_text(json.dumps([asdict(mutant) for mutant in sample]), "utf-8")
+        command = [sys.executable, "-m", "pytest", *PYTEST, "-p", "benchmarks.mutants", *TESTS]
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | {SAMPLE: str(file)})
+        if done.returncode:
+            sys.exit(done.returncode)
+        rows = json.loads(file.read_text("utf-8"))
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1), "utf-8")
+    print(report(rows))
 
 
-def report(results: list[tuple[Mutant, str]]) -> str:
+def report(results: list[dict[str, Any]]) -> str:
     """The score of each room, then each mutant that survives."""
     rows: list[list[object]] = [["room", "mutants", "caught", "score"]]
     for room in (*ROOMS, ""):
-        caught = [bool(by) for mutant, by in results if mutant.path.startswith(f"streamer/{room}")]
+        caught = [bool(one["caught"]) for one in results if one["path"].startswith(f"streamer/{room}")]
         rows.append([room or "total", len(caught), sum(caught), f"{sum(caught) / max(1, len(caught)):.0%}"])
     lines = [
-        f"{mutant.path}:{mutant.function}: {mutant.statement}\n    {mutant.old} -> {mutant.new}"
-        for mutant, by in results
-        if not by
+        "{path}:{function} ({tests} tests): {statement}\n    {old} -> {new}".format(**one)
+        for one in results
+        if not one["caught"]
     ]
     return "\n".join([table(rows), "", "Survivors:", *lines])
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.lines import Count, count_javascript, count_python, report, rooms, scripts
-from benchmarks.mutants import Finder, KnownTest, caught_by, chosen_for
+from benchmarks.mutants import SAMPLE, Finder
+from benchmarks.mutants import report as report_of_mutants
 from tests.house.repository import ROOT
 
 MODULE = '''"""Line 1 of the docstring,
@@ -119,7 +124,6 @@ def test_each_fault_is_one_change_of_what_is_computed() -> None:
     mutants = Finder("box.py", FAULTY).mutants
     changes = [(mutant.function, mutant.old, mutant.new) for mutant in mutants]
     assert changes == [
-        ("", "3", "4"),
         ("Box.fits", "size < LIMIT and not self.full()", "(size < LIMIT or not self.full())"),
         ("Box.fits", "size < LIMIT", "(size <= LIMIT)"),
         ("Box.fits", "size < LIMIT", "(size >= LIMIT)"),
@@ -134,16 +138,51 @@ def test_each_fault_is_one_change_of_what_is_computed() -> None:
     assert lower.isdisjoint(mutant.key(8) for mutant in mutants)
 
 
-def test_a_mutant_meets_the_tests_of_its_function_and_falls_or_survives(tmp_path: Path) -> None:
-    (tmp_path / "box.py").write_text("def limit():\n    return 3\n")
-    (tmp_path / "test_box.py").write_text(
-        "import box, pytest\n@pytest.mark.quick\ndef test_a(): assert box.limit() == 3\n"
-        "@pytest.mark.quick\ndef test_b(): assert box.limit()\n"
+BOX = """
+from functools import cache
+
+class Box:
+    def largest(self, sizes):
+        return max((size for size in sizes if size < self.limit()), default=0)
+
+    @staticmethod
+    @cache
+    def limit():
+        return 3
+
+    def unused(self):
+        return 1
+"""
+TESTS_OF_BOX = """
+from box import Box
+
+def test_a_box_has_a_limit(): assert Box().limit() in (3, 4)
+def test_the_largest_that_fits(): assert Box().largest([1, 2, 3]) == 2
+"""
+
+
+def test_a_mutant_meets_the_tests_that_enter_its_function_and_no_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "box.py").write_text(BOX)
+    (tmp_path / "test_box.py").write_text(TESTS_OF_BOX)
+    sample = [asdict(mutant) for mutant in Finder("box.py", BOX).mutants]
+    (tmp_path / "sample.json").write_text(json.dumps(sample))
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-c", "/dev/null", "--rootdir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "-p", "benchmarks.mutants", "test_box.py"],
+        cwd=tmp_path,
+        env=os.environ | {SAMPLE: str(tmp_path / "sample.json"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = quick\npythonpath = .\n")
-    [mutant] = Finder("box.py", (tmp_path / "box.py").read_text()).mutants
-    exact, weak = (KnownTest(f"test_box.py::test_{name}", 0.1, frozenset({"box.py:limit"})) for name in "ab")
-    assert "test_a" in caught_by(mutant, tmp_path, [weak, exact])
-    assert caught_by(mutant, tmp_path, [weak]) == caught_by(mutant, tmp_path, []) == ""
-    assert chosen_for(mutant, [replace(exact, functions=frozenset({"box.py:other"}))]) == [exact.name]
-    assert (tmp_path / "box.py").read_text() == "def limit():\n    return 3\n"
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads((tmp_path / "sample.json").read_text())
+    assert [(one["new"], one["caught"].partition("::")[2], one["tests"]) for one in results] == [
+        ("(size <= self.limit())", "test_the_largest_that_fits", 1),
+        ("(size >= self.limit())", "test_the_largest_that_fits", 1),
+        ("1", "", 1),
+        ("4", "test_the_largest_that_fits", 2),
+        ("2", "", 0),
+    ]
+    assert (tmp_path / "box.py").read_text() == BOX
+    assert "box.py:Box.unused (0 tests): return 1\n    1 -> 2" in report_of_mutants(results)

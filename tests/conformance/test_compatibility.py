@@ -36,7 +36,6 @@ from tests.conformance.formulacode_rules import (
 )
 from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, a_trial, folded
-from tests.support.events import folded as piped
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases, close_difference, the_case
 from tests.support.formulacode_cases import close as close_of_formulacode_merge
 from tests.support.formulacode_trials import Published
@@ -414,7 +413,7 @@ def test_every_sub_trial_is_scored_as_ruled(run_of_formulacode_groups: Run) -> N
 def test_every_agents_summary_is_the_ruled_one(run_of_formulacode_groups: Run) -> None:
     result = {
         s["agent_model"]: s
-        for s in summaries(Folding(piped(run_of_formulacode_groups.events)[0]), "agent_model")
+        for s in summaries(Folding(folded(run_of_formulacode_groups.events)[0]), "agent_model")
     }
     for key in {sub.key for trial in run_of_formulacode_groups.trials.values() for sub in trial}:
         ours = result[key]["formulacode"]

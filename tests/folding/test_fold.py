@@ -36,7 +36,6 @@ from tests.support.events import (
     records,
     summarised,
 )
-from tests.support.events import a_trial as a_result
 from tests.support.examples import examples
 from tests.worker.deployment import trial_events
 
@@ -64,11 +63,11 @@ def test_trials_scored_together_are_taken_back_as_they_were_counted(seed: int) -
 def test_sub_trials_and_trials_of_their_own_are_taken_back_as_they_were_counted() -> None:
     """Many at once in, the same many at once out: nothing is left of any group or total."""
     sub_trials = [
-        a_result(task_id=f"t{n}", agent=agent, agent_index=index, resolved=n % 3 == 0, cost_usd=n / 7)
+        a_trial(task_id=f"t{n}", agent=agent, agent_index=index, resolved=n % 3 == 0, cost_usd=n / 7)
         for n in range(40)
         for index, agent in enumerate(("oracle", "alpha"), 1)
     ]
-    own = [a_result(task_id=f"t{n % 9}", attempt=n, agent="nop", score=n / 40) for n in range(1, 41)]
+    own = [a_trial(task_id=f"t{n % 9}", attempt=n, agent="nop", score=n / 40) for n in range(1, 41)]
     pipeline, _ = folded(sub_trials + own, takes_changes=False)
     run = pipeline.run("run-1").state
     run.count()

@@ -23,8 +23,7 @@ from streamer.schemas.base import model_for_pricing, model_for_reporting
 from streamer.schemas.events import ADVANTAGES, EVENT, TrialResult
 from streamer.schemas.wire import canonical_json
 from tests.folding.build import BROKEN, RULES, counts, payload, ratio, score
-from tests.folding.build import a_trial as a_trial_of_conformance
-from tests.folding.build import a_trial as a_trial_of_formulacode_payload
+from tests.folding.build import a_trial as a_result
 from tests.support.data import shared_data
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, records, summarised
 from tests.support.examples import examples
@@ -278,7 +277,7 @@ def functions(fn: str) -> list[Case]:
 
 def of_row(row: Case) -> TrialResult:
     """A row of the published tables; impl_rate is the column `score` (S16), clamped as S2 does."""
-    return a_trial_of_conformance(
+    return a_result(
         resolved=row["passed"],
         score=min(1.0, max(0.0, row["score"])),
         cost_usd=row["cost_usd"],
@@ -339,9 +338,7 @@ def test_cost_deltas() -> None:
 
 def test_graded_runs() -> None:
     for case in functions("grade_run"):
-        event = a_trial_of_conformance(
-            resolved=case["passed"], score=case["weighted_score"], cost_usd=case["cost_usd"]
-        )
+        event = a_result(resolved=case["passed"], score=case["weighted_score"], cost_usd=case["cost_usd"])
         scored = score_trial(event, RULES_OF_CONFORMANCE)
         expected = case["expected"]
         if not 0 <= case["weighted_score"] <= 1:  # R13 (differs from S2, which clamps)
@@ -522,10 +519,7 @@ def test_a_payload_carries_what_the_specification_lists() -> None:
 
 
 def test_a_trial_without_any_of_its_sections_is_no_formulacode_trial() -> None:
-    assert (
-        score_trial(a_trial_of_formulacode_payload(resolved=True, trajectory_length=3), RULES).formulacode
-        is None
-    )
+    assert score_trial(a_result(resolved=True, trajectory_length=3), RULES).formulacode is None
 
 
 def many(size: int, name: str = "package.module.Class.time_function({})") -> JsonOfFormulacodePayload:

@@ -44,9 +44,7 @@ from tests.support.online import PARTITIONS, Online, online
 from tests.support.tailing import followed
 from tests.support.worker_process import wait_for
 from tests.terminal.calling import SECONDS, call, lines, ndjson, published, settled, the_run
-from tests.terminal.calling import a_run as a_run_of_delete
-from tests.terminal.calling import a_run as a_run_of_runs
-from tests.terminal.calling import a_run as a_run_of_verify
+from tests.terminal.calling import a_run as a_published_run
 from tests.terminal.watch.driving import LARGE
 from tests.terminal.watch.terminal import Terminal, tmux
 
@@ -433,7 +431,7 @@ def test_a_configuration_that_nobody_has_is_refused_with_those_there_are(told: d
 
 
 def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
-    published(stack, a_run_of_delete("doomed"))
+    published(stack, a_published_run("doomed"))
     settled(stack, "doomed")
     unconfirmed = call(stack, "delete", "doomed")
     assert (unconfirmed.returncode, b"confirm with --yes" in unconfirmed.stderr) == (2, True)
@@ -448,7 +446,7 @@ def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
 
 
 def test_on_a_terminal_delete_asks(stack: Online) -> None:
-    published(stack, a_run_of_delete("asked"))
+    published(stack, a_published_run("asked"))
     settled(stack, "asked")
     environment = os.environ | stack.environment
     for answer, code in ((b"n\n", 130), (b"y\n", 0)):
@@ -538,7 +536,7 @@ def test_a_run_is_named_and_labelled_field_by_field(stack: Online) -> None:
     published(
         stack,
         [
-            *a_run_of_runs("named"),
+            *a_published_run("named"),
             a_plan(run_id="named", benchmark="b", display_name="old", labels={"a": "1"}),
         ],
     )
@@ -578,7 +576,7 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
-    published(stack, a_run_of_verify("checked"))
+    published(stack, a_published_run("checked"))
     settled(stack, "checked")
     equal = call(stack, "verify", "checked", "--json")
     [verdict] = lines(equal.stdout)
@@ -592,7 +590,7 @@ def test_verify_says_what_it_found_by_its_exit_code(stack: Online) -> None:
 
 
 def test_verify_shows_a_difference_and_exits_with_1(stack: Online) -> None:
-    published(stack, a_run_of_verify("tampered"))
+    published(stack, a_published_run("tampered"))
     settled(stack, "tampered")
     with redis.Redis.from_url(stack.redis.url) as client:
         client.delete(f"{stack.settings.namespace}:streamer:{{tampered}}:tier:T0")
