@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from unittest.mock import AsyncMock, Mock
 
-import pytest
 from aiokafka import AIOKafkaProducer
 
 from streamer.folding.fold import Pipeline
@@ -65,27 +64,16 @@ async def publish_with_headers(deployment: Deployment, events: list[bytes]) -> N
             )
 
 
-def headers_have_no_power(deployment: Deployment) -> None:
-    deployment.session = 6.0
-    worker = deployment.worker().start()
+def test_a_header_that_clients_write_has_no_power(on_both: Deployment) -> None:
+    on_both.session = 6.0
+    worker = on_both.worker().start()
     events = trial_events(120)
-    asyncio.run(publish_with_headers(deployment, events))
-    deployment.published += events
-    deployment.wait_until_equal(worker)
-    assert deployment.records("trial-rejections") == []
-    verification = Verification(
-        deployment.settings, prices=PriceTable.default(), wait_seconds=30, topics=True
-    )
+    asyncio.run(publish_with_headers(on_both, events))
+    on_both.published += events
+    on_both.wait_until_equal(worker)
+    assert on_both.records("trial-rejections") == []
+    verification = Verification(on_both.settings, prices=PriceTable.default(), wait_seconds=30, topics=True)
     assert {verdict.outcome for verdict in verification.verify(None)} == {"equal"}
     assert worker.stop() == 0
     worker.start()
-    deployment.wait_until_equal(worker)
-
-
-@pytest.mark.kafka
-def test_a_header_that_clients_write_has_no_power_on_kafka(on_kafka: Deployment) -> None:
-    headers_have_no_power(on_kafka)
-
-
-def test_a_header_that_clients_write_has_no_power_on_the_embedded_broker(on_embedded: Deployment) -> None:
-    headers_have_no_power(on_embedded)
+    on_both.wait_until_equal(worker)

@@ -490,28 +490,19 @@ def real_events() -> list[bytes]:
     return [orjson.dumps(event) for event in events]
 
 
-def equal_to_the_fold(deployment: Deployment) -> None:
+@pytest.mark.slow
+def test_real_results_in_disorder_equal_the_fold(on_both: Deployment) -> None:
     """Send all in disorder; the digests are those of a plain fold, and each bad record is rejected once."""
     events, rng = real_events(), random.Random(11)
     sent = events * 3 + GARBAGE_OF_REAL_DATA
     rng.shuffle(sent)
-    worker = deployment.worker().start()
-    deployment.send([rng.randrange(4) for _ in sent], sent)
-    deployment.published = events
-    deployment.wait_until_equal(worker, seconds=120)
-    rejections = [orjson.loads(record.value) for record in deployment.records("trial-rejections")]
+    worker = on_both.worker().start()
+    on_both.send([rng.randrange(4) for _ in sent], sent)
+    on_both.published = events
+    on_both.wait_until_equal(worker, seconds=120)
+    rejections = [orjson.loads(record.value) for record in on_both.records("trial-rejections")]
     assert len(rejections) == len(GARBAGE_OF_REAL_DATA)
     assert {rejection["code"] for rejection in rejections} == CODES
-
-
-@pytest.mark.slow
-def test_real_results_in_disorder_equal_the_fold_on_the_embedded_broker(on_embedded: Deployment) -> None:
-    equal_to_the_fold(on_embedded)
-
-
-@pytest.mark.kafka
-def test_real_results_in_disorder_equal_the_fold_on_kafka(on_kafka: Deployment) -> None:
-    equal_to_the_fold(on_kafka)
 
 
 # -----------------------------------------------------------------------------

@@ -240,41 +240,29 @@ def runs_in_memory(deployment: Deployment) -> tuple[int, int]:
     return sum(status["open_runs"] for status in told), sum(status["closed_runs"] for status in told)
 
 
-def idle_runs_come_and_go(deployment: Deployment, redis_server: RedisServer) -> None:
+@pytest.mark.slow
+def test_closed_runs_come_back_whole(on_both: Deployment, redis_server: RedisServer) -> None:
     """The life of runs that are closed after a second."""
-    deployment.session = SESSION
-    worker = deployment.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
-    deployment.publish(trial_events(400))
-    deployment.wait_until_equal(worker)
-    current = {topic: deployment.latest(topic) for topic in KINDS}
-    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed")
-    assert {topic: deployment.latest(topic) for topic in KINDS} == current
+    on_both.session = SESSION
+    worker = on_both.worker(environment={"STREAMER_RUN_IDLE_SECONDS": "1"}).start()
+    on_both.publish(trial_events(400))
+    on_both.wait_until_equal(worker)
+    current = {topic: on_both.latest(topic) for topic in KINDS}
+    worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed")
+    assert {topic: on_both.latest(topic) for topic in KINDS} == current
     late = [event for event in trial_events(400, seed=2) if b'"run 1"' in event or b'"run 3"' in event]
-    deployment.publish([*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
-    deployment.wait_until_equal(worker)
-    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed again")
+    on_both.publish([*late, b'{"type":"run_deleted","run_id":"run 2","revision":9}'])
+    on_both.wait_until_equal(worker)
+    worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed again")
     redis_server.restart_empty()
-    worker.wait_until(lambda: deployment.redis_keys("run 0"), "Redis hears of closed runs")
-    deployment.wait_until_equal(worker)
+    worker.wait_until(lambda: on_both.redis_keys("run 0"), "Redis hears of closed runs")
+    on_both.wait_until_equal(worker)
     assert worker.stop() == 0
     worker.start()
-    worker.wait_until(lambda: runs_in_memory(deployment) == (0, 6), "every run is closed after a restart")
-    deployment.publish(trial_events(100, seed=3))
-    deployment.wait_until_equal(worker)
-    assert deployment.redis_keys("run 2") <= {"versions"}
-
-
-@pytest.mark.slow
-def test_closed_runs_come_back_whole_on_the_embedded_broker(
-    on_embedded: Deployment, redis_server: RedisServer
-) -> None:
-    idle_runs_come_and_go(on_embedded, redis_server)
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_closed_runs_come_back_whole_on_kafka(on_kafka: Deployment, redis_server: RedisServer) -> None:
-    idle_runs_come_and_go(on_kafka, redis_server)
+    worker.wait_until(lambda: runs_in_memory(on_both) == (0, 6), "every run is closed after a restart")
+    on_both.publish(trial_events(100, seed=3))
+    on_both.wait_until_equal(worker)
+    assert on_both.redis_keys("run 2") <= {"versions"}
 
 
 @pytest.mark.slow
