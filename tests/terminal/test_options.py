@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 import pytest
 
@@ -35,21 +33,6 @@ def test_a_server_without_host_and_port_is_refused(bootstrap: str) -> None:
 
 def test_several_servers_may_be_given() -> None:
     assert read_settings({"bootstrap": "a:1, b:2"}).bootstrap == "a:1, b:2"
-
-
-def test_a_setting_that_is_not_allowed_is_named() -> None:
-    with pytest.raises(click.UsageError, match="namespace"):
-        read_settings({"namespace": "no blanks"})
-
-
-def test_a_configuration_file_that_is_no_toml_is_wrong_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "streamer.toml"
-    file.write_text("bootstrap = [")
-    monkeypatch.setenv("STREAMER_CONFIG", str(file))
-    with pytest.raises(click.UsageError, match=r"the configuration file .* is not TOML"):
-        read_settings({})
 
 
 @pytest.mark.parametrize("wrong", ["nan", "inf", "1e999"])
