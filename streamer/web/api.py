@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -69,7 +68,7 @@ from streamer.web.log import (
     LogTruncated,
     Recent,
     RunCurves,
-    RunsAsOf,
+    RunsAt,
     StoredTrial,
     TooManyTrials,
     TrialEvents,
@@ -141,7 +140,7 @@ class Web:
         folds: answers that need a whole run in memory.
         reading: held while a file of a trial is read, since that takes the memory of the file.
         curves: the learning curves of the runs that people look at.
-        runs_as_of: all runs as of an earlier time.
+        runs: all runs, now or as of an earlier time.
     """
 
     def __init__(
@@ -156,8 +155,8 @@ class Web:
         self.reader = AsyncStateReader(settings)
         self.hub = Hub(self.reader, connections.most_streams, connections.most_per_address)
         self.intake = EventIntake(settings)
-        self.runs_as_of = RunsAsOf(settings, self.prices, self.folds)
-        self.leaderboards = Leaderboards(self.reader, self.runs_as_of, time.monotonic)
+        self.runs = RunsAt(self.reader, settings, self.prices, self.folds)
+        self.leaderboards = Leaderboards(self.runs, time.monotonic)
         self.trials = TrialLog(settings, time.monotonic)
         self.events = TrialEvents(settings, time.monotonic)
         self.directories = RunDirectories(settings, artifacts, time.monotonic)
@@ -319,11 +318,8 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
     part: dict[str, Any] = {"search": query.search, "limit": None}
     if latest_first:
         part |= {"offset": query.offset, "limit": query.limit}
-    if query.as_of is None:
-        page, now = await web.reader.page_of_runs(**part), datetime.now(UTC)
-    else:
-        past = await web.runs_as_of.at(query.as_of)
-        page, now = past.page_of_runs(**part), past.moment
+    asked, now = await web.runs.at(query.as_of)
+    page = await asked.page_of_runs(**part)
     runs = [RunNow.of(run, now) for run in page.runs]
     if not latest_first:
         ordered = sorted_rows(runs, partial(sort_value, column), descending=descending)
@@ -599,11 +595,8 @@ async def _leaderboard(web: Web, query: LeaderboardQuery) -> list[LeaderboardRow
         "labels": labels,
         "limit": query.limit,
     }
-    if query.as_of is not None:
-        past = await web.runs_as_of.at(query.as_of, query.run)
-        rows = past.leaderboard(query.metric, **narrowed)
-    else:
-        rows = await web.reader.leaderboard(query.metric, **narrowed)
+    asked, _ = await web.runs.at(query.as_of, query.run)
+    rows = await asked.leaderboard(query.metric, **narrowed)
     return [
         LeaderboardRow(**asdict(row) | {"metric": query.metric, "value": json_number(row.value)})
         for row in rows

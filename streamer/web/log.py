@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator,
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from operator import attrgetter
 from sys import intern
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -175,6 +175,7 @@ class CachedRunLog(Generic[R]):
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 MAX_KEPT = 64
 """Small answers that are kept, the ones asked for last."""
@@ -299,23 +300,42 @@ class Recent(Generic[T]):
 # All runs as of an earlier time, for answers about several: lists of runs, and leaderboards.
 
 
-class RunsAsOf:
-    """Folds the log of all runs, or of one, when somebody asks.
+def _awaited(
+    question: Callable[Concatenate[PastRuns, P], T],
+) -> Callable[Concatenate[RunsThen, P], Coroutine[Any, Any, T]]:
+    @wraps(question)
+    async def answer(runs: RunsThen, /, *args: P.args, **options: P.kwargs) -> T:
+        return question(runs.past, *args, **options)
 
-    Args:
-        settings: where the broker is.
-        prices: price table (R2).
-        folds: where it is folded.
-    """
+    return answer
 
-    def __init__(self, settings: Settings, prices: PriceTable, folds: Folds) -> None:
-        self._settings, self._prices, self._folds = settings, prices, folds
 
-    async def at(self, as_of: str, run_id: str | None = None) -> PastRuns:
-        """The runs as of a position, as a user writes it.
+class RunsThen:
+    """Runs as of a position, awaited like those of a reader."""
+
+    def __init__(self, past: PastRuns) -> None:
+        self.past = past
+
+    page_of_runs = _awaited(PastRuns.page_of_runs)
+    board_runs = _awaited(PastRuns.board_runs)
+    leaderboard = _awaited(PastRuns.leaderboard)
+
+
+class RunsAt:
+    """All runs or one, as Redis has them or folded again; `prices` is the price table (R2)."""
+
+    def __init__(
+        self, reader: AsyncStateReader, settings: Settings, prices: PriceTable, folds: Folds
+    ) -> None:
+        self._reader, self._settings, self._prices, self._folds = reader, settings, prices, folds
+
+    async def at(
+        self, as_of: str | None, run_id: str | None = None
+    ) -> tuple[AsyncStateReader | RunsThen, datetime]:
+        """The runs, and the time at which their states are determined.
 
         Args:
-            as_of: of all runs a time; of one run an offset or a time.
+            as_of: of all runs a time, of one run an offset or a time, as a user writes it; None: now.
             run_id: only this run; None: all.
 
         Raises:
@@ -324,6 +344,8 @@ class RunsAsOf:
             CannotBeFolded: an exception sets a run apart, and the answer would lack it.
             TooManyFolds: too many questions wait already.
         """
+        if as_of is None:
+            return self._reader, datetime.now(UTC)
         position = Position.of(as_of)
 
         def folded() -> PastRuns:
@@ -334,7 +356,8 @@ class RunsAsOf:
                 raise CannotBeFolded(failure)
             return past
 
-        return await self._folds.answer(("runs as of", position, run_id), folded)
+        past = await self._folds.answer(("runs as of", position, run_id), folded)
+        return RunsThen(past), past.moment
 
 
 # -----------------------------------------------------------------------------
@@ -501,13 +524,12 @@ class Leaderboards:
     """Answers about boards; boards of the last seconds are kept.
 
     Args:
-        reader: of the state in Redis.
-        past: of the state as of an earlier time.
+        runs: now, or as of an earlier time.
         clock: seconds that only grow.
     """
 
-    def __init__(self, reader: AsyncStateReader, past: RunsAsOf, clock: Callable[[], float]) -> None:
-        self._reader, self._past = reader, past
+    def __init__(self, runs: RunsAt, clock: Callable[[], float]) -> None:
+        self._runs = runs
         self._recent: Recent[list[BenchmarkBoard]] = Recent(FRESH_BOARDS_SECONDS, MAX_BOARDS, clock)
 
     async def boards(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
@@ -519,7 +541,7 @@ class Leaderboards:
 
         Raises:
             UnknownMetric, UnknownRun, UnknownBenchmark, RedisUnavailable: see `StateReader.board_runs`.
-            others: as `RunsAsOf.at`, where the boards of an earlier time are asked for.
+            others: as `RunsAt.at`, where the boards of an earlier time are asked for.
         """
         if not can_have_board(query.metric):
             raise UnknownMetric(query.metric)
@@ -532,13 +554,8 @@ class Leaderboards:
         return leaderboard_document(await self.boards(query, labels), facts)
 
     async def _read(self, query: LeaderboardsQuery, labels: Mapping[str, str]) -> list[BenchmarkBoard]:
-        if query.as_of is None:
-            now = datetime.now(UTC)
-            runs = await self._reader.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
-        else:
-            past = await self._past.at(query.as_of, query.run)
-            now = past.moment
-            runs = past.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
+        asked, now = await self._runs.at(query.as_of, query.run)
+        runs = await asked.board_runs(run=query.run, benchmark=query.benchmark, labels=labels)
         together = query.all_benchmarks or query.run is not None
         boards = await asyncio.to_thread(boards_of, runs, query.metric, now, together=together)
         return with_words(boards)

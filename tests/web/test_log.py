@@ -41,7 +41,7 @@ from streamer.web.log import (
     Leaderboards,
     LogTruncated,
     RunCurves,
-    RunsAsOf,
+    RunsAt,
     TooManyFolds,
     TooManyTrials,
     TrialEvents,
@@ -191,7 +191,7 @@ def times() -> list[float]:
 
 
 def leaderboards(settings: Settings, reader: AsyncStateReader, times: list[float]) -> Leaderboards:
-    return Leaderboards(reader, RunsAsOf(settings, PriceTable.default(), Folds()), lambda: times[0])
+    return Leaderboards(RunsAt(reader, settings, PriceTable.default(), Folds()), lambda: times[0])
 
 
 async def test_boards_are_the_same_for_some_seconds_and_then_read_again(
@@ -447,8 +447,9 @@ async def test_an_answer_that_would_lack_something_is_not_given(
 ) -> None:
     result = PastRuns([], datetime.now(UTC), **broken)  # type: ignore[arg-type]
     monkeypatch.setattr("streamer.web.log.fold_runs", lambda *_: result)
-    with pytest.raises(error):
-        await RunsAsOf(settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
+    async with AsyncStateReader(settings) as reader:
+        with pytest.raises(error):
+            await RunsAt(reader, settings, PriceTable.default(), Folds()).at("2026-01-01T00:00:00Z")
 
 
 # -----------------------------------------------------------------------------
