@@ -20,7 +20,6 @@ from tests.sources.builders import a_result, a_run, a_trial_file, write_json
 from tests.sources.followed_runs import LOCK as LOCK_OF_RESTARTS
 from tests.sources.followed_runs import LOCK as LOCK_OF_STARTS
 from tests.sources.followed_runs import START as START_OF_RESTARTS
-from tests.sources.followed_runs import START as START_OF_STARTS
 from tests.sources.harbor import a_trial_result
 from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event, Followed, converted_digests, followed, wait_for_digests
@@ -352,20 +351,6 @@ def test_a_trial_of_harbor_is_in_flight_until_its_result_comes(tmp_path: Path) -
     start, result = following.events[-2:]
     same = ("run_id", "shard", "task_id", "attempt", "agent", "model")
     assert [start[name] for name in same] == [result[name] for name in same]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_harness_that_runs_has_each_start_published_at_most_once_and_in_the_slot_of_a_result(
-    tmp_path: Path, layout: str
-) -> None:
-    with followed(tmp_path / "run", still_seconds=60.0, missing_seconds=60.0) as following:
-        simulate_run(layout, tmp_path / "run", 10, seed=4, start=START_OF_STARTS, pace_seconds=0.3)
-        following.wait_until_converted()
-    fields = ("shard", "task_id", "attempt", "agent", "tier", "subtest")
-    started = [tuple(event.get(name) for name in fields) for event in starts_of(following)]
-    assert started
-    assert len(started) == len(set(started))
-    assert set(started) <= {tuple(event.get(name) for name in fields) for event in following.trials}
 
 
 def test_a_result_that_is_there_already_needs_no_start(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -102,18 +101,27 @@ def times_of(event: dict[str, str]) -> tuple[datetime, datetime]:
 TRIALS = 60
 
 
-def test_in_the_end_every_run_lies_in_completed_and_no_crash_is_left(tmp_path: Path) -> None:
-    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
-    completed = list((tmp_path / "run" / "completed").glob("*/*/run_*/run_result.json"))
+@pytest.fixture(scope="module")
+def of_scylla(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("scylla") / "run"
+    simulate_run("scylla", run, TRIALS, seed=3, start=START)
+    return run
+
+
+def test_in_the_end_the_checkpoint_and_completed_have_every_run_and_no_crash_is_left(of_scylla: Path) -> None:
+    completed = list(of_scylla.glob("completed/*/*/run_*/run_result.json"))
     assert len(completed) == TRIALS
-    assert list((tmp_path / "run" / "in_progress").glob("*/*/run_*")) == []
+    assert list(of_scylla.glob("in_progress/*/*/run_*")) == []
     assert 1 not in {json.loads(path.read_text())["exit_code"] for path in completed}
+    checkpoint = json.loads((of_scylla / "checkpoint.json").read_text())
+    assert checkpoint["status"] == "completed"
+    tiers = checkpoint["completed_runs"].values()
+    assert sum(len(runs) for tier in tiers for runs in tier.values()) == TRIALS
 
 
-def test_the_majority_of_the_judges_decides_and_their_mean_is_the_score(tmp_path: Path) -> None:
-    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
+def test_the_majority_of_the_judges_decides_and_their_mean_is_the_score(of_scylla: Path) -> None:
     judged = 0
-    for path in (tmp_path / "run" / "completed").glob("*/*/run_*/run_result.json"):
+    for path in of_scylla.glob("completed/*/*/run_*/run_result.json"):
         result = json.loads(path.read_text())
         votes = [judge["passed"] for judge in result["judges"]]
         if not votes:
@@ -124,14 +132,6 @@ def test_the_majority_of_the_judges_decides_and_their_mean_is_the_score(tmp_path
         scores = [judge["score"] for judge in result["judges"]]
         assert abs(result["judge_score"] - sum(scores) / len(scores)) < 1e-12
     assert judged > TRIALS / 2
-
-
-def test_the_checkpoint_names_every_run_once(tmp_path: Path) -> None:
-    simulate_run("scylla", tmp_path / "run", TRIALS, seed=3, start=START)
-    checkpoint = json.loads((tmp_path / "run" / "checkpoint.json").read_text())
-    assert checkpoint["status"] == "completed"
-    tiers = checkpoint["completed_runs"].values()
-    assert sum(len(runs) for tier in tiers for runs in tier.values()) == TRIALS
 
 
 # -----------------------------------------------------------------------------
@@ -160,62 +160,22 @@ def test_every_trial_is_converted_and_nothing_is_left_out(layout: str, tmp_path:
     assert len({event["failure_mode"] for event in trials}) > 1
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_seed_decides_the_files_and_the_pace_does_not(layout: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("layout", "at_once"), [*((layout, 1) for layout in LAYOUTS), ("harbor", 3)])
+def test_the_seed_decides_the_files_and_the_pace_does_not(layout: str, at_once: int, tmp_path: Path) -> None:
     waited: list[float] = []
     for number, (seed, pace) in enumerate(((5, 0.0), (5, 2.0), (6, 0.0))):
-        simulate_run(
-            layout,
-            tmp_path / str(number) / "run",
-            21,
-            seed=seed,
-            start=START,
-            pace_seconds=pace,
-            sleep=waited.append,
-        )
+        run, paced = tmp_path / str(number) / "run", {"pace_seconds": pace, "sleep": waited.append}
+        simulate_run(layout, run, 21, seed=seed, start=START, concurrency=at_once, **paced)
     fast, slow, other = (contents(tmp_path / str(number) / "run") for number in range(3))
     assert fast == slow != other
-    assert sum(waited) > 21 * 1.5  # writing is part of it
-
-
-def times_of_of_simulate(event: Event) -> tuple[datetime, datetime]:
-    return datetime.fromisoformat(event["started_at"]), datetime.fromisoformat(event["finished_at"])
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_so_many_trials_are_in_flight_as_run_at_once(layout: str, tmp_path: Path) -> None:
-    """As their directories show it while they are written, and as their times say afterwards."""
-    seen: set[int] = set()
-    pauses = count()
-
-    def look(_: float) -> None:
-        if next(pauses) % 8 == 0:
-            events, _ = converted(tmp_path / "run")
-            seen.add(sum(event["type"] == "trial_started" for event in events))
-
-    simulate_run(
-        layout, tmp_path / "run", 21, seed=5, start=START, pace_seconds=1.0, sleep=look, concurrency=4
-    )
-    assert max(seen) == 4
-    times = [times_of_of_simulate(event) for event in trials_of(converted(tmp_path / "run")[0])]
-    at_once = [sum(start <= moment < end for start, end in times) for moment, _ in times]
-    assert max(at_once) == 4
-
-
-def test_the_seed_decides_the_files_of_trials_that_run_at_once_too(tmp_path: Path) -> None:
-    for name, pace in (("a", 0.0), ("b", 3.0)):
-        run = tmp_path / name / "run"
-        simulate_run(
-            "harbor", run, 20, seed=5, start=START, pace_seconds=pace, sleep=lambda _: None, concurrency=3
-        )
-    assert contents(tmp_path / "a" / "run") == contents(tmp_path / "b" / "run")
+    assert sum(waited) > 21 * 1.5 / at_once  # writing is part of it
 
 
 def test_trials_that_do_not_pass_take_longer(tmp_path: Path) -> None:
     simulate_run("harbor", tmp_path / "run", 300, seed=5, start=START)
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for event in trials_of(converted(tmp_path / "run")[0]):
-        start, end = times_of_of_simulate(event)
+        start, end = times_of(event)
         seconds[event.get("resolved") is True].append((end - start).total_seconds())
     means = {passed: sum(values) / len(values) for passed, values in seconds.items()}
     assert 1.7 < means[False] / means[True] < 2.3

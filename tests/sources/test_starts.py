@@ -9,9 +9,9 @@ import shutil
 import tarfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +74,28 @@ def a_begun_trial(run: Path, task: str, name: str) -> Path:
 def test_every_start_that_is_seen_while_a_harness_writes_has_the_slot_of_its_result(
     layout: str, tmp_path: Path
 ) -> None:
+    """As many are in flight as run at once: by their directories meanwhile, by their times afterwards."""
     run = tmp_path / "run"
     seen: dict[SlotKey, int] = {}
+    in_flight: set[int] = set()
+    pauses = count()
 
     def look(_: float) -> None:
-        for event in starts_of(converted(run)[0]):
-            seen.setdefault(slot(event), event["revision"])
+        if next(pauses) % 4 == 0:
+            starts = starts_of(converted(run)[0])
+            in_flight.add(len(starts))
+            for event in starts:
+                seen.setdefault(slot(event), event["revision"])
 
-    simulate_run(layout, run, 6, seed=7, start=START, pace_seconds=1.0, sleep=look)
+    simulate_run(layout, run, 9, seed=7, start=START, pace_seconds=1.0, sleep=look, concurrency=4)
     events, _ = converted(run)
     results = {slot(event): event for event in trials_of(events)}
     assert seen.keys() == results.keys()
     assert all(revision < results[key]["revision"] for key, revision in seen.items())
     assert starts_of(events) == []
+    times = [(event["started_at"], event["finished_at"]) for event in results.values()]
+    at_once = {sum(start <= moment < end for start, end in times) for moment, _ in times}
+    assert max(in_flight) == max(at_once) == 4
 
 
 def parted(run: Path, files: Iterable[Path]) -> tuple[dict[SlotKey, Event], dict[SlotKey, Event]]:
@@ -342,13 +351,24 @@ def test_a_directory_that_is_being_copied_ends_as_convert_has_it(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout: str) -> None:
-    with followed(tmp_path / "run", still_seconds=60.0) as following:
-        simulate_run(layout, tmp_path / "run", 20, seed=4, start=START_OF_FOLLOW, pace_seconds=0.02)
+    """Its whole plan comes before the first trial, and each start once, in the slot of a result."""
+    root = tmp_path / "runs"
+    root.mkdir()
+    with followed(root, still_seconds=60.0, missing_seconds=60.0) as following:
+        simulate_run(layout, root / "run1", 10, seed=4, start=START_OF_FOLLOW, pace_seconds=0.3)
         following.wait_until_converted()
-    kinds = Counter(event["type"] for event in following.events)
-    assert kinds["run_started"] >= 1
-    assert kinds["run_finished"] >= 1
+    kinds = [event["type"] for event in following.events]
+    assert "run_finished" in kinds
     assert following.said == []
+    first = next(number for number, kind in enumerate(kinds) if kind.startswith("trial_"))
+    *_, plan = [event for event in following.events[:first] if event["type"] == "run_started"]
+    assert {"tasks", "attempts", "agent_models"} <= plan.keys()
+    assert plan["plan_complete"] is True
+    assert layout == "scylla" or plan["order"], "what the harness says of the order"
+    started = [slot(event) for event in starts_of(following.events)]
+    assert started
+    assert len(started) == len(set(started))
+    assert set(started) <= set(map(slot, following.trials))
 
 
 def test_each_result_is_published_although_the_whole_is_not_read_again_for_long(
@@ -502,23 +522,6 @@ CONFIGURATION = {
 
 def plans_of(following: Followed) -> list[Event_of_plans]:
     return [event for event in following.events if event["type"] == "run_started"]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_whole_plan_comes_before_the_first_trial_while_the_harness_writes(
-    layout: str, tmp_path: Path
-) -> None:
-    root = tmp_path / "runs"
-    root.mkdir()
-    with followed(root) as following:
-        simulate_run(layout, root / "run1", 4, seed=1, start=START_OF_PLANS, pace_seconds=0.3)
-        following.wait_until_converted()
-    kinds = [event["type"] for event in following.events]
-    first = next(number for number, kind in enumerate(kinds) if kind.startswith("trial_"))
-    plans = [event for event in following.events[:first] if event["type"] == "run_started"]
-    assert {"tasks", "attempts", "agent_models"} <= plans[-1].keys()
-    assert plans[-1]["plan_complete"] is True
-    assert layout == "scylla" or plans[-1]["order"], "what the harness says of the order"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
