@@ -21,10 +21,6 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.run import fuzz, jobs
 from tests.fuzz.targets import TARGETS, Directory
 
-# -----------------------------------------------------------------------------
-# A few of the inputs of `python -m tests.fuzz.run`: bad input is answered with events or reasons.
-
-
 INPUTS = {True: 60, False: 600}
 """How many: few where each is a run directory."""
 

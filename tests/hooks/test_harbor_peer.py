@@ -40,10 +40,6 @@ from tests.support.peers import COMMAND_SECONDS, packed_product, run_in_peer
 from tests.support.tailing import converted_digests, digests_of
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# The plug-in in harbor itself: a job with a scripted agent, published live, against harbor's own totals.
-
-
 pytestmark = pytest.mark.peer
 
 CLAUDE = "anthropic/claude-sonnet-4-20250514"

@@ -37,10 +37,6 @@ from tests.support.online import Online
 from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# What is in flight, and which partitions nothing is known of, by the heartbeats of the workers.
-
-
 PARTITIONS = tuple(PartitionLag(number, beginning=0, end=9, committed=9) for number in range(3))
 FIRST = {"partitions": [0, 2], "published_to": {"0": 9, "2": 9}}
 SECOND = {"partitions": [1], "published_to": {"1": 9}}

@@ -32,10 +32,6 @@ from tests.operate.full_disk import small_disk
 from tests.support.examples import examples
 from tests.support.packed import a_batch
 
-# -----------------------------------------------------------------------------
-# The journal's files: order, numbers, segments, torn tails, damage, a full disk.
-
-
 FRAMES = [Frame(n % 3, n // 3 * 2, 2, b"batch-%d" % n) for n in range(10)]
 
 

@@ -29,9 +29,6 @@ from tests.operate.stack import runs
 from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# The data directory: an epoch that grows with every start, and ports that stay.
-
 
 def test_the_epoch_grows_with_every_start(tmp_path: Path) -> None:
     assert [DataDir(tmp_path / "new").next_epoch() for _ in range(3)] == [1, 2, 3]

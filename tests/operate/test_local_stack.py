@@ -22,10 +22,6 @@ from tests.operate.full_disk import small_disk
 from tests.operate.journaled import durable, send, values
 from tests.operate.writers import TOPIC, Place, logged
 
-# -----------------------------------------------------------------------------
-# The event topic, kept: nothing is seen before it is synced, and all of it is loaded again.
-
-
 pytestmark = pytest.mark.stack
 
 

@@ -25,9 +25,6 @@ from tests.operate.watching import MINUTE, NOW
 from tests.support.cli import streamer
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# Too many rejections within a minute are told, and then not for an hour.
-
 
 def test_too_many_rejections_in_a_minute_are_told_and_then_not_for_an_hour() -> None:
     rate = RejectionRate(3)

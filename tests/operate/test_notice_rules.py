@@ -24,9 +24,6 @@ from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import Event, a_plan, a_trial, summarised
 
-# -----------------------------------------------------------------------------
-# A budget that will be passed: only once the whole interval of the forecast lies above it.
-
 
 @pytest.mark.parametrize(
     ("usd", "done", "told"),

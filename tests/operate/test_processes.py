@@ -45,9 +45,6 @@ from tests.support.tail_process import Tails, ended
 from tests.support.worker_process import wait_for
 from tests.worker.deployment import Deployment
 
-# -----------------------------------------------------------------------------
-# The errors of the embedded stack say what happened, where its log is, and what to do instead.
-
 
 def test_a_server_that_failed_shows_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"

@@ -43,10 +43,6 @@ from tests.operate.writers import TOPIC, Writers, logged
 from tests.storage.test_log import REFUSED, batch
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# One server process: awaited until it is ready, stopped, and never left behind.
-
-
 pytestmark = pytest.mark.stack
 
 STUBBORN = """
@@ -199,7 +195,7 @@ def test_a_request_that_cannot_be_read_ends_its_connection_alone(tmp_path: Path,
 # `streamer up` as a process tree: it starts, it ends together, it keeps what was acknowledged.
 
 
-PARTITIONS_OF_UP = 4
+UP_PARTITIONS = 4
 
 
 async def publish(stack: Stack, count: int, first: int = 0) -> None:
@@ -213,20 +209,20 @@ async def publish(stack: Stack, count: int, first: int = 0) -> None:
 
 def numbers(stack: Stack, count: int) -> list[int]:
     """Numbers in the event topic, sorted, once there are so many."""
-    return sorted(map(int, logged(stack.addresses["bootstrap"], PARTITIONS_OF_UP, count).values()))
+    return sorted(map(int, logged(stack.addresses["bootstrap"], UP_PARTITIONS, count).values()))
 
 
 @pytest.mark.parametrize("ephemeral", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Signals, ephemeral: bool) -> None:
-    with running(tmp_path, ephemeral=ephemeral, namespace="team", partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, ephemeral=ephemeral, namespace="team", partitions=UP_PARTITIONS) as stack:
         result = stack.addresses
         port, redis_port = (
             int(result[name].rpartition(":")[2].split("/")[0]) for name in ("bootstrap", "redis")
         )
         assert kafka_answers(port)
         assert redis_answers(redis_port)
-        assert (result["namespace"], result["partitions"]) == ("team", PARTITIONS_OF_UP)
+        assert (result["namespace"], result["partitions"]) == ("team", UP_PARTITIONS)
         assert result["data_dir"] == (None if ephemeral else str(tmp_path / "data"))
         assert stack.end(number) == 0
         assert not stack.discovery.exists()
@@ -239,43 +235,43 @@ def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Sign
 
 def test_sigkill_of_up_leaves_no_process_and_loses_no_acknowledged_event(tmp_path: Path) -> None:
     for start in range(3):
-        with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+        with running(tmp_path, partitions=UP_PARTITIONS) as stack:
             asyncio.run(publish(stack, 5_000, start * 5_000))
             stack.end(signal.SIGKILL)  # right after the last acknowledgement
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         assert numbers(stack, 15_000) == list(range(15_000))
 
 
 def test_an_orderly_end_keeps_everything_once(tmp_path: Path) -> None:
     for start in range(3):
-        with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+        with running(tmp_path, partitions=UP_PARTITIONS) as stack:
             assert f"Loaded     {start * 1_000:,} events" in stack.printed
             asyncio.run(publish(stack, 1_000, start * 1_000))
             assert stack.end(signal.SIGINT) == 0
 
 
 def test_a_torn_journal_is_cut_and_said(tmp_path: Path) -> None:
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         for number in range(10):
             asyncio.run(publish(stack, 1, number))
         stack.end(signal.SIGTERM)
     (segment,) = (tmp_path / "data" / "journal").glob("*.journal")
     os.truncate(segment, segment.stat().st_size - 1)
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         assert "ends in 105 bytes of an event that is not there to its end" in stack.printed
         assert "1 acknowledged events of partition " in stack.printed
         assert numbers(stack, 9) == list(range(9))
 
 
 def test_the_death_of_the_broker_ends_up_with_a_clear_error_and_the_journal_survives(tmp_path: Path) -> None:
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         asyncio.run(publish(stack, 100))
         os.kill(stack.pid_of("tansu"), signal.SIGKILL)
         assert stack.process.wait(30) == 1
         assert "The embedded broker ended (-9)" in stack.printed
         assert "All that was acknowledged is kept: start `streamer up` again" in stack.printed
         assert not stack.discovery.exists()
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         assert numbers(stack, 100) == list(range(100))
 
 
@@ -293,7 +289,7 @@ def test_a_taken_port_is_one_line_within_seconds(tmp_path: Path, option: str) ->
 def test_a_full_disk_is_one_line_and_a_problem_in_status_until_there_is_room(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "data", 4 * 1024 * 1024) as disk,
-        running(tmp_path, partitions=PARTITIONS_OF_UP, namespace="full") as stack,
+        running(tmp_path, partitions=UP_PARTITIONS, namespace="full") as stack,
     ):
         result = stack.addresses
         settings = Settings(
@@ -386,14 +382,14 @@ def test_settings_of_other_servers_do_not_reach_this_stack(
     monkeypatch.setenv("STREAMER_SASL_USERNAME", "of another Kafka")
     monkeypatch.setenv("STREAMER_SASL_PASSWORD", "of another Kafka")
     monkeypatch.setenv("STREAMER_BOOTSTRAP", "elsewhere:9092")
-    with running(tmp_path, partitions=PARTITIONS_OF_UP) as stack:
+    with running(tmp_path, partitions=UP_PARTITIONS) as stack:
         asyncio.run(publish(stack, 1))
         assert stack.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("part", ["tansu", "valkey-server", "idle_worker"])
 def test_a_signal_during_the_start_ends_what_has_started(tmp_path: Path, part: str) -> None:
-    stack = launch(tmp_path, partitions=PARTITIONS_OF_UP)
+    stack = launch(tmp_path, partitions=UP_PARTITIONS)
     wait_for(lambda: stack.other(part), f"the start of {part}")
     assert stack.end(signal.SIGINT) == 0
     assert "Everything ended" in stack.printed

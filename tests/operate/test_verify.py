@@ -36,10 +36,6 @@ from tests.support.online import PARTITIONS, Online, bootstrap_of, online
 from tests.support.servers import RedisServer
 from tests.worker.deployment import Deployment, trial_events
 
-# -----------------------------------------------------------------------------
-# The event log folded again is what a fold of the same events says.
-
-
 EVENTS = [a_trial(run_id=run, task_id=task) for run in ("one", "two") for task in ("a", "b")]
 
 

@@ -32,10 +32,6 @@ from tests.support.worker_process import wait_for
 from tests.web.feeding import Feed
 from tests.web.report.reporting import HOSTILE
 
-# -----------------------------------------------------------------------------
-# `streamer notify` against a real service: once each, over restarts, and nothing that acts.
-
-
 STOP_SECONDS = 60
 
 

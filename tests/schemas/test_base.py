@@ -49,10 +49,6 @@ from streamer.schemas.plain import plain_trial
 from streamer.schemas.wire import Reason, decode
 from tests.schemas.examples import FULL_PLAN, SLOT
 
-# -----------------------------------------------------------------------------
-# Every number, text, list and map of an event has a limit, in the schema and in both ways of reading.
-
-
 END: dict[str, Any] = {"type": "run_finished", "run_id": "r"}
 RETRACTION: dict[str, Any] = {"type": "trial_retracted", "run_id": "r", "task_id": "t", "revision": 1}
 START: dict[str, Any] = {"type": "trial_started", "run_id": "r", "task_id": "t"}

@@ -37,10 +37,6 @@ from tests.schemas.recording import event_content
 from tests.support.builders import METRICS, a_formulacode_summary, an_agent_model_change
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Decoding takes a shorter way for large events; what comes out is the same.
-
-
 SLOT = {"type": "trial_result", "run_id": "r", "task_id": "t"}
 RATIO = {"agent/nop": 1.5, "oracle/nop": 2.5e-7}
 

@@ -38,10 +38,6 @@ from tests.schemas.recording import (
 )
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# The corpus for other languages is current, valid by the published schemas, and what its names promise.
-
-
 SCHEMAS = FOLDER.parent
 
 

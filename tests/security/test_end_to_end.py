@@ -25,10 +25,6 @@ from tests.support.events import a_trial
 from tests.support.worker_process import WorkerProcess, wait_for
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# A benchmark through SASL_SSL Kafka and TLS Redis with ACLs; and its logs, searched for every secret.
-
-
 pytestmark = pytest.mark.kafka
 
 TRIALS = 6

@@ -43,10 +43,6 @@ from tests.support.events import a_trial, records
 from tests.support.examples import examples
 from tests.support.secure_servers import SecureRedis
 
-# -----------------------------------------------------------------------------
-# Ids come from agents and harnesses: none gets out of its place in keys, paths or on a terminal.
-
-
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 PIECES = [
     *HOSTILE,
@@ -209,7 +205,7 @@ def test_files_have_names_of_ours_whatever_the_ids(tmp_path: Path, run: str, age
 
 
 @pytest.fixture
-def given_of_redis_access(
+def redis_reader(
     secure_redis: SecureRedis, certificates: Certificates, secret_files: SecretFiles
 ) -> dict[str, Any]:
     """Settings of the user `reader`."""
@@ -221,14 +217,10 @@ def given_of_redis_access(
 
 
 @pytest.fixture
-def worker(
-    given_of_redis_access: dict[str, Any], secure_redis: SecureRedis, secret_files: SecretFiles
-) -> Settings:
+def worker(redis_reader: dict[str, Any], secure_redis: SecureRedis, secret_files: SecretFiles) -> Settings:
     """Settings of the user `worker`."""
     file = secret_files("redis-worker", REDIS_PASSWORDS["worker"])
-    return Settings(
-        **given_of_redis_access | {"redis": secure_redis.url("worker"), "redis_password_file": file}
-    )
+    return Settings(**redis_reader | {"redis": secure_redis.url("worker"), "redis_password_file": file})
 
 
 async def written(settings: Settings, *runs: str) -> RedisSink:
@@ -242,24 +234,24 @@ async def written(settings: Settings, *runs: str) -> RedisSink:
 
 
 async def test_worker_and_reader_may_do_what_they_have_to(
-    worker: Settings, given_of_redis_access: dict[str, Any]
+    worker: Settings, redis_reader: dict[str, Any]
 ) -> None:
     sink = await written(worker, "allowed")
     assert (sink.unsent, sink.away) == (0, False)
-    with StateReader(Settings(**given_of_redis_access)) as reader:
+    with StateReader(Settings(**redis_reader)) as reader:
         assert reader.run("allowed").run_id == "allowed"
         assert reader.agents("allowed")
         assert [row.run for row in reader.leaderboard("accuracy", run="allowed")] == ["allowed"]
         assert "w" not in [one.worker_id for one in reader.workers()]  # its heartbeat went with it
-    async with AsyncStateReader(Settings(**given_of_redis_access)) as reading:
+    async with AsyncStateReader(Settings(**redis_reader)) as reading:
         assert "allowed" in [run.run_id for run in await reading.runs()]
 
 
 async def test_redis_that_is_gone_from_a_worker_for_its_permissions_is_said_without_the_secret(
-    given_of_redis_access: dict[str, Any], caplog: pytest.LogCaptureFixture
+    redis_reader: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker with the reader's account: nothing is lost, and the log says why nothing arrives."""
-    sink = await written(Settings(**given_of_redis_access), "r")
+    sink = await written(Settings(**redis_reader), "r")
     assert sink.unsent > 0
     assert "no permissions" in caplog.text
     assert not [secret for secret in SECRETS if secret in caplog.text]
@@ -281,9 +273,9 @@ COMMANDS_OF_WRITERS = [
 
 @pytest.mark.parametrize("command", COMMANDS_OF_WRITERS, ids=lambda command: command[0])
 def test_a_reader_may_only_read_and_only_ours(
-    given_of_redis_access: dict[str, Any], command: tuple[str | int, ...]
+    redis_reader: dict[str, Any], command: tuple[str | int, ...]
 ) -> None:
-    settings = Settings(**given_of_redis_access)
+    settings = Settings(**redis_reader)
     client = redis.Redis.from_url(settings.redis, **settings.redis_options())
     with client, pytest.raises(redis.exceptions.NoPermissionError):
         client.execute_command(*command)
@@ -308,46 +300,36 @@ def refused(given: dict[str, Any], debug: str = "") -> str:
     return said
 
 
-def test_a_wrong_password_is_one_line(given_of_redis_access: dict[str, Any]) -> None:
-    said = refused(
-        given_of_redis_access | {"redis_password_file": None, "redis_password": "not-the-password"}
-    )
+def test_a_wrong_password_is_one_line(redis_reader: dict[str, Any]) -> None:
+    said = refused(redis_reader | {"redis_password_file": None, "redis_password": "not-the-password"})
     assert "refuses (invalid username-password pair" in said
 
 
 def test_a_wrong_password_in_the_url_is_not_printed(
-    given_of_redis_access: dict[str, Any], secure_redis: SecureRedis
+    redis_reader: dict[str, Any], secure_redis: SecureRedis
 ) -> None:
     url = secure_redis.url("reader").replace("reader@", "reader:not-the-password@")
     for debug in ("", "1"):
-        assert "refuses" in refused(
-            given_of_redis_access | {"redis_password_file": None, "redis": url}, debug
-        )
+        assert "refuses" in refused(redis_reader | {"redis_password_file": None, "redis": url}, debug)
 
 
-def test_somebody_without_a_name_is_refused(
-    given_of_redis_access: dict[str, Any], secure_redis: SecureRedis
-) -> None:
-    assert "refuses" in refused(
-        given_of_redis_access | {"redis_password_file": None, "redis": secure_redis.url()}
-    )
+def test_somebody_without_a_name_is_refused(redis_reader: dict[str, Any], secure_redis: SecureRedis) -> None:
+    assert "refuses" in refused(redis_reader | {"redis_password_file": None, "redis": secure_redis.url()})
 
 
 @pytest.mark.parametrize("ca", ["stranger", None])
 def test_a_certificate_that_is_not_trusted_is_one_line(
-    given_of_redis_access: dict[str, Any], certificates: Certificates, ca: str | None
+    redis_reader: dict[str, Any], certificates: Certificates, ca: str | None
 ) -> None:
     cafile: Path | None = getattr(certificates, ca) if ca else None
-    said = refused(given_of_redis_access | {"redis_cafile": cafile})
+    said = refused(redis_reader | {"redis_cafile": cafile})
     assert "certificate that is not trusted" in said
     assert "STREAMER_REDIS_CAFILE" in said
 
 
-def test_the_certificate_of_another_host_is_not_trusted(given_of_redis_access: dict[str, Any]) -> None:
+def test_the_certificate_of_another_host_is_not_trusted(redis_reader: dict[str, Any]) -> None:
     """127.0.0.2 is this host too, and not in the certificate."""
-    settings = Settings(
-        **given_of_redis_access | {"redis": given_of_redis_access["redis"].replace("127.0.0.1", "127.0.0.2")}
-    )
+    settings = Settings(**redis_reader | {"redis": redis_reader["redis"].replace("127.0.0.1", "127.0.0.2")})
     options = settings.redis_options()
     assert options["ssl_check_hostname"] is True
     with pytest.raises(ReaderError, match="IP address mismatch"), StateReader(settings) as reader:

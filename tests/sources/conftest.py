@@ -13,9 +13,6 @@ from tests.sources.inspect import unpack_logs, unpack_older_logs
 from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
 
-# -----------------------------------------------------------------------------
-# Fixtures that tests of several connectors share.
-
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:

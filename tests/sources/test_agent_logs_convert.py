@@ -32,10 +32,6 @@ from tests.sources.harbor import summaries
 from tests.sources.swe_bench import unpack_runs
 from tests.support.data import shared_data
 
-# -----------------------------------------------------------------------------
-# What agent logs add to converted Terminal-Bench trials, and how `convert --explain` tells it (E6, R2).
-
-
 STEPS = [{}, {"llm_metrics": {"accumulated_token_usage": {"prompt_tokens": 100, "completion_tokens": 20}}}]
 LOCK = {"agent": {"name": "terminus", "model_name": "gpt-5"}}
 

@@ -46,10 +46,6 @@ from tests.sources.harbor import a_trial_result
 from tests.support.events import summarised
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# Whatever lies on disk: what can be read is sent, what cannot is named, and nothing is raised.
-
-
 NOT_TRIALS = {
     "cut off": '{"task_id": "bad", "is_resolved": tr',
     "empty": "",

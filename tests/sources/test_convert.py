@@ -18,10 +18,6 @@ from tests.house.repository import ROOT
 from tests.sources.builders import a_result, a_run, write_json
 from tests.support.cli import streamer
 
-# -----------------------------------------------------------------------------
-# Connectors that other packages bring as entry points, installed for real.
-
-
 RECIPE = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a harness")[2]
 CONNECTOR = RECIPE.partition("```python\n")[2].partition("```")[0]
 """The connector that the recipe shows."""

@@ -24,10 +24,6 @@ from tests.sources.fc_eval_reading import SUB_TRIAL, by_trial, label_of, trial_d
 from tests.support.data import shared_data
 from tests.support.examples import examples
 
-# -----------------------------------------------------------------------------
-# fc-eval run directories: one event per sub-trial, with what the agent measured itself.
-
-
 REAL_RUNS = {
     "fc-multi-of-one": {"files": 8, "run_file": 2, "trials_left_out": 0},
     "fc-no-oracle-same-framework": {"files": 36, "run_file": 0, "trials_left_out": 2},

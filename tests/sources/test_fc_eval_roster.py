@@ -20,9 +20,6 @@ from tests.support.data import shared_data
 from tests.support.tailing import converted_digests, followed
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# R28: which agents a run-level file names, and what it says of each.
-
 
 @pytest.mark.parametrize("name", SEVERAL_AGENTS)
 def test_agents_and_plan_are_those_of_the_configuration(runs: Path, tmp_path: Path, name: str) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,7 @@ from streamer.sources.files import (
 from tests.sources.builders import Event, a_result, a_run, converted, trials_of, write_json
 from tests.sources.harbor import a_job, a_trial_result
 from tests.sources.recordings import HEADER, write_cast, written
-from tests.support.data import shared_data
 from tests.support.events import a_trial
-
-# -----------------------------------------------------------------------------
-# R7: an agent finds its own entry of a log, in every spelling, and never another agent's.
-
 
 GPT = "terminus-2:openai/gpt-5"
 QWEN = "terminus-2:fireworks/qwen3"
@@ -339,16 +333,6 @@ SUB_TRIAL = re.compile(r"\.agent-(\d+)-")
 NUMBERS = ("input_tokens", "output_tokens", "trajectory_length")
 
 
-@pytest.fixture(scope="module")
-def runs_of_agent_logs_fc_eval(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real run directories."""
-    folder = tmp_path_factory.mktemp("runs")
-    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
-    return home
-
-
 def trial_directories(run: Path) -> list[Path]:
     """Directories of the agents themselves: the sub-trials, or the trials where there are none."""
     result = sorted(file.parent for file in run.glob("*/*/results.json"))
@@ -385,11 +369,9 @@ def without_what_the_harness_read(run: Path, copy: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_reading_the_logs_changes_nothing_where_the_harness_has_read_them(
-    runs_of_agent_logs_fc_eval: Path, name: str
-) -> None:
-    events = by_id(converted(runs_of_agent_logs_fc_eval / name)[0])
-    for directory in trial_directories(runs_of_agent_logs_fc_eval / name):
+def test_reading_the_logs_changes_nothing_where_the_harness_has_read_them(runs: Path, name: str) -> None:
+    events = by_id(converted(runs / name)[0])
+    for directory in trial_directories(runs / name):
         result = result_of(directory)
         event = events[result["id"]]
         assert event.get("input_tokens") == result["total_input_tokens"]
@@ -399,13 +381,11 @@ def test_reading_the_logs_changes_nothing_where_the_harness_has_read_them(
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_logs_give_what_the_harness_reads_from_them_before_it_does(
-    runs_of_agent_logs_fc_eval: Path, name: str, tmp_path: Path
+    runs: Path, name: str, tmp_path: Path
 ) -> None:
-    events = by_id(
-        converted(without_what_the_harness_read(runs_of_agent_logs_fc_eval / name, tmp_path / name))[0]
-    )
+    events = by_id(converted(without_what_the_harness_read(runs / name, tmp_path / name))[0])
     with_logs = 0
-    for directory in trial_directories(runs_of_agent_logs_fc_eval / name):
+    for directory in trial_directories(runs / name):
         logs = read_agent_logs(directory)
         result = result_of(directory)
         event = events[result["id"]]
@@ -422,11 +402,9 @@ def test_the_logs_give_what_the_harness_reads_from_them_before_it_does(
 
 
 @pytest.mark.parametrize("name", PRICED)
-def test_the_price_of_logged_tokens_is_the_cost_that_the_harness_states(
-    runs_of_agent_logs_fc_eval: Path, name: str
-) -> None:
+def test_the_price_of_logged_tokens_is_the_cost_that_the_harness_states(runs: Path, name: str) -> None:
     priced = 0
-    for directory in trial_directories(runs_of_agent_logs_fc_eval / name):
+    for directory in trial_directories(runs / name):
         logs, result = read_agent_logs(directory), result_of(directory)
         if logs.input_tokens is not None:
             model = result["parser_extra_metrics"]["agent_model_key"].partition(":")[2]
@@ -437,9 +415,9 @@ def test_the_price_of_logged_tokens_is_the_cost_that_the_harness_states(
 
 
 def test_a_recording_that_a_local_run_left_with_the_trial_as_a_whole_is_the_sub_trials(
-    runs_of_agent_logs_fc_eval: Path, tmp_path: Path
+    runs: Path, tmp_path: Path
 ) -> None:
-    run = without_what_the_harness_read(runs_of_agent_logs_fc_eval / "fc-rough", tmp_path / "fc-rough")
+    run = without_what_the_harness_read(runs / "fc-rough", tmp_path / "fc-rough")
     expected = by_id(converted(run)[0])
     moved = 0
     for cast in sorted(run.glob("*/*.agent-*/sessions/agent-*.cast")):
@@ -455,8 +433,8 @@ def test_a_recording_that_a_local_run_left_with_the_trial_as_a_whole_is_the_sub_
     assert any(source.startswith("../") and "/sessions/agent-" in source for source in sources)
 
 
-def test_each_number_of_a_real_trial_names_its_file(runs_of_agent_logs_fc_eval: Path) -> None:
-    _, report = converted(runs_of_agent_logs_fc_eval / "fc-single-terminus")
+def test_each_number_of_a_real_trial_names_its_file(runs: Path) -> None:
+    _, report = converted(runs / "fc-single-terminus")
     assert len(report.explanations) == report.trials
     sources = {file for result in report.explanations for _, file in result.values.values() if file}
     assert sources == {"results.json", "agent-logs/trajectory.json"}

@@ -7,7 +7,6 @@ import random
 import shutil
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,12 @@ from streamer.sources.base import ConvertOptions
 from streamer.sources.tail import Ledger, follow
 from streamer.sources.tail.scan import Scan, read_whole
 from tests.sources.builders import a_result, a_run, a_trial_file, write_json
-from tests.sources.followed_runs import LOCK as LOCK_OF_RESTARTS
-from tests.sources.followed_runs import LOCK as LOCK_OF_STARTS
-from tests.sources.followed_runs import START as START_OF_RESTARTS
+from tests.sources.followed_runs import LOCK, START
 from tests.sources.harbor import a_trial_result
 from tests.support.layouts import LAYOUTS, simulate_run
 from tests.support.tailing import Event, Followed, converted_digests, followed, wait_for_digests
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# What changed is published before the whole is read again, and the whole has the last word all the same.
-
-
-START = datetime(2026, 1, 2, tzinfo=UTC)
-LOCK = {
-    "agent": {"name": "terminus", "model_name": "gpt-5"},
-    "dataset": {"task_ids": ["oom", "b"], "name": "core"},
-    "run_config": {"n_attempts": 1},
-}
 CRASH: dict[str, Any] = {"is_resolved": None, "failure_mode": "unknown_agent_error", "parser_results": None}
 
 
@@ -249,13 +236,13 @@ def test_a_restart_knows_what_was_published_and_is_gone(tmp_path: Path) -> None:
     with followed(run) as before:
         wait_for(lambda: len(before.trials) == 2, "both results, of nobody")
     shutil.rmtree(run / "b")
-    write_json(run / "tb.lock", LOCK_OF_RESTARTS)
+    write_json(run / "tb.lock", LOCK)
     with followed(run, restarted(before)) as after:
         wait_for_digests(lambda: before.events + after.events, converted_digests(run))
 
 
 def test_a_withdrawal_that_was_noted_and_not_published_is_made_up_for(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK_OF_RESTARTS)
+    run = a_run(tmp_path / "run1", [a_result(), a_result("b")], lock=LOCK)
     with followed(run) as before:
         wait_for(lambda: len(before.trials) == 2, "both results")
         shutil.rmtree(run / "b")
@@ -270,9 +257,7 @@ def test_any_number_of_restarts_during_a_run_end_as_convert_has_it(tmp_path: Pat
     run = tmp_path / "run"
     rng = random.Random(layout)
     harness = threading.Thread(
-        target=simulate_run,
-        args=(layout, run, 24),
-        kwargs={"seed": 8, "start": START_OF_RESTARTS, "pace_seconds": 0.05},
+        target=simulate_run, args=(layout, run, 24), kwargs={"seed": 8, "start": START, "pace_seconds": 0.05}
     )
     harness.start()
     published: list[dict[str, object]] = []
@@ -323,7 +308,7 @@ def a_harbor_job(job: Path) -> Path:
 
 
 def test_a_trial_is_in_flight_until_its_result_comes(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK_OF_STARTS)
+    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
     with followed(run) as following:
         wait_for(lambda: following.trials, "what is there")
         begin(run)
@@ -354,7 +339,7 @@ def test_a_trial_of_harbor_is_in_flight_until_its_result_comes(tmp_path: Path) -
 
 
 def test_a_result_that_is_there_already_needs_no_start(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", lock=LOCK_OF_STARTS)
+    run = a_run(tmp_path / "run1", lock=LOCK)
     begin(run)
     a_trial_file(run, a_result())
     with followed(run) as following:
@@ -364,7 +349,7 @@ def test_a_result_that_is_there_already_needs_no_start(tmp_path: Path) -> None:
 
 
 def test_a_restart_does_not_publish_a_start_twice(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", lock=LOCK_OF_STARTS)
+    run = a_run(tmp_path / "run1", lock=LOCK)
     begin(run)
     with followed(run) as before:
         wait_for(lambda: starts_of(before), "the start")
@@ -380,7 +365,7 @@ def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path:
     begin(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "a start of nobody")
-        write_json(run / "tb.lock", LOCK_OF_STARTS)
+        write_json(run / "tb.lock", LOCK)
         wait_for(lambda: len(starts_of(following)) == 2, "the start of the agent")
         following.wait_until_converted()
     assert [event["agent"] for event in starts_of(following)] == ["unknown", "terminus"]
@@ -389,7 +374,7 @@ def test_a_start_from_before_the_lock_moves_to_the_agent_that_it_names(tmp_path:
 
 
 def test_a_start_is_withdrawn_when_the_directory_of_its_trial_goes(tmp_path: Path) -> None:
-    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK_OF_STARTS)
+    run = a_run(tmp_path / "run1", [a_result("b")], lock=LOCK)
     trial = begin(run)
     with followed(run) as following:
         wait_for(lambda: starts_of(following), "the start")
@@ -422,9 +407,9 @@ def test_a_retry_of_harbor_begins_once_more(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_mended_completes_the_plan(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run1", [a_result()], metadata={"n_attempts": 1})
-    write_json(run / "tb.lock", json.dumps(LOCK_OF_STARTS)[:20])
+    write_json(run / "tb.lock", json.dumps(LOCK)[:20])
     with followed(run) as following:
         wait_for(lambda: any(e.get("plan_complete") is False for e in following.events), "what is there")
-        write_json(run / "tb.lock", LOCK_OF_STARTS)
+        write_json(run / "tb.lock", LOCK)
         wait_for(lambda: any(e.get("plan_complete") is True for e in following.events), "the whole plan")
         following.wait_until_converted()

@@ -38,9 +38,6 @@ from tests.sources.harbor import summaries
 from tests.sources.inspect import A_PLAN, OLDER, a_log, a_spec, a_summary, an_archive, the_log
 from tests.sources.test_field import FIELD
 
-# -----------------------------------------------------------------------------
-# Logs of inspect_ai as runs: what its own results say, the events say too.
-
 
 def by_slot(events: list[Event]) -> dict[tuple[str, int], Event]:
     return {(event["task_id"], event["attempt"]): event for event in trials_of(events)}

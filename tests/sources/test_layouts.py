@@ -10,9 +10,6 @@ import pytest
 
 from streamer.terminal.simulate import MEAN_SECONDS, SHARE_OF_WRITING, Disk, Fate, Steps, run_queue
 
-# -----------------------------------------------------------------------------
-# The disk of a simulated harness writes in pieces, at its pace.
-
 
 def test_a_file_is_empty_first_and_grows_in_pieces_until_it_is_whole(tmp_path: Path) -> None:
     text = "x" * 1000

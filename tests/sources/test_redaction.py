@@ -26,10 +26,6 @@ from tests.sources.builders import Event, converted, plan_of, trials_of, write_j
 from tests.sources.harbor import a_job, a_trial_result, summaries
 from tests.sources.swe_bench import MODEL, OTHER, REPORT, unpack_runs
 
-# -----------------------------------------------------------------------------
-# What looks like a secret leaves messages, labels and artifacts, wherever an event is made.
-
-
 RANDOM = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a0b9c"
 KEYS = [
     f"sk-ant-api03-{RANDOM}",

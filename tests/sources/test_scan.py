@@ -30,9 +30,6 @@ from tests.sources.followed_runs import LOCK
 from tests.support.tailing import followed
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# A complaint is said once, and only while it lasts.
-
 
 class Looks:
     """Readings of one broken file under a clock of our own."""

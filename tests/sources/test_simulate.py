@@ -18,10 +18,6 @@ from tests.sources.fc_eval_runs import agents_of, run_level_only
 from tests.support.events import summarised
 from tests.support.layouts import LAYOUTS, simulate_run
 
-# -----------------------------------------------------------------------------
-# fc-eval's directories, as they are written.
-
-
 START = datetime(2026, 1, 2, tzinfo=UTC)
 
 

@@ -33,21 +33,13 @@ from tests.sources.builders import (
     write_json,
 )
 from tests.sources.followed_runs import LOCK
-from tests.sources.followed_runs import START as START_OF_DELETIONS
-from tests.sources.followed_runs import START as START_OF_FOLLOW
-from tests.sources.followed_runs import START as START_OF_PLANS
 from tests.sources.harbor import unpack_jobs
 from tests.sources.swe_bench import REPORT, unpack_runs
 from tests.support.data import shared_data
 from tests.support.eventually import POLL_SECONDS
 from tests.support.layouts import LAYOUTS, simulate_run
-from tests.support.tailing import Event as Event_of_plans
 from tests.support.tailing import Followed, converted_digests, copy_roughly, followed
 from tests.support.worker_process import wait_for
-
-# -----------------------------------------------------------------------------
-# A trial that has begun is told under the slot that its result will fill, for every harness.
-
 
 START = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -308,7 +300,7 @@ def test_what_may_not_be_looked_at_is_not_gone(tmp_path: Path) -> None:
 def test_a_trial_that_harbor_deletes_to_run_it_again_is_withdrawn_meanwhile(tmp_path: Path) -> None:
     """Its name is the shard, so nothing else of that shard is left."""
     job = tmp_path / "job"
-    simulate_run("harbor", job, 4, seed=1, start=START_OF_DELETIONS)
+    simulate_run("harbor", job, 4, seed=1, start=START)
     trial = sorted(path for path in job.iterdir() if path.is_dir())[0]
     with followed(job) as following:
         wait_for(lambda: len(following.trials) == 4, "all results")
@@ -355,7 +347,7 @@ def test_a_harness_that_is_running_is_followed_to_its_end(tmp_path: Path, layout
     root = tmp_path / "runs"
     root.mkdir()
     with followed(root, still_seconds=60.0, missing_seconds=60.0) as following:
-        simulate_run(layout, root / "run1", 10, seed=4, start=START_OF_FOLLOW, pace_seconds=0.3)
+        simulate_run(layout, root / "run1", 10, seed=4, start=START, pace_seconds=0.3)
         following.wait_until_converted()
     kinds = [event["type"] for event in following.events]
     assert "run_finished" in kinds
@@ -520,14 +512,14 @@ CONFIGURATION = {
 """The file of each harness that names the tasks, or what else counts the trials."""
 
 
-def plans_of(following: Followed) -> list[Event_of_plans]:
+def plans_of(following: Followed) -> list[Event]:
     return [event for event in following.events if event["type"] == "run_started"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_half_a_configuration_is_an_incomplete_plan_until_it_is_whole(layout: str, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "run1"
-    simulate_run(layout, tmp_path / "whole" / "run1", 4, seed=1, start=START_OF_PLANS)
+    simulate_run(layout, tmp_path / "whole" / "run1", 4, seed=1, start=START)
     shutil.copytree(tmp_path / "whole" / "run1", run)
     file = run / CONFIGURATION[layout]
     whole = file.read_bytes()
@@ -541,7 +533,7 @@ def test_half_a_configuration_is_an_incomplete_plan_until_it_is_whole(layout: st
 
 
 def scylla_without_configuration(root: Path) -> Path:
-    simulate_run("scylla", root / "run1", 4, seed=1, start=START_OF_PLANS)
+    simulate_run("scylla", root / "run1", 4, seed=1, start=START)
     (root / "run1" / "config" / "experiment.json").unlink()
     (root / "run1" / "checkpoint.json").write_text('{"status": "running"}')
     return root / "run1" / "checkpoint.json"

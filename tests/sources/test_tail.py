@@ -35,10 +35,6 @@ from tests.support.tailing import digests_of
 from tests.support.tailing import followed as followed_of_races
 from tests.support.worker_process import wait_for
 
-# -----------------------------------------------------------------------------
-# The ledger makes the log say what a directory says; the journal survives; settling waits for files.
-
-
 FILES = st.dictionaries(
     st.sampled_from(["f1", "f2", "f3"]),
     st.tuples(st.sampled_from(["t1", "t2"]), st.integers(0, 3), st.integers(0, 3)),

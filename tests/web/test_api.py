@@ -59,10 +59,6 @@ from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# The API: what its OpenAPI document says, the same numbers as Redis has, problems that say what to do.
-
-
 DOCUMENT = openapi()
 LABELLED_RUN = "labelled"
 LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
@@ -87,7 +83,7 @@ async def simulated(logged: Settings) -> AsyncIterator[Feed]:
 
 
 @pytest.fixture
-def serving_of_answers(logged: Settings) -> Iterator[Serving]:
+def answering(logged: Settings) -> Iterator[Serving]:
     with Serving(logged) as serving:
         yield serving
 
@@ -98,16 +94,16 @@ def schema_of(path: str) -> dict[str, Any]:
     return {**content["application/json"]["schema"], "components": DOCUMENT["components"]}
 
 
-async def test_every_answer_fits_its_schema(simulated: Feed, serving_of_answers: Serving) -> None:
+async def test_every_answer_fits_its_schema(simulated: Feed, answering: Serving) -> None:
     await simulated.take([LABELLED])
-    trial = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
+    trial = answering.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
         of = {"run": run, "trial": trial, "label": "a%2Fb"}
         if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
             continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
-        answer = serving_of_answers.get(path)
+        answer = answering.get(path)
         if operation.file_name is not None:
             assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, operation.media)
             assert answer.headers["content-disposition"] == f'attachment; filename="{operation.file_name}"'
@@ -118,19 +114,15 @@ async def test_every_answer_fits_its_schema(simulated: Feed, serving_of_answers:
         assert answer.json(), path
 
 
-async def test_a_run_is_what_redis_holds(
-    simulated: Feed, serving_of_answers: Serving, settings: Settings
-) -> None:
+async def test_a_run_is_what_redis_holds(simulated: Feed, answering: Serving, settings: Settings) -> None:
     with redis.Redis.from_url(settings.redis) as client:
         stored = client.get(Keys(settings.namespace).run(TIERED_RUN))
     published = json.loads(str(stored, "utf-8"))
     assert published["progress"]["done"] == published["progress"]["planned"]
-    assert serving_of_answers.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
+    assert answering.get(f"/api/runs/{TIERED_RUN}").json() == published | {"state": "complete"}
 
 
-async def test_summaries_are_the_readers(
-    simulated: Feed, serving_of_answers: Serving, logged: Settings
-) -> None:
+async def test_summaries_are_the_readers(simulated: Feed, answering: Serving, logged: Settings) -> None:
     with StateReader(logged) as reader:
         expected = {
             f"/api/runs/{PLAIN_RUN}/agents": reader.agents(PLAIN_RUN),
@@ -138,35 +130,33 @@ async def test_summaries_are_the_readers(
             f"/api/runs/{TIERED_RUN}/tiers?within=true": reader.tiers(TIERED_RUN, within=True),
         }
         runs = [with_state(run, datetime.now(UTC)) for run in reader.runs()]
-    assert serving_of_answers.get("/api/runs").json() == runs
+    assert answering.get("/api/runs").json() == runs
     for path, summaries in expected.items():
-        assert serving_of_answers.get(path).json() == [
-            summary.model_dump(mode="json") for summary in summaries
-        ]
+        assert answering.get(path).json() == [summary.model_dump(mode="json") for summary in summaries]
 
 
 async def test_three_thousand_runs_are_read_in_pages_of_bounded_size(
-    logged: Settings, serving_of_answers: Serving
+    logged: Settings, answering: Serving
 ) -> None:
     async with Feed(logged) as feed:
         await feed.take([a_plan(run_id=f"run {number:04}", tasks=4) for number in range(3000)])
-    first = serving_of_answers.get("/api/runs")
+    first = answering.get("/api/runs")
     assert (len(first.json()), first.headers["x-total-count"]) == (100, "3000")
     assert len(first.body) < 100 * 2500
     listed = [
         run["run_id"]
         for offset in range(0, 3001, 500)
-        for run in serving_of_answers.get(f"/api/runs?offset={offset}&limit=500").json()
+        for run in answering.get(f"/api/runs?offset={offset}&limit=500").json()
     ]
     assert sorted(listed) == [f"run {number:04}" for number in range(3000)]
-    assert serving_of_answers.get("/api/runs?limit=501").status == 400
-    found = serving_of_answers.get("/api/runs?search=N+29&limit=50")
+    assert answering.get("/api/runs?limit=501").status == 400
+    found = answering.get("/api/runs?search=N+29&limit=50")
     assert (len(found.json()), found.headers["x-total-count"]) == (50, "100")
-    by_name = serving_of_answers.get("/api/runs?sort=run&search=N+29&offset=20&limit=2")
+    by_name = answering.get("/api/runs?sort=run&search=N+29&offset=20&limit=2")
     assert [run["run_id"] for run in by_name.json()] == ["run 2920", "run 2921"]
     assert by_name.headers["x-total-count"] == "100"
     for _ in range(2):
-        streamed = beginning_of_stream(serving_of_answers.port)
+        streamed = beginning_of_stream(answering.port)
         assert [run["run_id"] for run in streamed] == listed[99::-1]
     environment = {"STREAMER_REDIS": logged.redis, "STREAMER_NAMESPACE": logged.namespace}
     printed = streamer("query", "runs", "--json", "--offset", "2950", environment=environment)
@@ -190,87 +180,78 @@ def beginning_of_stream(port: int) -> list[Any]:
     return runs
 
 
-async def test_runs_are_sorted_by_each_column_over_all_pages(
-    simulated: Feed, serving_of_answers: Serving
-) -> None:
-    by_default = serving_of_answers.get("/api/runs").json()
+async def test_runs_are_sorted_by_each_column_over_all_pages(simulated: Feed, answering: Serving) -> None:
+    by_default = answering.get("/api/runs").json()
     for sort in get_args(RunSort):
         column = next(column for column in RUNS.columns if column.name == sort)
         for descending in (None, False, True):
             query = f"sort={sort}" + ("" if descending is None else f"&descending={descending}")
-            pages = [serving_of_answers.get(f"/api/runs?{query}&offset={n}&limit=1").json() for n in range(9)]
+            pages = [answering.get(f"/api/runs?{query}&offset={n}&limit=1").json() for n in range(9)]
             rows = [run for page in pages for run in page]
             assert {run["run_id"] for run in rows} == {run["run_id"] for run in by_default}
             values = [sort_value(column, run) for run in rows]
             filled = [value for value in values if value is not None]
             down = column.sort == "greatest" if descending is None else descending
             assert values == sorted(filled, reverse=down) + [None] * (len(values) - len(filled)), query
-    assert serving_of_answers.get("/api/runs?sort=last&descending=true").json() == by_default
-    assert serving_of_answers.get("/api/runs?sort=id").status == 400
+    assert answering.get("/api/runs?sort=last&descending=true").json() == by_default
+    assert answering.get("/api/runs?sort=id").status == 400
 
 
 async def test_boards_are_those_of_the_command_line(
-    simulated: Feed, serving_of_answers: Serving, logged: Settings
+    simulated: Feed, answering: Serving, logged: Settings
 ) -> None:
     states = {TIERED_RUN: "complete", PLAIN_RUN: "finished"}
     for metric in BOARD_METRICS:
         with StateReader(logged) as reader:
             rows = [(row.rank, row.run, row.agent_model) for row in reader.leaderboard(metric)]
-        result = serving_of_answers.get(f"/api/leaderboard?metric={metric}").json()
+        result = answering.get(f"/api/leaderboard?metric={metric}").json()
         assert [(row["rank"], row["run"], row["agent_model"]) for row in result] == rows, metric
         assert all(row["state"] == states[row["run"]] for row in result), metric
-        labelled = serving_of_answers.get(
-            f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2"
-        ).json()
+        labelled = answering.get(f"/api/leaderboard?metric={metric}&label=purpose=demo&limit=2").json()
         assert {row["run"] for row in labelled} <= {PLAIN_RUN}, metric
         assert len(labelled) <= 2, metric
 
 
-async def test_a_named_metric_has_a_board_and_stands_in_the_history(
-    feed: Feed, serving_of_answers: Serving
-) -> None:
+async def test_a_named_metric_has_a_board_and_stands_in_the_history(feed: Feed, answering: Serving) -> None:
     plan = a_plan(metrics={"latency": {"direction": "lower"}})
     await feed.take([plan, a_trial(metrics={"latency": 0.5, "style": 2.0})])
     await feed.take(
         [a_trial(task_id="task-2", metrics={"latency": 0.25}), a_trial(agent="b", metrics={"latency": 3})]
     )
-    rows = serving_of_answers.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
+    rows = answering.get("/api/leaderboard?metric=metrics/latency&run=run-1").json()
     assert [(row["agent_model"], row["metric"], row["value"]) for row in rows] == [
         ("terminus:gpt-5", "metrics/latency", 0.375),
         ("b:gpt-5", "metrics/latency", 3.0),
     ]
-    points = serving_of_answers.get("/api/runs/run-1/history").json()
+    points = answering.get("/api/runs/run-1/history").json()
     mine = [point["metrics"] for point in points if point["agent_model"] == "terminus:gpt-5"]
     assert mine == [{"latency": 0.5}, {"latency": 0.375}]
     assert [point["metrics"] for point in points if point["kind"] == "run"] == [{}, {}]
     for path, result in (("/api/leaderboard", rows), ("/api/runs/{run}/history", points)):
         assert list(Draft202012Validator(schema_of(path)).iter_errors(result)) == []
-    assert serving_of_answers.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
+    assert answering.get("/api/leaderboard?metric=metrics/unheard-of&run=run-1").json() == []
 
 
-async def test_a_metric_that_cannot_have_a_board_is_a_problem(serving_of_answers: Serving) -> None:
+async def test_a_metric_that_cannot_have_a_board_is_a_problem(answering: Serving) -> None:
     [parameter] = [
         one for one in DOCUMENT["paths"]["/api/leaderboard"]["get"]["parameters"] if one["name"] == "metric"
     ]
     assert Draft202012Validator(parameter["schema"]).is_valid("metrics/latency")
     for metric in ("latency", "metrics/", "metrics/a%20b", "metrics/%3Cb%3E", "metrics/" + "x" * 65):
-        answer = serving_of_answers.get(f"/api/leaderboard?metric={metric}")
+        answer = answering.get(f"/api/leaderboard?metric={metric}")
         assert answer.status == 400, metric
         assert "and metrics/NAME" in answer.json()["detail"], metric
         assert not Draft202012Validator(parameter["schema"]).is_valid(unquote(metric)), metric
 
 
 async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
-    simulated: Feed, serving_of_answers: Serving
+    simulated: Feed, answering: Serving
 ) -> None:
-    points = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/history?kind=agent_model&points=3").json()
+    points = answering.get(f"/api/runs/{TIERED_RUN}/history?kind=agent_model&points=3").json()
     groups: dict[str, list[dict[str, Any]]] = {}
     for point in points:
         groups.setdefault(point["agent_model"], []).append(point)
-    agents = {
-        agent["agent_model"]: agent
-        for agent in serving_of_answers.get(f"/api/runs/{TIERED_RUN}/agents").json()
-    }
+    agents = {agent["agent_model"]: agent for agent in answering.get(f"/api/runs/{TIERED_RUN}/agents").json()}
     assert set(groups) == set(agents)
     for label, result in groups.items():
         assert len(result) == 3
@@ -280,13 +261,13 @@ async def test_the_history_is_thinned_per_group_and_ends_with_the_present(
 
 
 async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
-    feed: Feed, serving_of_answers: Serving
+    feed: Feed, answering: Serving
 ) -> None:
     tasks = [f"t{n}" for n in range(9)]
     await feed.take([a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")])
     await feed.take(a_trial(task_id=task) for task in tasks[:5])
     await feed.take(a_start(task_id=task, started_at="2026-01-01T00:00:00Z") for task in tasks[5:7])
-    result = serving_of_answers.get("/api/runs/run-1/snapshot").json()
+    result = answering.get("/api/runs/run-1/snapshot").json()
     [agent] = result["agents"]
     assert (agent["in_flight"], result["run"]["in_flight"]) == (2, 2)
     assert agent["uncertainty"]["final"]["order_kind"] == "shuffled"
@@ -297,38 +278,34 @@ async def test_a_snapshot_has_what_may_be_concluded_and_the_trials_in_flight(
     ]
 
 
-async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, serving_of_answers: Serving) -> None:
+async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, answering: Serving) -> None:
     hostile = ["a/b", "a/agents", "%2F", "<script>alert(1)</script>", "‮abc", "x" * 128, "ä|{}:?#&=+ "]
     await feed.take(a_trial(run_id=run, agent=run, model=run, tier=run, task_id=run) for run in hostile)
     for run in hostile:
         path = f"/api/runs/{quote(run, safe='')}"
-        answer = serving_of_answers.get(path)
+        answer = answering.get(path)
         assert (answer.status, answer.json()["run_id"]) == (200, run)
         assert answer.headers["content-type"] == "application/json"
-        assert serving_of_answers.get(f"{path}/agents").json()[0]["agent"] == run
-        assert serving_of_answers.get(f"{path}/tiers").json()[0]["tier"] == run
-        assert {point["tier"] for point in serving_of_answers.get(f"{path}/history?kind=tier").json()} == {
-            run
-        }
+        assert answering.get(f"{path}/agents").json()[0]["agent"] == run
+        assert answering.get(f"{path}/tiers").json()[0]["tier"] == run
+        assert {point["tier"] for point in answering.get(f"{path}/history?kind=tier").json()} == {run}
 
 
-async def test_a_run_is_broken_down_by_a_label(simulated: Feed, serving_of_answers: Serving) -> None:
+async def test_a_run_is_broken_down_by_a_label(simulated: Feed, answering: Serving) -> None:
     await simulated.take([LABELLED])
-    groups = serving_of_answers.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
+    groups = answering.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
     expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
     assert groups == json.loads(canonical_json(expected))
     assert groups[0]["value"] == "<i>"
-    unknown = serving_of_answers.get(f"/api/runs/{LABELLED_RUN}/labels/colour")
+    unknown = answering.get(f"/api/runs/{LABELLED_RUN}/labels/colour")
     assert (unknown.status, unknown.json()["detail"]) == (
         404,
         f"no trial of run '{LABELLED_RUN}' has a label 'colour'. Labels: 'a/b'.",
     )
 
 
-async def test_large_answers_are_compressed_and_streams_are_not(
-    simulated: Feed, serving_of_answers: Serving
-) -> None:
-    answer = serving_of_answers.get(f"/api/runs/{TIERED_RUN}/tiers?within=true", accept_encoding="gzip")
+async def test_large_answers_are_compressed_and_streams_are_not(simulated: Feed, answering: Serving) -> None:
+    answer = answering.get(f"/api/runs/{TIERED_RUN}/tiers?within=true", accept_encoding="gzip")
     assert answer.headers["content-encoding"] == "gzip"
     assert len(json.loads(gzip.decompress(answer.body))) > 20
 
@@ -353,13 +330,13 @@ def lately() -> datetime:
 
 
 @pytest.fixture
-def serving_of_folded(logged: Settings) -> Iterator[Serving]:
+def folding_page(logged: Settings) -> Iterator[Serving]:
     with Serving(logged) as serving:
         yield serving
 
 
 async def test_as_of_each_version_the_answers_are_those_of_then(
-    logged: Settings, serving_of_folded: Serving
+    logged: Settings, folding_page: Serving
 ) -> None:
     paths = ["", "/snapshot", "/agents", "/tiers", "/tiers?within=true", "/comparison", "/labels/team"]
     paths += ["/outlook", "/curves", "/matrix", "/matrix?metric=cost_usd&sort=task"]
@@ -368,14 +345,14 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
         then, files = {}, {}
         for end, portion in zip(ENDS, PORTIONS, strict=True):
             await feed.take(portion)
-            serving_of_folded.web.trials._log.read_again("run-1")
-            serving_of_folded.web.curves._stored.clear()
+            folding_page.web.trials._log.read_again("run-1")
+            folding_page.web.curves._stored.clear()
             for path in paths:
-                then[end, path] = serving_of_folded.get(f"/api/runs/run-1{path}").json()
+                then[end, path] = folding_page.get(f"/api/runs/run-1{path}").json()
             for path in ("/trials.csv", "/trials.parquet"):
-                files[end, path] = serving_of_folded.get(f"/api/runs/run-1{path}").body
+                files[end, path] = folding_page.get(f"/api/runs/run-1{path}").body
         for (end, path), answer in then.items():
-            again = serving_of_folded.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
+            again = folding_page.get(f"/api/runs/run-1{path}{'&' if '?' in path else '?'}as_of={end}")
             assert again.status == 200
             now, before = without_way(again.json()), without_way(answer)
             if path == "/outlook":  # at the time of the last record, not of asking
@@ -383,7 +360,7 @@ async def test_as_of_each_version_the_answers_are_those_of_then(
                 assert (datetime.fromisoformat(now.pop("at")), before.pop("at") > "2026") == (moment, True)
             assert now == before, (end, path)
         for (end, path), body in files.items():
-            again = serving_of_folded.get(f"/api/runs/run-1{path}?as_of={end}")
+            again = folding_page.get(f"/api/runs/run-1{path}?as_of={end}")
             assert rows_in(again.body) == rows_in(body) != [], (end, path)
 
 
@@ -405,13 +382,13 @@ def without_way(answer: Any) -> Any:
 
 
 async def test_what_moved_a_number_ends_with_the_published_one(
-    logged: Settings, serving_of_folded: Serving
+    logged: Settings, folding_page: Serving
 ) -> None:
     async with Feed(logged, log=True) as feed:
         await feed.take([event for portion in PORTIONS for event in portion])
-        result = serving_of_folded.get("/api/runs/run-1/why").json()
-        published = serving_of_folded.get("/api/runs/run-1/agents").json()
-        cost = serving_of_folded.get(
+        result = folding_page.get("/api/runs/run-1/why").json()
+        published = folding_page.get("/api/runs/run-1/agents").json()
+        cost = folding_page.get(
             "/api/runs/run-1/why?metric=total_cost&agent=b&since=1&as_of=3&limit=1"
         ).json()
     rates = {agent["agent_model"]: agent["statistics"]["pass_rate"]["mean"] for agent in published}
@@ -438,12 +415,12 @@ async def test_what_moved_a_number_ends_with_the_published_one(
     ],
 )
 async def test_what_cannot_be_answered_is_a_problem(
-    logged: Settings, serving_of_folded: Serving, question: str, status: int, said: str
+    logged: Settings, folding_page: Serving, question: str, status: int, said: str
 ) -> None:
     async with Feed(logged, log=True) as feed:
         await feed.take(PORTIONS[0])
-        answer = serving_of_folded.get(f"/api/runs/run-1{question}")
-        unknown = serving_of_folded.get(f"/api/runs/{quote('run/9', safe='')}{question}")
+        answer = folding_page.get(f"/api/runs/run-1{question}")
+        unknown = folding_page.get(f"/api/runs/{quote('run/9', safe='')}{question}")
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert said.lower() in answer.json()["detail"].lower()
     assert unknown.status in (400, 404)
@@ -494,7 +471,7 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
 
 @pytest.mark.parametrize("events", [True, False])
 async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_events(
-    logged: Settings, serving_of_folded: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
+    logged: Settings, folding_page: Serving, monkeypatch: pytest.MonkeyPatch, *, events: bool
 ) -> None:
     async def begins_later(*_: object) -> int:
         return 7
@@ -504,14 +481,12 @@ async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_e
     async with Feed(logged, log=True, events=events) as feed:
         for run in ("run-1", "run-2"):
             await feed.take([a_plan(run_id=run, attempts=1, **plan), a_trial(run_id=run)])
-        told = serving_of_folded.get(path).json()["words"]
+        told = folding_page.get(path).json()["words"]
         assert any("in the end" in words for words in told) is events
         monkeypatch.setattr("streamer.client.folded.beginning_of", begins_later)
-        assert serving_of_folded.get(f"{path}&offset=1").json()["words"] == told, (
-            "the same runs are folded once"
-        )
+        assert folding_page.get(f"{path}&offset=1").json()["words"] == told, "the same runs are folded once"
         await feed.take([a_trial(run_id="run-1", task_id="task-2")])
-        left = serving_of_folded.get(path).json()["words"]
+        left = folding_page.get(path).json()["words"]
         assert left
         assert not any("in the end" in words for words in left)
 

@@ -22,10 +22,6 @@ from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# The application: problems, and what it answers without a broker.
-
-
 DOCUMENT = openapi()
 
 

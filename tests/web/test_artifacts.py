@@ -48,9 +48,6 @@ from tests.support.data import REPOSITORY
 from tests.web.feeding import StandingClock
 from tests.web.trial_files import FILES, RUN, make_run
 
-# -----------------------------------------------------------------------------
-# Terminal output becomes text with attributes, and nothing in it controls anything any more.
-
 
 def looks(text: str) -> list[dict[str, object]]:
     return [span.model_dump(exclude_defaults=True) for span in lines_of(text)[0][0]]
@@ -419,7 +416,7 @@ def follow(settings: Settings, root: Path, pool: str | None = None) -> None:
         ledger.load()
 
 
-def home_of_run_directories(directories: RunDirectories, run_id: str = RUN, shard: str = "") -> Path | None:
+def runs_home(directories: RunDirectories, run_id: str = RUN, shard: str = "") -> Path | None:
     """The directory of a run; None: the server knows none. Any other reason not to say it is an error."""
     try:
         return directories.of(run_id, shard).home
@@ -437,27 +434,21 @@ def a_result(**fields: Any) -> TrialResult:
 def test_a_run_is_found_below_a_directory_that_was_named(settings: Settings, tmp_path: Path) -> None:
     runs = make_run(tmp_path)
     for named in (runs, runs / RUN):
-        assert (
-            home_of_run_directories(RunDirectories(settings, [named], StandingClock()))
-            == (runs / RUN).resolve()
-        )
+        assert runs_home(RunDirectories(settings, [named], StandingClock())) == (runs / RUN).resolve()
 
 
 @pytest.mark.parametrize("below", ["task-1", TRIAL, f"{TRIAL}/agent.log"])
 def test_nothing_above_a_directory_that_was_named_is_shown(
     settings: Settings, tmp_path: Path, below: str
 ) -> None:
-    assert (
-        home_of_run_directories(RunDirectories(settings, [make_run(tmp_path) / RUN / below], StandingClock()))
-        is None
-    )
+    assert runs_home(RunDirectories(settings, [make_run(tmp_path) / RUN / below], StandingClock())) is None
 
 
 def test_a_run_that_was_pooled_is_found_by_its_shard(settings: Settings, tmp_path: Path) -> None:
     directories = RunDirectories(settings, [make_run(tmp_path)], StandingClock())
-    assert home_of_run_directories(directories, "pool", f"{RUN}/2") == (tmp_path / "runs" / RUN).resolve()
-    assert home_of_run_directories(directories, "pool", f"{RUN}2") is None
-    assert home_of_run_directories(directories, "pool", "other") is None
+    assert runs_home(directories, "pool", f"{RUN}/2") == (tmp_path / "runs" / RUN).resolve()
+    assert runs_home(directories, "pool", f"{RUN}2") is None
+    assert runs_home(directories, "pool", "other") is None
 
 
 def test_what_tail_followed_is_named_for_the_same_deployment_alone(
@@ -465,9 +456,9 @@ def test_what_tail_followed_is_named_for_the_same_deployment_alone(
 ) -> None:
     runs = make_run(tmp_path)
     follow(settings, runs)
-    assert home_of_run_directories(RunDirectories(settings, [], StandingClock())) == (runs / RUN).resolve()
+    assert runs_home(RunDirectories(settings, [], StandingClock())) == (runs / RUN).resolve()
     other = settings.model_copy(update={"namespace": "other"})
-    assert home_of_run_directories(RunDirectories(other, [], StandingClock())) is None
+    assert runs_home(RunDirectories(other, [], StandingClock())) is None
 
 
 def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
@@ -478,9 +469,9 @@ def test_two_pools_that_share_a_shards_name_have_each_its_own_directory(
         follow(settings, runs, pool)
     directories = RunDirectories(settings, [], StandingClock())
     for pool, runs in pools.items():
-        assert home_of_run_directories(directories, pool, RUN) == (runs / RUN).resolve()
+        assert runs_home(directories, pool, RUN) == (runs / RUN).resolve()
     for stranger, shard in (("mine", RUN), (RUN, ""), ("a", "")):
-        assert home_of_run_directories(directories, stranger, shard) is None
+        assert runs_home(directories, stranger, shard) is None
 
 
 def test_where_two_directories_fit_neither_is_shown_until_one_is_gone(
@@ -489,13 +480,13 @@ def test_where_two_directories_fit_neither_is_shown_until_one_is_gone(
     clock = StandingClock()
     first, second = (make_run(tmp_path / place) for place in ("a", "b"))
     directories = RunDirectories(settings, [first], clock)
-    assert home_of_run_directories(directories) == (first / RUN).resolve()
+    assert runs_home(directories) == (first / RUN).resolve()
     follow(settings, second)
     with pytest.raises(CannotBeOpened, match="Rename or remove all but one"):
         directories.of(RUN, "")
     (first / RUN).rename(tmp_path / "aside")
     clock.now += LOOK_AGAIN_SECONDS
-    assert home_of_run_directories(directories) == (second / RUN).resolve()
+    assert runs_home(directories) == (second / RUN).resolve()
 
 
 def test_a_run_that_appears_later_is_looked_for_again_but_not_all_the_time(
@@ -503,11 +494,11 @@ def test_a_run_that_appears_later_is_looked_for_again_but_not_all_the_time(
 ) -> None:
     clock = StandingClock()
     directories = RunDirectories(settings, [tmp_path / "runs"], clock)
-    assert home_of_run_directories(directories) is None
+    assert runs_home(directories) is None
     make_run(tmp_path)
-    assert home_of_run_directories(directories) is None
+    assert runs_home(directories) is None
     clock.now += LOOK_AGAIN_SECONDS
-    assert home_of_run_directories(directories) is not None
+    assert runs_home(directories) is not None
 
 
 def test_runs_of_other_packages_connectors_are_found(
@@ -518,11 +509,9 @@ def test_runs_of_other_packages_connectors_are_found(
     rest = tuple(source for source in convert.SOURCES if source.name not in ("terminal-bench", "fc-eval"))
     runs = make_run(tmp_path)
     monkeypatch.setattr(convert, "SOURCES", rest)
-    assert home_of_run_directories(RunDirectories(settings, [runs], StandingClock())) is None
+    assert runs_home(RunDirectories(settings, [runs], StandingClock())) is None
     monkeypatch.setattr(convert, "load_all", lambda taken: [ours])
-    assert (
-        home_of_run_directories(RunDirectories(settings, [runs], StandingClock())) == (runs / RUN).resolve()
-    )
+    assert runs_home(RunDirectories(settings, [runs], StandingClock())) == (runs / RUN).resolve()
 
 
 def test_the_files_that_the_connector_names_for_the_trial_are_shown(
@@ -586,7 +575,7 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
 ) -> None:
     clock = StandingClock()
     directories = RunDirectories(settings, [tmp_path / "runs"], clock)
-    assert home_of_run_directories(directories) is None
+    assert runs_home(directories) is None
     make_run(tmp_path)
     clock.now += LOOK_AGAIN_SECONDS
     begun, end, result = threading.Event(), threading.Event(), []
@@ -598,10 +587,10 @@ def test_while_one_search_goes_on_others_get_what_the_last_one_found(
         return discover(*arguments, **options)
 
     monkeypatch.setattr(artifacts, "discover", slow)
-    first = threading.Thread(target=lambda: result.append(home_of_run_directories(directories)))
+    first = threading.Thread(target=lambda: result.append(runs_home(directories)))
     first.start()
     assert begun.wait(60)
-    second = threading.Thread(target=lambda: result.append(home_of_run_directories(directories)))
+    second = threading.Thread(target=lambda: result.append(runs_home(directories)))
     second.start()
     second.join(30)
     assert result == [None]

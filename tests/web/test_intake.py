@@ -49,10 +49,6 @@ from tests.support.servers import RedisServer
 from tests.support.worker_process import wait_for
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# The events in a body: every element as it was written, and the worker's own judgement of it.
-
-
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\u00e9\U0001f600'), max_size=8)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

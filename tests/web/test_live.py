@@ -24,9 +24,6 @@ from tests.web.feeding import Feed
 from tests.web.serving import Serving
 from tests.web.viewer import Watch, converged
 
-# -----------------------------------------------------------------------------
-# One subscription for all viewers of a process.
-
 
 async def test_any_number_of_viewers_cost_one_redis_subscription(
     serving: Serving, feed: Feed, settings: Settings, watch: Watch, redis_server: RedisServer

@@ -58,10 +58,6 @@ from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.test_api import lately, without_way
 
-# -----------------------------------------------------------------------------
-# Questions that need a whole run in memory: one at a time, equal ones once, and few wait.
-
-
 PATIENCE = 30.0
 
 

@@ -23,10 +23,6 @@ from tests.web.browsing import SCREENSHOTS, WebProcess, a_browser, a_stack
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# The API reads a run as one: what it answers belongs together, whatever is being written meanwhile.
-
-
 RUN, AGENTS, STEPS = "run-1", 6, 300
 MISSING = 404
 

@@ -27,10 +27,6 @@ from tests.web.browsing import WebProcess, live, publish, trials, watched
 from tests.web.feeding import Event, Feed
 from tests.web.serving import Serving
 
-# -----------------------------------------------------------------------------
-# The page in headless Chromium, on a live stack: it moves, it resumes, it shows hostile names as text.
-
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 

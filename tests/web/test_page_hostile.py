@@ -25,10 +25,6 @@ from tests.support.simulated import TIERED_RUN
 from tests.web.browsing import WebProcess, live, opened, publish, trials
 from tests.web.feeding import Event
 
-# -----------------------------------------------------------------------------
-# The page shows hostile names as text.
-
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 

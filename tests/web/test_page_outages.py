@@ -24,10 +24,6 @@ from tests.support.servers import RedisServer
 from tests.web.browsing import WebProcess, a_stack, opened, publish, trials
 from tests.web.feeding import Feed
 
-# -----------------------------------------------------------------------------
-# The page when something is missing: an unknown run, a server that is away, an empty installation.
-
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 RUN = "run-1"

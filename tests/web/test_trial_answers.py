@@ -23,10 +23,6 @@ from tests.web.serving import Serving
 from tests.web.trial_files import FILES, LINK, REFUSED, RUN, SECRET, events, make_run
 from tests.web.viewer import PATH, Watch, converged
 
-# -----------------------------------------------------------------------------
-# The API of trials: their events and files, groups of failures, the matrix, and what stays closed.
-
-
 TOKEN = "correct-horse-battery"
 
 
@@ -39,7 +35,7 @@ async def fed(logged: Settings, tmp_path: Path) -> AsyncIterator[Feed]:
 
 
 @pytest.fixture
-def serving_of_trial_answers(logged: Settings, tmp_path: Path) -> Iterator[Serving]:
+def answering(logged: Settings, tmp_path: Path) -> Iterator[Serving]:
     """A server that may show the files of the runs below one directory."""
     with Serving(logged.model_copy(update={"data_dir": tmp_path}), artifacts=[tmp_path / "runs"]) as serving:
         yield serving
@@ -56,10 +52,8 @@ def numbers(serving: Serving) -> dict[str, int]:
     }
 
 
-async def test_a_trial_has_its_message_times_labels_and_files(
-    fed: Feed, serving_of_trial_answers: Serving
-) -> None:
-    event = serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers)}/event").json()
+async def test_a_trial_has_its_message_times_labels_and_files(fed: Feed, answering: Serving) -> None:
+    event = answering.get(f"{trial_of(answering)}/event").json()
     assert event["message"].startswith("Timeout after 300 s")
     assert (event["trial_name"], event["labels"]) == ("task-1.1-of-1.files-run", {"language": "c"})
     assert (event["started_at"], event["finished_at"]) == ("2026-01-02T03:00:00Z", "2026-01-02T03:05:00Z")
@@ -67,27 +61,18 @@ async def test_a_trial_has_its_message_times_labels_and_files(
     assert event["artifacts"][-1]["url"] == LINK
 
 
-async def test_of_several_results_of_a_slot_the_winners_event_is_told(
-    fed: Feed, serving_of_trial_answers: Serving
-) -> None:
+async def test_of_several_results_of_a_slot_the_winners_event_is_told(fed: Feed, answering: Serving) -> None:
     late = {"run_id": RUN, "task_id": "task-2", "resolved": False}
     await fed.take(
         [a_trial(**late, revision=9, message="the winner"), a_trial(**late, revision=3, message="too old")]
     )
-    assert (
-        serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers, 'task-2')}/event").json()[
-            "message"
-        ]
-        == "the winner"
-    )
+    assert answering.get(f"{trial_of(answering, 'task-2')}/event").json()["message"] == "the winner"
 
 
-async def test_each_file_is_read_as_what_it_is(fed: Feed, serving_of_trial_answers: Serving) -> None:
-    places = numbers(serving_of_trial_answers)
+async def test_each_file_is_read_as_what_it_is(fed: Feed, answering: Serving) -> None:
+    places = numbers(answering)
     kinds = {
-        name: serving_of_trial_answers.get(
-            f"{trial_of(serving_of_trial_answers)}/artifacts/{places[name]}"
-        ).json()["kind"]
+        name: answering.get(f"{trial_of(answering)}/artifacts/{places[name]}").json()["kind"]
         for name in FILES
     }
     assert kinds == {
@@ -99,13 +84,11 @@ async def test_each_file_is_read_as_what_it_is(fed: Feed, serving_of_trial_answe
 
 
 async def test_nothing_outside_the_directory_and_nothing_but_text_is_shown(
-    fed: Feed, serving_of_trial_answers: Serving
+    fed: Feed, answering: Serving
 ) -> None:
-    places = numbers(serving_of_trial_answers)
+    places = numbers(answering)
     for what, name in REFUSED.items():
-        answer = serving_of_trial_answers.get(
-            f"{trial_of(serving_of_trial_answers)}/artifacts/{places[name]}"
-        )
+        answer = answering.get(f"{trial_of(answering)}/artifacts/{places[name]}")
         assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json"), what
         assert SECRET.encode() not in answer.body, what
 
@@ -114,24 +97,22 @@ NO_NUMBERS = ["99", "-1", "0x0", "%2e%2e", "00", "%200", "%D9%A0"]
 NO_NUMBERS += ["..%2F..%2Fetc%2Fpasswd", "task-1%2Fagent.log"]
 
 
-async def test_files_are_asked_for_by_number_and_by_nothing_else(
-    fed: Feed, serving_of_trial_answers: Serving
-) -> None:
-    artifacts = f"{trial_of(serving_of_trial_answers)}/artifacts"
-    assert serving_of_trial_answers.get(f"{artifacts}/0").status == 200
-    result = {number: serving_of_trial_answers.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
+async def test_files_are_asked_for_by_number_and_by_nothing_else(fed: Feed, answering: Serving) -> None:
+    artifacts = f"{trial_of(answering)}/artifacts"
+    assert answering.get(f"{artifacts}/0").status == 200
+    result = {number: answering.get(f"{artifacts}/{number}").status for number in NO_NUMBERS}
     assert result == dict.fromkeys(NO_NUMBERS, 404)
 
 
-async def test_an_event_cannot_name_a_file_outside(fed: Feed, serving_of_trial_answers: Serving) -> None:
+async def test_an_event_cannot_name_a_file_outside(fed: Feed, answering: Serving) -> None:
     """The schema refuses such a path, so the trial is not even counted."""
     for path in ("../outside.txt", "/etc/passwd", "a/../../outside.txt", "..\\outside.txt"):
         await fed.take([a_trial(run_id=RUN, task_id="evil", artifacts=[{"name": "x", "path": path}])])
-    assert serving_of_trial_answers.get(f"/api/runs/{RUN}/trials?task=evil").json()["matching"] == 0
+    assert answering.get(f"/api/runs/{RUN}/trials?task=evil").json()["matching"] == 0
 
 
 async def test_a_publisher_opens_no_file_that_the_harness_does_not_name(
-    fed: Feed, serving_of_trial_answers: Serving, tmp_path: Path
+    fed: Feed, answering: Serving, tmp_path: Path
 ) -> None:
     """By an event in the run of a directory, and by one in a run of its own with that run as its shard."""
     (tmp_path / "runs" / RUN / ".env").write_text(f"KEY={SECRET}")
@@ -140,9 +121,9 @@ async def test_a_publisher_opens_no_file_that_the_harness_does_not_name(
     for fields in ({"run_id": RUN, "revision": 9}, {"run_id": "mine", "shard": RUN}):
         await fed.take([a_trial(**fields, resolved=False, artifacts=named)])
         run = f"/api/runs/{fields['run_id']}/trials"
-        [trial] = serving_of_trial_answers.get(f"{run}?task=task-1&agent=terminus:gpt-5").json()["trials"]
+        [trial] = answering.get(f"{run}?task=task-1&agent=terminus:gpt-5").json()["trials"]
         for number, path in enumerate(paths):
-            answer = serving_of_trial_answers.get(f"{run}/{trial['id']}/artifacts/{number}")
+            answer = answering.get(f"{run}/{trial['id']}/artifacts/{number}")
             assert (answer.status, path in answer.json()["detail"]) == (404, True)
 
 
@@ -161,13 +142,9 @@ async def test_files_and_the_player_need_the_token_too(fed: Feed, logged: Settin
             assert serving.get(f"/api/runs/{RUN}/trials/{'0' * 24}/{path}").status == 401
 
 
-async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(
-    fed: Feed, serving_of_trial_answers: Serving
-) -> None:
-    places = numbers(serving_of_trial_answers)
-    played = serving_of_trial_answers.get(
-        f"{trial_of(serving_of_trial_answers)}/artifacts/{places['agent.cast']}/player"
-    )
+async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(fed: Feed, answering: Serving) -> None:
+    places = numbers(answering)
+    played = answering.get(f"{trial_of(answering)}/artifacts/{places['agent.cast']}/player")
     policy = played.headers["content-security-policy"]
     assert played.status == 200
     for part in ("default-src 'none'", "sandbox allow-scripts", "frame-ancestors 'self'"):
@@ -180,31 +157,27 @@ async def test_the_player_has_a_policy_of_its_own_and_nothing_else_has(
     )
     assert played.body.count(b"</script>") == 2
     assert b"\\u003c/script>" in played.body
-    for path in ("/", f"{trial_of(serving_of_trial_answers)}/artifacts/0"):
-        headers = serving_of_trial_answers.get(path).headers
+    for path in ("/", f"{trial_of(answering)}/artifacts/0"):
+        headers = answering.get(path).headers
         assert "require-trusted-types-for" in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
 
 
-async def test_only_recordings_are_played(fed: Feed, serving_of_trial_answers: Serving) -> None:
-    places = numbers(serving_of_trial_answers)
-    answer = serving_of_trial_answers.get(
-        f"{trial_of(serving_of_trial_answers)}/artifacts/{places['agent.log']}/player"
-    )
+async def test_only_recordings_are_played(fed: Feed, answering: Serving) -> None:
+    places = numbers(answering)
+    answer = answering.get(f"{trial_of(answering)}/artifacts/{places['agent.log']}/player")
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_failures_are_grouped_and_lead_to_their_trials(
-    fed: Feed, serving_of_trial_answers: Serving
-) -> None:
-    groups = serving_of_trial_answers.get(f"/api/runs/{RUN}/failures").json()
+async def test_failures_are_grouped_and_lead_to_their_trials(fed: Feed, answering: Serving) -> None:
+    groups = answering.get(f"/api/runs/{RUN}/failures").json()
     first = groups[0]
     assert (first["failure_mode"], first["kind"]) == ("agent_timeout", "Killed after N s in PATH")
     assert first["count"] == 7
     assert sum(group["share"] for group in groups) == pytest.approx(1)
     assert groups[0]["agents"] == {"terminus:gpt-5": 4, "other:gpt-5": 3}
     query = "failure_mode=agent_timeout&kind=Killed%20after%20N%20s%20in%20PATH"
-    page = serving_of_trial_answers.get(f"/api/runs/{RUN}/trials?{query}").json()
+    page = answering.get(f"/api/runs/{RUN}/trials?{query}").json()
     assert page["matching"] == 7
     assert {trial["reason"][:6] for trial in page["trials"]} == {"Killed"}
     assert {trial["finished_at"] is not None for trial in page["trials"]} == {True}
@@ -227,11 +200,11 @@ async def test_an_account_that_may_not_read_events_gets_the_list_and_is_told_wha
 
 
 async def test_the_trials_of_a_run_are_read_once_somebody_looks_at_it(
-    fed: Feed, serving_of_trial_answers: Serving, watch: Watch
+    fed: Feed, answering: Serving, watch: Watch
 ) -> None:
-    web = serving_of_trial_answers.web
+    web = answering.web
     assert not web.trials._log.runs
-    await watch(serving_of_trial_answers, f"/api/runs/{RUN}/updates").open()
+    await watch(answering, f"/api/runs/{RUN}/updates").open()
     await eventually(lambda: RUN in web.trials._log.runs and RUN in web.events._log.runs, "both are read")
 
 
@@ -265,41 +238,36 @@ async def feed_and_serving(logged: Settings) -> AsyncIterator[tuple[Feed, Servin
 
 
 async def test_for_a_trial_without_files_no_directory_is_searched(
-    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, answering: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
     def of(run_id: str, shard: str) -> None:
         asked.append(run_id)
 
-    monkeypatch.setattr(serving_of_trial_answers.web.directories, "of", of)
-    assert (
-        serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers, 'task-2')}/event").json()[
-            "artifacts"
-        ]
-        == []
-    )
+    monkeypatch.setattr(answering.web.directories, "of", of)
+    assert answering.get(f"{trial_of(answering, 'task-2')}/event").json()["artifacts"] == []
     assert asked == []
-    serving_of_trial_answers.get(f"{trial_of(serving_of_trial_answers)}/event")
+    answering.get(f"{trial_of(answering)}/event")
     assert asked == [RUN]
 
 
 async def test_results_that_were_withdrawn_close_neither_trials_nor_failures(
-    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, answering: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "MAX_TRIALS", 10)
     slots = [{"run_id": RUN, "task_id": f"gone-{number}"} for number in range(3)]
     await fed.take(
         [event for slot in slots for event in (a_trial(**slot, revision=1), a_retraction(**slot, revision=2))]
     )
-    page = serving_of_trial_answers.get(f"/api/runs/{RUN}/trials").json()
+    page = answering.get(f"/api/runs/{RUN}/trials").json()
     assert (page["total"], {trial["reason"] for trial in page["trials"]}) == (9, {None})
-    [group] = serving_of_trial_answers.get(f"/api/runs/{RUN}/failures").json()
+    [group] = answering.get(f"/api/runs/{RUN}/failures").json()
     assert (group["failure_mode"], group["count"]) == ("agent_timeout", 8)
 
 
 async def test_one_file_is_read_at_a_time(
-    fed: Feed, serving_of_trial_answers: Serving, monkeypatch: pytest.MonkeyPatch
+    fed: Feed, answering: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both, together = threading.Barrier(2), []
     view_of = api.view_of
@@ -313,8 +281,8 @@ async def test_one_file_is_read_at_a_time(
         return view_of(*place)
 
     monkeypatch.setattr(api, "view_of", counted)
-    path = f"{trial_of(serving_of_trial_answers)}/artifacts/0"
-    answers = await asyncio.gather(*(asyncio.to_thread(serving_of_trial_answers.get, path) for _ in range(2)))
+    path = f"{trial_of(answering)}/artifacts/0"
+    answers = await asyncio.gather(*(asyncio.to_thread(answering.get, path) for _ in range(2)))
     assert [answer.status for answer in answers] == [200, 200]
     assert together == []
 

@@ -41,10 +41,6 @@ from tests.web.feeding import Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.viewer import Viewer
 
-# -----------------------------------------------------------------------------
-# Steps of OpenHands, and of the agent logs of fc-eval from real runs.
-
-
 JOBS = REPOSITORY / "tests" / "sources" / "harbor" / "jobs.tar.gz"
 
 
@@ -367,35 +363,33 @@ def test_an_address_of_another_machine_is_an_error() -> None:
 # Who may ask, under which name, and what every answer forbids the browser.
 
 
-TOKEN_OF_REQUEST_CHECKS = "correct-horse-battery"
+VIEW_TOKEN = "correct-horse-battery"
 PUBLISH_TOKEN = "staple-correct-horse"
 UPDATES = "/api/updates"
 
 
 @pytest.fixture(scope="module")
-def settings_of_request_checks(session_redis: RedisServer) -> Settings:
+def bare_settings(session_redis: RedisServer) -> Settings:
     """An empty Redis and no broker: these tests write nothing, so they share their servers."""
     session_redis.start_empty()
     return Settings(redis=session_redis.url, namespace="checks", bootstrap="127.0.0.1:1")
 
 
 @pytest.fixture(scope="module")
-def serving_of_request_checks(settings_of_request_checks: Settings) -> Iterator[Serving]:
-    with Serving(settings_of_request_checks) as serving:
+def checked(bare_settings: Settings) -> Iterator[Serving]:
+    with Serving(bare_settings) as serving:
         yield serving
 
 
 @pytest.fixture(scope="module")
-def closed(settings_of_request_checks: Settings) -> Iterator[Serving]:
-    with Serving(
-        settings_of_request_checks, token=TOKEN_OF_REQUEST_CHECKS, host_names=["boards.example"]
-    ) as serving:
+def closed(bare_settings: Settings) -> Iterator[Serving]:
+    with Serving(bare_settings, token=VIEW_TOKEN, host_names=["boards.example"]) as serving:
         yield serving
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8720", "LOCALHOST", "[::1]:1", "10.1.2.3:80"])
-def test_addresses_and_localhost_are_good_names(serving_of_request_checks: Serving, host: str) -> None:
-    assert serving_of_request_checks.get("/api/runs", host=host).status == 200
+def test_addresses_and_localhost_are_good_names(checked: Serving, host: str) -> None:
+    assert checked.get("/api/runs", host=host).status == 200
 
 
 @pytest.mark.parametrize(
@@ -403,9 +397,9 @@ def test_addresses_and_localhost_are_good_names(serving_of_request_checks: Servi
 )
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/static/js/main.js"])
 def test_a_foreign_name_is_refused_so_that_no_page_can_rebind_it(
-    serving_of_request_checks: Serving, host: str, path: str
+    checked: Serving, host: str, path: str
 ) -> None:
-    answer = serving_of_request_checks.get(path, host=host)
+    answer = checked.get(path, host=host)
     assert answer.status == 421
     assert "--host-name" in answer.json()["detail"]
 
@@ -431,29 +425,22 @@ def test_no_spelling_of_a_path_goes_round_the_token(closed: Serving, path: str) 
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        "Bearer wrong",
-        f"Basic {TOKEN_OF_REQUEST_CHECKS}",
-        f"Bearer {TOKEN_OF_REQUEST_CHECKS}x",
-        "Bearer",
-        TOKEN_OF_REQUEST_CHECKS,
-    ],
+    "given", ["Bearer wrong", f"Basic {VIEW_TOKEN}", f"Bearer {VIEW_TOKEN}x", "Bearer", VIEW_TOKEN]
 )
 def test_a_wrong_token_does_not_fit(closed: Serving, given: str) -> None:
     assert closed.get("/api/runs", authorization=given).status == 401
 
 
 def test_the_token_fits_as_a_bearer(closed: Serving) -> None:
-    assert closed.get("/api/runs", authorization=f"Bearer {TOKEN_OF_REQUEST_CHECKS}").status == 200
+    assert closed.get("/api/runs", authorization=f"Bearer {VIEW_TOKEN}").status == 200
 
 
 async def test_a_token_in_the_address_becomes_a_cookie_once_for_streams_too(closed: Serving) -> None:
-    answer = closed.get(f"/?token={TOKEN_OF_REQUEST_CHECKS}&a=b%26")
+    answer = closed.get(f"/?token={VIEW_TOKEN}&a=b%26")
     assert (answer.status, answer.headers["location"]) == (303, "/?a=b%26")
     cookie, *attributes = answer.headers["set-cookie"].split("; ")
     assert {"httponly", "samesite=strict", "path=/"} == {attribute.lower() for attribute in attributes}
-    assert TOKEN_OF_REQUEST_CHECKS not in cookie
+    assert VIEW_TOKEN not in cookie
     assert closed.get("/api/runs", cookie=cookie).status == 200
     viewer = await Viewer(closed.port, UPDATES, headers={"Cookie": cookie}).open()
     assert viewer.status == 200
@@ -467,24 +454,19 @@ def test_a_wrong_token_in_the_address_gives_no_cookie_and_leaves_the_address(clo
 
 
 def test_the_page_exchanges_a_bearer_for_the_cookie(closed: Serving) -> None:
-    answer = closed.get("/api/session", authorization=f"Bearer {TOKEN_OF_REQUEST_CHECKS}")
+    answer = closed.get("/api/session", authorization=f"Bearer {VIEW_TOKEN}")
     assert answer.status == 204
     cookie = answer.headers["set-cookie"].split(";")[0]
     assert closed.get("/api/session", cookie=cookie).status == 204
-    for wrong in (
-        "streamer_session=",
-        "streamer_session=0",
-        f"streamer_session={TOKEN_OF_REQUEST_CHECKS}",
-        "=;;=",
-    ):
+    for wrong in ("streamer_session=", "streamer_session=0", f"streamer_session={VIEW_TOKEN}", "=;;="):
         assert closed.get("/api/runs", cookie=wrong).status == 401
 
 
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/api/nothing", "/static/js/main.js", "/nothing"])
 def test_every_answer_forbids_inline_code_frames_sniffing_and_other_origins(
-    serving_of_request_checks: Serving, path: str
+    checked: Serving, path: str
 ) -> None:
-    headers = serving_of_request_checks.get(path).headers
+    headers = checked.get(path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
@@ -498,18 +480,15 @@ def test_every_answer_forbids_inline_code_frames_sniffing_and_other_origins(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_but_events_can_be_written(serving_of_request_checks: Serving, method: str) -> None:
+def test_nothing_but_events_can_be_written(checked: Serving, method: str) -> None:
     for path in ("/api/runs", "/api/runs/x", UPDATES, "/"):
-        assert serving_of_request_checks.get(path, method=method).status == 405
+        assert checked.get(path, method=method).status == 405
 
 
 @pytest.fixture(scope="module")
-def for_both(settings_of_request_checks: Settings) -> Iterator[Serving]:
+def for_both(bare_settings: Settings) -> Iterator[Serving]:
     with Serving(
-        settings_of_request_checks,
-        token=TOKEN_OF_REQUEST_CHECKS,
-        publish_token=PUBLISH_TOKEN,
-        host_names=["boards.example"],
+        bare_settings, token=VIEW_TOKEN, publish_token=PUBLISH_TOKEN, host_names=["boards.example"]
     ) as serving:
         yield serving
 
@@ -519,23 +498,21 @@ PASSED = 415
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8720", "localhost", "[::1]:1"])
-def test_without_any_token_this_machine_may_publish(serving_of_request_checks: Serving, host: str) -> None:
-    assert serving_of_request_checks.post(b"", kind="", host=host).status == PASSED
+def test_without_any_token_this_machine_may_publish(checked: Serving, host: str) -> None:
+    assert checked.post(b"", kind="", host=host).status == PASSED
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3:80", "boards.example"])
-def test_without_a_token_for_publishing_no_other_machine_may(
-    settings_of_request_checks: Settings, host: str
-) -> None:
-    with Serving(settings_of_request_checks, host_names=["boards.example"]) as serving:
+def test_without_a_token_for_publishing_no_other_machine_may(bare_settings: Settings, host: str) -> None:
+    with Serving(bare_settings, host_names=["boards.example"]) as serving:
         assert serving.get("/api/runs", host=host).status == 200
         answer = serving.post(b"", kind="", host=host)
         assert answer.status == 403
         assert "--publish-token" in answer.json()["detail"]
 
 
-def test_a_foreign_name_is_refused_for_events_too(serving_of_request_checks: Serving) -> None:
-    assert serving_of_request_checks.post(b"", kind="", host="evil.example").status == 421
+def test_a_foreign_name_is_refused_for_events_too(checked: Serving) -> None:
+    assert checked.post(b"", kind="", host="evil.example").status == 421
 
 
 @pytest.mark.parametrize(
@@ -549,25 +526,23 @@ def test_a_foreign_name_is_refused_for_events_too(serving_of_request_checks: Ser
         "",
     ],
 )
-def test_a_page_of_another_origin_may_not_publish(serving_of_request_checks: Serving, origin: str) -> None:
-    answer = serving_of_request_checks.post(b"", kind="", host="127.0.0.1:8720", origin=origin)
+def test_a_page_of_another_origin_may_not_publish(checked: Serving, origin: str) -> None:
+    answer = checked.post(b"", kind="", host="127.0.0.1:8720", origin=origin)
     assert answer.status == 403
     assert "access-control-allow-origin" not in answer.headers
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_our_own_origin_may_publish(serving_of_request_checks: Serving, scheme: str) -> None:
-    answer = serving_of_request_checks.post(
-        b"", kind="", host="localhost:8720", origin=f"{scheme}://LocalHost:8720"
-    )
+def test_our_own_origin_may_publish(checked: Serving, scheme: str) -> None:
+    answer = checked.post(b"", kind="", host="localhost:8720", origin=f"{scheme}://LocalHost:8720")
     assert answer.status == PASSED
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_types_that_any_page_may_post_are_refused(serving_of_request_checks: Serving, kind: str) -> None:
+def test_types_that_any_page_may_post_are_refused(checked: Serving, kind: str) -> None:
     """Others a browser sends only after it has asked with OPTIONS, and that is refused."""
-    assert serving_of_request_checks.post(b"{}", kind=kind).status == 415
-    asked = serving_of_request_checks.get(
+    assert checked.post(b"{}", kind=kind).status == 415
+    asked = checked.get(
         "/api/events",
         method="OPTIONS",
         origin="http://evil.example",
@@ -579,7 +554,7 @@ def test_types_that_any_page_may_post_are_refused(serving_of_request_checks: Ser
 
 
 def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
-    viewing, publishing = f"Bearer {TOKEN_OF_REQUEST_CHECKS}", f"Bearer {PUBLISH_TOKEN}"
+    viewing, publishing = f"Bearer {VIEW_TOKEN}", f"Bearer {PUBLISH_TOKEN}"
     assert for_both.post(b"", kind="", authorization=publishing).status == PASSED
     assert for_both.get("/api/runs", authorization=viewing).status == 200
     assert for_both.get("/api/runs", authorization=publishing).status == 401
@@ -593,18 +568,18 @@ def test_each_token_is_good_for_one_use(for_both: Serving) -> None:
 
 
 def test_the_cookie_of_a_viewer_does_not_publish(for_both: Serving) -> None:
-    cookie = for_both.get(f"/?token={TOKEN_OF_REQUEST_CHECKS}").headers["set-cookie"].split(";")[0]
+    cookie = for_both.get(f"/?token={VIEW_TOKEN}").headers["set-cookie"].split(";")[0]
     assert for_both.get("/api/runs", cookie=cookie).status == 200
     assert for_both.post(b"", kind="", cookie=cookie).status == 401
 
 
 def test_with_a_token_for_viewing_alone_nobody_may_publish(closed: Serving) -> None:
-    for authorization in (f"Bearer {TOKEN_OF_REQUEST_CHECKS}", "", "Bearer x"):
+    for authorization in (f"Bearer {VIEW_TOKEN}", "", "Bearer x"):
         assert closed.post(b"", kind="", authorization=authorization).status == 403
 
 
-def test_with_a_token_for_publishing_alone_everybody_may_look(settings_of_request_checks: Settings) -> None:
-    with Serving(settings_of_request_checks, publish_token=PUBLISH_TOKEN) as serving:
+def test_with_a_token_for_publishing_alone_everybody_may_look(bare_settings: Settings) -> None:
+    with Serving(bare_settings, publish_token=PUBLISH_TOKEN) as serving:
         assert serving.get("/api/runs").status == 200
         assert serving.post(b"", kind="").status == 401
         assert serving.post(b"", kind="", authorization=f"Bearer {PUBLISH_TOKEN}").status == PASSED
@@ -617,9 +592,9 @@ def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for() -> None:
             listening("127.0.0.1", port)
 
 
-def test_files_outside_the_static_folder_are_not_served(serving_of_request_checks: Serving) -> None:
+def test_files_outside_the_static_folder_are_not_served(checked: Serving) -> None:
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd"):
-        assert serving_of_request_checks.get(path).status == 404
+        assert checked.get(path).status == 404
 
 
 # -----------------------------------------------------------------------------

@@ -55,9 +55,6 @@ from tests.web.report.reporting import (
     tiered,
 )
 
-# -----------------------------------------------------------------------------
-# Markdown becomes tables of the texts, and nothing else.
-
 
 def test_markdown_becomes_tables_of_the_texts_and_nothing_else() -> None:
     data = folded(hostile_events())
@@ -270,7 +267,7 @@ def test_html_lists_so_many_trials_and_says_how_many_there_are() -> None:
 # The comment for a pull request: hostile names stay text.
 
 
-HOSTILE_OF_GATE_MARKDOWN = "x|<img src=x onerror=alert(1)>](https://evil.example) @team #1"
+HOSTILE_NAME = "x|<img src=x onerror=alert(1)>](https://evil.example) @team #1"
 MENTION = re.compile(r"@\w|#\d|GH-\d", re.IGNORECASE)
 """What GitHub takes for a person, a team, an issue or a pull request, in decoded text outside of code."""
 
@@ -290,18 +287,11 @@ def test_a_comment_has_the_verdict_both_sides_and_both_answers() -> None:
 
 
 def test_names_of_agents_and_tasks_are_no_markup() -> None:
-    plan = the_plan(
-        "r", tasks=[HOSTILE_OF_GATE_MARKDOWN], order=None, agent_models=[f"{HOSTILE_OF_GATE_MARKDOWN}:m"]
-    )
-    events = [
-        plan,
-        trial("r", HOSTILE_OF_GATE_MARKDOWN, HOSTILE_OF_GATE_MARKDOWN, True),
-        the_plan("s"),
-        *BASELINE,
-    ]
+    plan = the_plan("r", tasks=[HOSTILE_NAME], order=None, agent_models=[f"{HOSTILE_NAME}:m"])
+    events = [plan, trial("r", HOSTILE_NAME, HOSTILE_NAME, True), the_plan("s"), *BASELINE]
     result = judge(
-        Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "r", HOSTILE_OF_GATE_MARKDOWN, fixed=True)),
-        Entrant(HOSTILE_OF_GATE_MARKDOWN, side(events, "s", "b", fixed=True)),
+        Entrant(HOSTILE_NAME, side(events, "r", HOSTILE_NAME, fixed=True)),
+        Entrant(HOSTILE_NAME, side(events, "s", "b", fixed=True)),
         Terms(),
     )
     text = gate_markdown(result).decode()
