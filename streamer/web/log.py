@@ -311,7 +311,7 @@ def _awaited(
 
 
 class RunsThen:
-    """Runs as of a position, awaited like those of a reader."""
+    """Runs as of a position; each answer is awaited, as from a reader."""
 
     def __init__(self, past: PastRuns) -> None:
         self.past = past
