@@ -484,11 +484,6 @@ class AppendOnlyFile:
             raise
         self.size += len(data)
 
-    def clear(self) -> None:
-        """Give up all that is in it."""
-        os.ftruncate(self.descriptor, 0)
-        self.size = 0
-
     def close(self) -> None:
         """Let go of it."""
         os.close(self.descriptor)
@@ -506,9 +501,9 @@ def sync_directory(directory: Path) -> None:
 # -----------------------------------------------------------------------------
 # Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
 #
-# A publisher holds a lock on its file as long as it lives. A file without a lock was left by a process that
-# ended, or was killed. The next publisher in that directory takes it over. Lines that were sent stay in the
-# file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
+# A publisher holds a lock on its file until all of it was sent. A file without a lock was left by a process
+# that ended, or was killed. The next publisher in that directory takes it over. Lines that were sent stay in
+# the file until all were sent, so that after a crash some are sent again; duplicates do not count (R17).
 
 
 SUFFIX = ".spill.ndjson"
@@ -582,37 +577,27 @@ class SpillFile(AppendOnlyFile):
         return self._confirmed >= self.size
 
     def confirm(self, chunk: Chunk) -> None:
-        """Give up these lines; with the last one the file is emptied."""
+        """Give up these lines."""
         self._confirmed = chunk.end
         self.unsent -= chunk.count
-        if self.done:
-            self.clear()
-            self._confirmed = self.unsent = 0
-
-    def leave(self) -> None:
-        """Let go of it; without unsent lines it is removed."""
-        if self.done:
-            self.path.unlink(missing_ok=True)
-        self.close()
 
 
 class Spill:
-    """The directory: a file of our own, made when it is needed, and those that were left behind."""
+    """The directory and our files in it: those left behind, or one that is made when it is needed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._own: SpillFile | None = None
-        self._adopted: list[SpillFile] = []
+        self._files: list[SpillFile] = []
 
     @property
     def unsent(self) -> int:
         """Events in our files that are not confirmed."""
-        return sum(file.unsent for file in self._files())
+        return sum(file.unsent for file in self._files)
 
     @property
     def files(self) -> list[Path]:
         """The files that hold something."""
-        return [file.path for file in self._files() if file.unsent]
+        return [file.path for file in self._files if file.unsent]
 
     def prepare(self) -> None:
         """Make the directory if need be, and take over what was left behind.
@@ -621,15 +606,13 @@ class Spill:
             OSError: it cannot be used.
         """
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        ours = {file.path for file in self._files()}
+        ours = {file.path for file in self._files}
         for path in sorted(self.directory.glob(f"*{SUFFIX}")):
             if path not in ours:
                 with suppress(FileNotFoundError, PermissionError):  # sent meanwhile; of somebody else
                     if file := SpillFile.adopt(path):
-                        self._adopted.append(file)
-        for file in [file for file in self._adopted if file.done]:
-            self._adopted.remove(file)
-            file.leave()
+                        self._files.append(file)
+        self._leave_done()
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Keep events, on the disk when this returns.
@@ -637,25 +620,20 @@ class Spill:
         Raises:
             OSError: they cannot be kept there; nothing was.
         """
-        if self._own is None:
+        if not self._files:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = f"{os.getpid()}-{uuid.uuid4().hex[:12]}{SUFFIX}"
-            self._own = SpillFile.create(self.directory / name)
-        self._own.keep([record.value for record in records])
+            self._files.append(SpillFile.create(self.directory / name))
+        self._files[-1].keep([record.value for record in records])
 
     def read(self) -> Chunk | None:
         """Some lines that are not confirmed, None if there are none."""
-        for file in self._files():
-            if chunk := file.read():
-                return chunk
-        return None
+        return next(filter(None, (file.read() for file in self._files)), None)
 
     def confirm(self, chunk: Chunk) -> None:
-        """Count these lines as done."""
+        """Count these lines as done; a file is removed with its last ones."""
         chunk.file.confirm(chunk)
-        if chunk.file in self._adopted and chunk.file.done:
-            self._adopted.remove(chunk.file)
-            chunk.file.leave()
+        self._leave_done()
 
     def refuse(self, value: bytes) -> None:
         """Put aside what will never be taken.
@@ -668,20 +646,19 @@ class Spill:
 
     def close(self) -> None:
         """Let go of all files; unsent events stay for the next publisher."""
-        for file in self._files():
-            file.leave()
-        self._own, self._adopted = None, []
+        self._leave_done()
+        self.forget()
 
     def forget(self) -> None:
-        """Let go of all files in a forked process, whose parent still has them."""
-        for file in self._files():
-            file.close()
-        self._own, self._adopted = None, []
+        """Let go of all files, as in a forked process, whose parent still has them."""
+        while self._files:
+            self._files.pop().close()
 
-    def _files(self) -> Iterator[SpillFile]:
-        yield from list(self._adopted)
-        if self._own is not None:
-            yield self._own
+    def _leave_done(self) -> None:
+        for file in [file for file in self._files if file.done]:
+            file.path.unlink(missing_ok=True)
+            file.close()
+            self._files.remove(file)
 
 
 # -----------------------------------------------------------------------------

@@ -448,7 +448,7 @@ class ThreadedPublisher:
     def __init__(self, settings: Settings) -> None:
         self.acknowledged = 0
         self._settings = settings
-        self._missing: list[NotStored] = []
+        self._failed: list[NotStored] = []
         self._waiting: deque[Outgoing] = deque()
         self._room = threading.BoundedSemaphore(MAX_IN_FLIGHT)
         self._draining = asyncio.Lock()
@@ -469,9 +469,9 @@ class ThreadedPublisher:
             TimeoutError: not within that time.
         """
         self._thread.submit(self._drain()).result(seconds)
-        missing, self._missing = self._missing, []
-        if missing:
-            raise NotDelivered(len(missing), self.acknowledged, self._settings.bootstrap, missing[0].error)
+        failed, self._failed = self._failed, []
+        if failed:
+            raise NotDelivered(len(failed), self.acknowledged, self._settings.bootstrap, failed[0].error)
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("publisher")
@@ -497,6 +497,6 @@ class ThreadedPublisher:
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(len(self._waiting))]
                 failed = missing(await self._outbox.publish(records))
-                self._missing += failed
+                self._failed += failed
                 self.acknowledged += len(records) - len(failed)
                 self._room.release(len(records))

@@ -243,6 +243,8 @@ def test_a_full_disk_leaves_no_half_line_and_takes_all_when_there_is_room(
     spill = Spill(tmp_path)
     events = [record(number) for number in range(4)]
     spill.append(events[:2])
+    [path] = spill.files
+    assert path.read_bytes() == b"".join(event.value + b"\n" for event in events[:2])
     write = os.write
 
     def half(descriptor: int, data: bytes) -> int:
