@@ -41,12 +41,8 @@ def older_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def real(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Real run directories of each harness."""
-    folder = tmp_path_factory.mktemp("fc-eval")
-    with tarfile.open(shared_data() / "formulacode" / "runs.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    (home,) = {path.parent.parent for path in folder.rglob("fc.lock")}
     jobs = tmp_path_factory.mktemp("harbor")
     with tarfile.open(HARBOR_JOBS) as archive:
         archive.extractall(jobs, filter="data")
@@ -54,9 +50,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "terminal-bench": shared_data() / "terminal_bench" / "runs" / "20250924_droid_gpt-5",
         "orchestrator": shared_data() / "terminal_bench" / "runs" / "20250902_orchestrator_qwen-3-coder-480B",
         "scylla": shared_data() / "scylla" / "dryrun",
-        "fc-eval": home / "fc-two-attempts",
-        "fc-eval, rough": home / "fc-rough",
-        "fc-eval, all": home,
+        "fc-eval": runs / "fc-two-attempts",
+        "fc-eval, rough": runs / "fc-rough",
+        "fc-eval, all": runs,
         "harbor": jobs / "kinds",
         "swe-bench": unpack_runs(tmp_path_factory.mktemp("swe-bench")),
         "swe-bench, logs": unpack_runs(tmp_path_factory.mktemp("logs"))

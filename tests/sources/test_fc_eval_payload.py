@@ -182,12 +182,9 @@ def test_the_plan_names_the_agents_and_the_baselines(runs: Path) -> None:
     assert events[-1]["type"] == "run_finished"
 
 
-def test_converting_again_gives_the_same_events(runs: Path) -> None:
-    assert converted(runs)[0] == converted(runs)[0]
-
-
-def test_a_folder_of_runs_gives_them_all(runs: Path) -> None:
+def test_a_folder_of_runs_gives_them_all_and_the_same_events_again(runs: Path) -> None:
     events, report = converted(runs)
+    assert events == converted(runs)[0]
     assert sorted(report.runs) == sorted(REAL_RUNS)
     assert len(trials_of(events)) == sum(run["files"] + run["run_file"] for run in REAL_RUNS.values())
 

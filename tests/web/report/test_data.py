@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamer.folding.fold import NoSuchRun
-from tests.support.simulated import simulate
-from tests.web.report.reporting import START, folded, tiered
+from tests.support.events import a_trial
+from tests.web.report.reporting import folded, tiered
 
 
 def test_the_history_of_a_file_ends_with_what_the_summaries_say() -> None:
@@ -19,7 +19,7 @@ def test_the_history_of_a_file_ends_with_what_the_summaries_say() -> None:
 
 
 def test_of_several_runs_one_must_be_named() -> None:
-    lines = simulate(seed=5, start=START)
+    lines = [a_trial(run_id=run) for run in ("demo-tiers", "demo-terminal")]
     with pytest.raises(NoSuchRun, match="2 runs"):
         folded(lines)
     with pytest.raises(NoSuchRun, match="Did you mean demo-tiers"):
