@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -366,50 +367,81 @@ NAMES = [*TrialResult.model_fields, "colour"]
 SLOT = ("run_id", "shard", "task_id", "attempt", "agent", "model", "tier", "subtest")
 
 
+START = {name: USUAL[name] for name in (*SLOT, "schema_version", "revision", "started_at")} | {
+    "type": "trial_started",
+    "position": 7,
+}
+START_NAMES = [*TrialStarted.model_fields, "finished_at", "resolved", "colour"]
+
+
+def assert_same(fast: Any, event: TrialResult | TrialStarted) -> None:
+    for name in type(event).model_fields:
+        ours, theirs = getattr(fast, name), getattr(event, name)
+        assert (type(ours), repr(ours)) == (type(theirs), repr(theirs)), name
+    assert not event.model_extra
+    assert slot_key(fast) == slot_key(event)
+    assert event_time(fast, 5) == event_time(event, 5)
+
+
 def agree(value: bytes) -> bool:
-    """Whether the fast way took the record; asserts that it then says what the schema says."""
+    """Whether the fast way took the result; asserts that it then says what the schema says."""
     fast, event = plain_trial(value), decode(value)
     if fast is None:
         return False
     assert isinstance(event, TrialResult)
-    assert slot_key(fast) == slot_key(event)
+    assert_same(fast, event)
     scores = [score_trial(trial, RULES) for trial in (fast, event)]
     assert repr(scores[0]) == repr(scores[1])
-    for name in TrialResult.model_fields:
-        ours, theirs = getattr(fast, name), getattr(event, name)
-        assert (type(ours), repr(ours)) == (type(theirs), repr(theirs)), name
-    assert not event.model_extra
     assert canonical_content(fast, fast.model) == canonical_json(known_content(event.__dict__))
     assert plain_trial(value) == fast
     assert fingerprint(fast) == fingerprint(event)
-    assert slot_key(fast) == slot_key(event)
-    assert event_time(fast, 5) == event_time(event, 5)
     return True
 
 
-def test_the_usual_result_is_taken_and_says_the_same() -> None:
+def start_agrees(value: bytes) -> bool:
+    """The same of a start."""
+    fast, event = plain_event(value), decode(value)
+    if fast is None or isinstance(event, TrialResult):
+        return False
+    assert isinstance(event, TrialStarted)
+    assert_same(fast, event)
+    return True
+
+
+def test_the_usual_result_or_start_is_taken_and_says_the_same() -> None:
     assert agree(json.dumps(USUAL).encode())
     assert agree(json.dumps(USUAL | dict.fromkeys(("tier", "score", "started_at", "finished_at"))).encode())
     assert agree(json.dumps(USUAL | {"duration_seconds": None}).encode())
     assert agree(b'\n {"type": "trial_result", "run_id": "r", "run_id": "q", "task_id": "t"} ')
+    assert start_agrees(json.dumps(START).encode())
+    assert start_agrees(json.dumps(START | {"started_at": None, "position": None}).encode())
+    assert start_agrees(b'{"type": "trial_started", "run_id": "r", "task_id": "t"}')
+    assert not start_agrees(json.dumps(START | {"colour": 1}).encode())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_odd_value_of_a_field_is_read_otherwise_than_the_schema_reads_it(name: str) -> None:
+@pytest.mark.parametrize(
+    ("agrees", "usual", "name"),
+    [(agree, USUAL, name) for name in NAMES] + [(start_agrees, START, name) for name in START_NAMES],
+)
+def test_no_odd_value_of_a_field_is_read_otherwise_than_the_schema_reads_it(
+    agrees: Callable[[bytes], bool], usual: dict[str, Any], name: str
+) -> None:
     for odd in ODD:
-        for dump in (json.dumps(USUAL | {name: odd}), json.dumps(USUAL | {name: odd}, ensure_ascii=False)):
-            agree(dump.encode())
-    without = {field: value for field, value in USUAL.items() if field != name}
-    agree(json.dumps(without).encode())
+        agrees(json.dumps(usual | {name: odd}).encode())
+        agrees(json.dumps(usual | {name: odd}, ensure_ascii=False).encode())
+    agrees(json.dumps({field: value for field, value in usual.items() if field != name}).encode())
 
 
+@pytest.mark.parametrize(("agrees", "usual"), [(agree, USUAL), (start_agrees, START)])
 @examples(400)
-@given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), st.data())
-def test_no_mixture_of_odd_values_is_read_otherwise(odd: dict[str, Any], data: st.DataObject) -> None:
-    value = json.dumps(USUAL | odd).encode()
-    agree(value)
+@given(odd=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), data=st.data())
+def test_no_mixture_of_odd_values_is_read_otherwise(
+    agrees: Callable[[bytes], bool], usual: dict[str, Any], odd: dict[str, Any], data: st.DataObject
+) -> None:
+    value = json.dumps(usual | odd).encode()
+    agrees(value)
     place = data.draw(st.integers(0, len(value) - 1))
-    agree(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
+    agrees(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
 
 
 @examples(400)
@@ -445,54 +477,6 @@ def test_keys_in_any_order_have_one_fingerprint() -> None:
     values = [{"b": 1.0, "a": 2.0, "B": 3.0}, {"B": 3.0, "a": 2.0, "b": 1.0}]
     result = [plain_trial(json.dumps(USUAL | {"metrics": metrics}).encode()) for metrics in values]
     assert fingerprint(result[0]) == fingerprint(result[1])
-
-
-START = {name: USUAL[name] for name in (*SLOT, "schema_version", "revision", "started_at")} | {
-    "type": "trial_started",
-    "position": 7,
-}
-
-
-def start_agrees(value: bytes) -> bool:
-    """Whether the fast way took a start; asserts that it then says what the schema says."""
-    fast, event = plain_event(value), decode(value)
-    if fast is None or isinstance(event, TrialResult):
-        return False
-    assert isinstance(event, TrialStarted)
-    for name in TrialStarted.model_fields:
-        ours, theirs = getattr(fast, name), getattr(event, name)
-        assert (type(ours), repr(ours)) == (type(theirs), repr(theirs)), name
-    assert not event.model_extra
-    assert slot_key(fast) == slot_key(event)
-    assert event_time(fast, 5) == event_time(event, 5)
-    return True
-
-
-def test_the_usual_start_is_taken_and_says_the_same() -> None:
-    assert start_agrees(json.dumps(START).encode())
-    assert start_agrees(json.dumps(START | {"started_at": None, "position": None}).encode())
-    assert start_agrees(b'{"type": "trial_started", "run_id": "r", "task_id": "t"}')
-    assert not start_agrees(json.dumps(START | {"colour": 1}).encode())
-
-
-@pytest.mark.parametrize("name", [*TrialStarted.model_fields, "finished_at", "resolved", "colour"])
-def test_no_odd_value_of_a_start_is_read_otherwise_than_the_schema_reads_it(name: str) -> None:
-    for odd in ODD:
-        for dump in (json.dumps(START | {name: odd}), json.dumps(START | {name: odd}, ensure_ascii=False)):
-            start_agrees(dump.encode())
-    without = {field: value for field, value in START.items() if field != name}
-    start_agrees(json.dumps(without).encode())
-
-
-@examples(200)
-@given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ODD), max_size=4), st.data())
-def test_no_mixture_of_odd_values_of_a_start_is_read_otherwise(
-    odd: dict[str, Any], data: st.DataObject
-) -> None:
-    value = json.dumps(START | odd).encode()
-    start_agrees(value)
-    place = data.draw(st.integers(0, len(value) - 1))
-    start_agrees(value[:place] + bytes([data.draw(st.integers(0, 255))]) + value[place + 1 :])
 
 
 def test_a_result_that_names_a_start_is_read_as_a_result() -> None:

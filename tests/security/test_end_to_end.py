@@ -168,17 +168,6 @@ def refused(secured: Secured, given: dict[str, Any]) -> str:
     return said
 
 
-def test_scram_over_tls_lets_in(secured: Secured) -> None:
-    assert publishing(secured, secured.given("publisher")) == (
-        0,
-        "1 event sent and acknowledged; 0 bad lines\n",
-    )
-
-
-def test_plain_lets_in(secured: Secured) -> None:
-    assert publishing(secured, secured.plain("publisher"))[0] == 0
-
-
 def mutual(secured: Secured, certificate: Path | None) -> dict[str, Any]:
     """TLS with a client certificate, without SASL."""
     return secured.given(
@@ -192,12 +181,17 @@ def mutual(secured: Secured, certificate: Path | None) -> dict[str, Any]:
     )
 
 
-def test_a_client_certificate_lets_in(secured: Secured) -> None:
-    assert publishing(secured, mutual(secured, secured.certificates.publisher))[0] == 0
+def test_scram_over_tls_plain_and_a_client_certificate_let_in(secured: Secured) -> None:
+    sent = (0, "1 event sent and acknowledged; 0 bad lines\n")
+    assert publishing(secured, secured.given("publisher")) == sent
+    assert publishing(secured, secured.plain("publisher")) == sent
+    assert publishing(secured, mutual(secured, secured.certificates.publisher)) == sent
 
 
-def test_nobody_gets_in_without_the_certificate_that_is_asked_for(secured: Secured) -> None:
+def test_nobody_gets_in_without_the_certificate_or_the_tls_that_is_asked_for(secured: Secured) -> None:
     assert secured.kafka.at("MUTUAL") in refused(secured, mutual(secured, None))
+    plaintext = secured.given("publisher", security_protocol="SASL_PLAINTEXT")
+    assert secured.kafka.at("SCRAM") in refused(secured, plaintext)
 
 
 @pytest.mark.parametrize("way", ["given", "plain"])
@@ -210,30 +204,16 @@ def test_a_wrong_password_is_one_line_that_names_the_user(secured: Secured, way:
     assert "STREAMER_SASL_PASSWORD" in said
 
 
-def test_a_certificate_of_an_unknown_ca_is_one_line(secured: Secured) -> None:
-    said = refused(secured, secured.given("publisher", ssl_cafile=secured.certificates.stranger))
-    assert "certificate is not trusted" in said
-    assert "STREAMER_SSL_CAFILE" in said
-
-
-def test_without_a_named_ca_a_private_one_is_not_trusted(secured: Secured) -> None:
-    assert "certificate is not trusted" in refused(secured, secured.given("publisher", ssl_cafile=None))
-
-
-def test_the_certificate_of_another_host_is_one_line(secured: Secured) -> None:
-    said = refused(secured, secured.given("publisher", bootstrap=secured.kafka.at("OTHERHOST")))
-    assert "not valid for '127.0.0.1'" in said
-
-
-def test_a_mechanism_that_the_port_does_not_have_is_one_line(secured: Secured) -> None:
-    said = refused(secured, secured.given("publisher", sasl_mechanism="PLAIN"))
-    assert "does not take PLAIN" in said
-
-
-def test_a_client_that_speaks_no_tls_gets_one_line(secured: Secured) -> None:
-    assert secured.kafka.at("SCRAM") in refused(
-        secured, secured.given("publisher", security_protocol="SASL_PLAINTEXT")
-    )
+def test_what_does_not_fit_a_port_is_one_line_that_says_why(secured: Secured) -> None:
+    unknown, other_host = secured.certificates.stranger, secured.kafka.at("OTHERHOST")
+    for given, *words in (
+        ({"ssl_cafile": unknown}, "certificate is not trusted", "STREAMER_SSL_CAFILE"),
+        ({"ssl_cafile": None}, "certificate is not trusted"),
+        ({"bootstrap": other_host}, "not valid for '127.0.0.1'"),
+        ({"sasl_mechanism": "PLAIN"}, "does not take PLAIN"),
+    ):
+        said = refused(secured, secured.given("publisher", **given))
+        assert all(word in said for word in words), (given, said)
 
 
 def test_a_stranger_sees_no_topic(secured: Secured) -> None:

@@ -168,16 +168,20 @@ def test_a_trial_without_logs_says_nothing(tmp_path: Path) -> None:
     assert read_agent_logs(tmp_path / "gone") == read_agent_logs(None) == AgentLogs()
 
 
-def test_the_last_step_that_states_tokens_counts_since_they_are_accumulated(tmp_path: Path) -> None:
-    write_steps(tmp_path, [a_step(10, 2), a_step(30, 5), a_step(0, 0), {}])
+@pytest.mark.parametrize(
+    ("steps", "tokens"),
+    [
+        ([a_step(10, 2), a_step(30, 5), a_step(0, 0), {}], (30, 5)),
+        ([a_step(0, 0), {}], (0, 0)),  # stated as 0
+        ([{"llm_metrics": {"accumulated_token_usage": {"prompt_tokens": 3}}}], (3, None)),
+    ],
+)
+def test_the_last_step_that_states_tokens_counts_since_they_are_accumulated(
+    steps: Any, tokens: tuple[int, int | None], tmp_path: Path
+) -> None:
+    write_steps(tmp_path, steps)
     logs = read_agent_logs(tmp_path)
-    assert (logs.input_tokens, logs.output_tokens, logs.trajectory_length) == (30, 5, 4)
-
-
-def test_tokens_that_are_stated_as_0_are_0(tmp_path: Path) -> None:
-    write_steps(tmp_path, [a_step(0, 0), {}])
-    logs = read_agent_logs(tmp_path)
-    assert (logs.input_tokens, logs.output_tokens) == (0, 0)
+    assert (logs.input_tokens, logs.output_tokens, logs.trajectory_length) == (*tokens, len(steps))
 
 
 @pytest.mark.parametrize("completion", ["many", None, [], 1e400])
@@ -189,12 +193,6 @@ def test_a_bad_completion_count_leaves_the_prompt_count_and_an_unknown(
     assert (logs.input_tokens, logs.output_tokens, logs.trajectory_length) == (10, None, 2)
     assert logs.sources == dict.fromkeys(("input_tokens", "trajectory_length"), "agent-logs/t.json")
     assert "step 1: completion_tokens is" in logs.problems[0]
-
-
-def test_a_count_that_a_usage_lacks_is_unknown(tmp_path: Path) -> None:
-    write_steps(tmp_path, [{"llm_metrics": {"accumulated_token_usage": {"prompt_tokens": 3}}}])
-    logs = read_agent_logs(tmp_path)
-    assert (logs.input_tokens, logs.output_tokens) == (3, None)
 
 
 def test_a_step_in_error_ends_the_scan_and_what_later_steps_stated_stays(tmp_path: Path) -> None:

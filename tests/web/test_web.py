@@ -402,6 +402,7 @@ def test_a_foreign_name_is_refused_so_that_no_page_can_rebind_it(
     answer = checked.get(path, host=host)
     assert answer.status == 421
     assert "--host-name" in answer.json()["detail"]
+    assert checked.post(b"", kind="", host=host).status == 421
 
 
 def test_a_name_that_was_given_is_good(closed: Serving) -> None:
@@ -427,11 +428,8 @@ def test_no_spelling_of_a_path_goes_round_the_token(closed: Serving, path: str) 
 @pytest.mark.parametrize(
     "given", ["Bearer wrong", f"Basic {VIEW_TOKEN}", f"Bearer {VIEW_TOKEN}x", "Bearer", VIEW_TOKEN]
 )
-def test_a_wrong_token_does_not_fit(closed: Serving, given: str) -> None:
+def test_only_the_token_as_a_bearer_fits(closed: Serving, given: str) -> None:
     assert closed.get("/api/runs", authorization=given).status == 401
-
-
-def test_the_token_fits_as_a_bearer(closed: Serving) -> None:
     assert closed.get("/api/runs", authorization=f"Bearer {VIEW_TOKEN}").status == 200
 
 
@@ -511,10 +509,6 @@ def test_without_a_token_for_publishing_no_other_machine_may(bare_settings: Sett
         assert "--publish-token" in answer.json()["detail"]
 
 
-def test_a_foreign_name_is_refused_for_events_too(checked: Serving) -> None:
-    assert checked.post(b"", kind="", host="evil.example").status == 421
-
-
 @pytest.mark.parametrize(
     "origin",
     [
@@ -583,13 +577,6 @@ def test_with_a_token_for_publishing_alone_everybody_may_look(bare_settings: Set
         assert serving.get("/api/runs").status == 200
         assert serving.post(b"", kind="").status == 401
         assert serving.post(b"", kind="", authorization=f"Bearer {PUBLISH_TOKEN}").status == PASSED
-
-
-def test_a_port_that_is_taken_is_an_error_only_if_it_was_asked_for() -> None:
-    with listening("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(AddressInUse, match=str(port)):
-            listening("127.0.0.1", port)
 
 
 def test_files_outside_the_static_folder_are_not_served(checked: Serving) -> None:
