@@ -866,15 +866,6 @@ def ability(
     return GateVerdict.PASS if passes else GateVerdict.UNDECIDED
 
 
-def mean_ability(interval: Interval | None, margin: Fraction) -> GateVerdict:
-    """The same of a mean that has no evidence: the interval, positive where we are better, decides.
-
-    >>> str(mean_ability(Interval(-0.4, -0.1), Fraction(0))), str(mean_ability(None, Fraction(0)))
-    ('fail', 'undecided')
-    """
-    return no_further_behind(interval and Ends(*map(Fraction, interval)), margin)
-
-
 def reaches(ends: Ends, target: Fraction) -> GateVerdict:
     """Whether the final pass rate reaches a target, by what is still possible (inference 4).
 

@@ -70,13 +70,11 @@ from streamer.views.gate import (
     Terms,
     counts,
     entrant,
+    gate_lines,
     judge,
     no_verdicts,
-    not_common,
     possible_runs,
-    saved_line,
     sides_of,
-    verdict_line,
     with_order,
 )
 from streamer.views.models import Comparison, Difference
@@ -633,7 +631,10 @@ def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
         if as_json:
             print_json(verdict)
         else:
-            _print_gate(result)
+            head, *lines = gate_lines(result)
+            print_line(head)
+            for line in lines:
+                print_line(f"  {line}")
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -641,14 +642,6 @@ def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
         silence_stdout()
         say(f"streamer: {result.verdict}, but stdout cannot be written: {error.strerror or error}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
-
-
-def _print_gate(result: GateResult) -> None:
-    print_line(verdict_line(result))
-    for line in (*result.words, counts(result), *not_common(result)):
-        print_line(f"  {line}")
-    if saved := saved_line(result):
-        print_line(f"  {saved}")
 
 
 def _program(on_verdict: str | None) -> list[str]:

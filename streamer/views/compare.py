@@ -430,35 +430,24 @@ def compare_sides(
     ]
     rates = paired(list(tasks.pairs.values()), over=over, tested=tested)
     unscored = any(one.grade_provisional for one in (*a.chosen, *b.chosen))
-    without_verdicts = {one.agent_model for one in (*a.agents, *b.agents) if one.verdict_trials == 0}
-    common = [
-        _Common.of(task, rows, b.by_task[task], without_verdicts)
-        for task, rows in a.by_task.items()
-        if task in b.by_task
-    ]
-    common.sort(key=lambda one: one.place)
-    even = [
-        one if len(one.rows[0]) == len(one.rows[1]) else _Common.of(one.task, *rows, without_verdicts)
-        for one in (common if over else ())
-        if (rows := _matched(*one.rows))[0]
-    ]
+    common, even = _common_of(a, b)
     readings = {**b.run.run.metrics, **a.run.run.metrics}
-    differences = _differences(common, even, readings, whole=over and _is_whole(common, tasks))
+    whole = over and _is_whole(common, tasks)
+    differences = _differences(common, even if over else [], readings, whole=whole)
     if unscored:
-        open_ = {"interval": None, "p_value": None}
-        differences["composite_score"] = differences["composite_score"].model_copy(update=open_)
+        _set(differences, "composite_score", interval=None, p_value=None)
     at_end = over and differences["pass_rate"].tasks > 0
     if at_end:
-        said = {"mean": rates.difference, "interval": _ends(rates.interval), "p_value": rates.p_value}
-        differences["pass_rate"] = differences["pass_rate"].model_copy(update=said)
-    rate, other_rate = _rates(tasks) if at_end else (None, None)
+        interval = _ends(rates.interval)
+        _set(differences, "pass_rate", mean=rates.difference, interval=interval, p_value=rates.p_value)
+    of_b, of_a = _rates(tasks) if at_end else ({}, {})
     passes = differences["pass_rate"]
     judged = [one for one in common if one.values("pass_rate")]
     passed = Counter(one.passed for one in judged)
     listed = slice(offset, offset + limit)
     comparison = Comparison(
-        a=_totals(a, b, common, 0, differences, other_rate),
-        b=_totals(b, a, common, 1, differences, rate),
+        a=_totals(a, b, common, 0, differences, of_a),
+        b=_totals(b, a, common, 1, differences, of_b),
         tasks=len(common),
         **passes.model_dump(include={"a_better", "b_better", "equal"}),
         both_passed=passed[True, True],
@@ -475,14 +464,37 @@ def compare_sides(
         not_in_a=_alone(b, a)[listed],
         not_in_b=_alone(a, b)[listed],
     )
-    words = []
-    if is_fair and (passes.tasks or not common):
-        words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
-    words += [] if is_fair else [f"not comparable: {DIFFERENT_TASKS}"]
-    words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
-    words += _without_plan((a, b))
+    words = _words_of(a, b, comparison, tasks, rates)
     words += _without_results(rates, unscored) if over else []
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
+
+
+def _common_of(a: ComparedSide, b: ComparedSide) -> tuple[list[_Common], list[_Common]]:
+    """The common tasks, the most different first; and those that have attempts of both, with these alone."""
+    without_verdicts = {one.agent_model for one in (*a.agents, *b.agents) if one.verdict_trials == 0}
+    both = ((task, rows, b.by_task[task]) for task, rows in a.by_task.items() if task in b.by_task)
+    common = sorted((_Common.of(*one, without_verdicts) for one in both), key=lambda one: one.place)
+    even = [
+        one if len(one.rows[0]) == len(one.rows[1]) else _Common.of(one.task, *rows, without_verdicts)
+        for one in common
+        if (rows := _matched(*one.rows))[0]
+    ]
+    return common, even
+
+
+def _set(differences: dict[str, Difference], metric: str, **fields: Any) -> None:
+    differences[metric] = differences[metric].model_copy(update=fields)
+
+
+def _words_of(
+    a: ComparedSide, b: ComparedSide, comparison: Comparison, tasks: CommonTasks, rates: Paired
+) -> list[str]:
+    words, refused = [], comparison.not_comparable
+    if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
+        words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
+    words += [f"not comparable: {refused}"] if refused else []
+    words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
+    return words + _without_plan((a, b))
 
 
 def _alone(side: ComparedSide, other: ComparedSide) -> list[str]:
@@ -497,11 +509,14 @@ def _is_whole(common: Sequence[_Common], tasks: CommonTasks) -> bool:
     return all(of <= there for of, there in zip(planned, done, strict=False))
 
 
-def _rates(tasks: CommonTasks) -> list[float | None]:
+def _rates(tasks: CommonTasks) -> list[dict[str, float | None]]:
     """The pass rates of B and A over all trials of the tasks where both have results."""
     known = [pair for pair in tasks.pairs.values() if pair.ours.known and pair.theirs.known]
     sides = ([pair[which] for pair in known] for which in (0, 1))
-    return [sum(t.passed for t in side) / sum(t.known for t in side) if side else None for side in sides]
+    return [
+        {"pass_rate": sum(t.passed for t in side) / sum(t.known for t in side) if side else None}
+        for side in sides
+    ]
 
 
 def _of_tasks(ours: Outcomes, theirs: Outcomes, tasks: CommonTasks) -> str:
@@ -665,9 +680,9 @@ def _totals(
     common: Sequence[_Common],
     which: int,
     metrics: Iterable[str],
-    rate: float | None,
+    at_end: Mapping[str, float | None],
 ) -> SideTotals:
-    """One side over the common tasks; `rate` is its pass rate at the end, None before."""
+    """One side over the common tasks; `at_end` are means that hold once nothing more comes."""
     means = {
         metric: _mean(values[which] for one in common if (values := one.values(metric))) for metric in metrics
     }
@@ -676,7 +691,7 @@ def _totals(
         agent_model=side.agent_model,
         trials=sum(len(one.rows[which]) for one in common),
         only_here=len(side.by_task.keys() - other.by_task.keys()),
-        **_fields(means if rate is None else means | {"pass_rate": rate}),
+        **_fields({**means, **at_end}),
     )
 
 

@@ -34,7 +34,6 @@ from streamer.statistics.pairs import (
     final_difference,
     hard_difference,
     is_behind,
-    mean_ability,
     mean_differences,
     no_further_behind,
     paired,
@@ -192,6 +191,12 @@ def words(result: GateResult) -> list[str]:
     return [one for one in said if one] or [
         f"{side.source}: no trial is known yet" for side in sides_of(result) if side.agent_model is None
     ]
+
+
+def gate_lines(result: GateResult) -> list[str]:
+    """The verdict, and what is known beside it, line by line."""
+    said = (verdict_line(result), *result.words, counts(result), *not_common(result), saved_line(result))
+    return [line for line in said if line]
 
 
 def sides_of(result: GateResult) -> list[GateSide]:
@@ -418,9 +423,7 @@ def _tasks_are_unfair(matched: Matched, ours: Contestant, theirs: Contestant) ->
 
 def _nothing_said(why: str, terms: Terms) -> tuple[FinalAnswer, AbilityAnswer]:
     """Neither question has an answer."""
-    answer = mean_ability(None, terms.max_drop)
-    ability_ = AbilityAnswer(verdict=answer, worse=None, needed=float(1 / terms.alpha), interval=None)
-    return _final_answer(None, terms, "nothing", why), ability_
+    return _final_answer(None, terms, "nothing", why), _ability(GateVerdict.UNDECIDED, terms)
 
 
 def no_verdicts(names: Sequence[str]) -> str:
@@ -459,12 +462,10 @@ def _final_of(matched: Matched, terms: Terms) -> FinalAnswer:
 
 
 def _final_answer(
-    ends: Ends | None, terms: Terms, basis: str, missing: str | None = None, *, higher: bool = True
+    ends: Ends | None, terms: Terms, basis: Basis, missing: str | None = None, *, higher: bool = True
 ) -> FinalAnswer:
     verdict = no_further_behind(_oriented(ends, higher=higher), terms.max_drop)
-    return FinalAnswer.model_validate(
-        {"verdict": verdict, "basis": basis, "ends": _ends(ends), "unrelated": None, "missing": missing}
-    )
+    return FinalAnswer(verdict=verdict, basis=basis, ends=_ends(ends), unrelated=None, missing=missing)
 
 
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
@@ -472,7 +473,7 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     result = paired(matched.every_task(), terms.alpha, complete=matched.over, over=matched.over)
     ordered, worse, interval = _ordered(matched), None, result.interval
     if matched.unmatched:
-        verdict = mean_ability(interval, terms.max_drop)
+        verdict = no_further_behind(_exact(interval), terms.max_drop)
     else:
         every = e_value(*at_worst(matched.pairs, matched.planned))
         worse = max(every, evidence_worse(ordered, matched.planned))
@@ -480,9 +481,18 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
         if matched.ended:
             behind = (result.difference or 0.0) < 0
         verdict = ability(worse, interval, terms.max_drop, terms.alpha, behind=behind)
-    return AbilityAnswer(
-        verdict=verdict, worse=worse, needed=float(1 / terms.alpha), interval=_ends(interval)
-    )
+    return _ability(verdict, terms, interval, worse)
+
+
+def _ability(
+    verdict: GateVerdict, terms: Terms, interval: Interval | None = None, worse: float | None = None
+) -> AbilityAnswer:
+    needed = float(1 / terms.alpha)
+    return AbilityAnswer(verdict=verdict, worse=worse, needed=needed, interval=_ends(interval))
+
+
+def _exact(interval: Interval | None) -> Ends | None:
+    return interval and Ends(*map(Fraction, interval))
 
 
 def _ordered(matched: Matched) -> list[Pair]:
@@ -508,17 +518,10 @@ def _of_mean(
     ends, interval = ends_of(values), None
     if values.tasks >= LEAST_TASKS_OF_A_MEAN:
         interval = mean_interval(values, terms.alpha)
-    oriented = _oriented(interval and Ends(*map(Fraction, interval)), higher=higher)
-    basis = "nothing" if ends is None else "covered" if missing else "exact"
-    return (
-        _final_answer(ends, terms, basis, missing or None, higher=higher),
-        AbilityAnswer(
-            verdict=mean_ability(oriented and Interval(*map(float, oriented)), terms.max_drop),
-            worse=None,
-            needed=float(1 / terms.alpha),
-            interval=_ends(interval),
-        ),
-    )
+    basis: Basis = "nothing" if ends is None else "covered" if missing else "exact"
+    verdict = no_further_behind(_oriented(_exact(interval), higher=higher), terms.max_drop)
+    answer = _final_answer(ends, terms, basis, missing or None, higher=higher)
+    return answer, _ability(verdict, terms, interval)
 
 
 def _uncovered(matched: Matched, ours: Values, theirs: Values, metric: str) -> str:
@@ -652,10 +655,12 @@ def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool
         if fixed:
             raise NoSuchSide(_no_run(source, text, runs))
         return Entrant(source, None)
-    run, label = entry
+    return _entrant_of(source, *entry, fixed=fixed)
+
+
+def _entrant_of(source: str, run: RunState, label: str | None, *, fixed: bool) -> Entrant:
     group = _agent(source, run, label, fixed=fixed)
-    trials = None if group is None else Contestant(run, group, fixed=fixed)
-    return Entrant(source, trials, run.run_id)
+    return Entrant(source, None if group is None else Contestant(run, group, fixed=fixed), run.run_id)
 
 
 def _readings(text: str) -> Iterator[tuple[str, str]]:
@@ -666,7 +671,7 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
             yield text[:at], text[at + 1 :]
 
 
-def _agent(source: str, run: RunState, label: str, *, fixed: bool) -> GroupId | None:
+def _agent(source: str, run: RunState, label: str | None, *, fixed: bool) -> GroupId | None:
     """The agent of that label, or the only one that is no baseline; None: it may still come."""
     run.count()
     over = fixed or run.plan.finished is not None
@@ -752,7 +757,8 @@ def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None)
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
     """
     try:
-        ours, theirs = _entrant_of(a, a_agent), _entrant_of(b, b_agent)
+        ours = _entrant_of(a.run_id, a, a_agent, fixed=False)
+        theirs = _entrant_of(b.run_id, b, b_agent, fixed=False)
     except NoSuchSide:
         return Live([], None)
     terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction())
@@ -763,11 +769,6 @@ def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None)
 
 def _shown_worse(result: GateResult) -> bool:
     return result.ability is not None and result.ability.verdict is GateVerdict.FAIL
-
-
-def _entrant_of(run: RunState, agent_model: str | None) -> Entrant:
-    text = f"{run.run_id}/{agent_model}" if agent_model else run.run_id
-    return entrant(run.run_id, text, {run.run_id: run}, fixed=False)
 
 
 def _words_in_order(result: GateResult) -> list[str]:

@@ -49,7 +49,7 @@ from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name
 from streamer.views.compare import ComparedSide
-from streamer.views.gate import GateResult, NoSuchSide, counts, not_common, saved_line, verdict_line
+from streamer.views.gate import GateResult, NoSuchSide, gate_lines
 from streamer.views.leaderboard import history_points
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
 from streamer.views.outlook import eta_of, places_of
@@ -685,7 +685,6 @@ MARKS = {GateVerdict.PASS: "✅", GateVerdict.FAIL: "❌", GateVerdict.UNDECIDED
 
 def gate_markdown(result: GateResult) -> bytes:
     """The verdict, both answers, both sides. Names are shown as text, whatever they hold."""
-    said = (verdict_line(result), *result.words, counts(result), *not_common(result), saved_line(result))
     sides = (("candidate", result.candidate), ("baseline", result.baseline))
     rows = [
         [
@@ -699,7 +698,7 @@ def gate_markdown(result: GateResult) -> bytes:
         if side is not None
     ]
     title = f"{MARKS[result.verdict]} Gate: {result.verdict}"
-    return document_as_markdown(Document(title, [], [*filter(None, said)], [Table("Sides", SIDES, rows)]))
+    return document_as_markdown(Document(title, [], gate_lines(result), [Table("Sides", SIDES, rows)]))
 
 
 SIDES = (
