@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from statistics import quantiles
 from typing import Any, NamedTuple, TypeVar
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from streamer.folding.groups import COMPOSITE, GroupState
-from streamer.folding.plan import Denominators, GroupPlan
-from streamer.folding.score import NOP, Scored, score_trial
+from streamer.folding.plan import GroupPlan
+from streamer.folding.score import Scored, score_trial
 from streamer.folding.slots import Slot, SlotKey, event_time
-from streamer.folding.state import RunState, marks_of
+from streamer.folding.state import MissingTrials, RunState, marks_of
 from streamer.folding.summaries import (
+    GROUP,
     MARKS,
-    MissingTrials,
-    delta,
-    formulacode_body,
-    group_body,
-    headline,
-    missing_sub_trials,
-    named_body,
-    uplift,
+    TIER,
+    GroupField,
+    Moment,
+    Subject,
+    computed,
+    formulacode,
+    named,
 )
 from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
@@ -96,7 +96,9 @@ def by_label(run: RunState, label: str) -> list[dict[str, Any]]:
     groups = broken_down(run, lambda key, slot: _places(run, label, key, slot))
     if all(value is None for value, _, _ in groups):
         raise UnknownLabel(run, label)
-    return [_label_body(run, groups[place], label, place) for place in sorted(groups, key=_order)]
+    at, places = Moment(run), sorted(groups, key=_order)
+    subjects = [(place[0], Subject(at, GroupId(None, *place[1:]), groups[place])) for place in places]
+    return [_label_body(of, label, value) for value, of in subjects]
 
 
 def _labels(slot: Slot) -> dict[str, str]:
@@ -110,20 +112,19 @@ def _places(run: RunState, label: str, key: SlotKey, slot: Slot) -> Iterator[Lab
         yield (value, *_OF_EVERYBODY)
 
 
-def _label_body(run: RunState, group: GroupState, label: str, place: LabelId) -> dict[str, Any]:
-    value, agent, model = place
-    own = {"label": label, "value": value, "agent_model": GroupId(None, agent, model).agent_model}
-    return _body("label_summary", run, group, run.denominators().of_group(None)) | own
+def _label_body(of: Subject[GroupState], label: str, value: str | None) -> dict[str, Any]:
+    own = {"label": label, "value": value, "agent_model": of.group_id.agent_model}
+    return _body("label_summary", GROUP, of, of.at.planned.of_group(None)) | own
 
 
-def _body(kind: str, run: RunState, group: GroupState, plan: GroupPlan) -> dict[str, Any]:
-    """What the parts of a run have in common with its summaries."""
-    return group_body(run, group, plan) | {
-        "type": kind,
-        "run_id": run.run_id,
-        "semantics_version": SEMANTICS_VERSION,
-        **{name: getattr(group, name) for name in MARKS},
-    }
+def _body(
+    kind: str, fields: Mapping[str, GroupField], of: Subject[GroupState], planned: GroupPlan
+) -> dict[str, Any]:
+    """What the parts of a run have in common with its summaries; their means have no errors."""
+    of.planned, of.has_boards = planned, False
+    fields = {name: field for name, field in fields.items() if name not in ("in_flight", "uncertainty")}
+    body = {"type": kind, "run_id": of.run.run_id, "semantics_version": SEMANTICS_VERSION}
+    return computed(fields, of) | body
 
 
 def _order(place: tuple[str | None, ...]) -> tuple[Any, ...]:
@@ -147,35 +148,19 @@ def by_subtest(run: RunState) -> list[dict[str, Any]]:
     not per subtest. Trials without a tier are left out.
     """
     run.count()
-    planned = run.denominators()
 
     def places(key: SlotKey, slot: Slot) -> Iterator[SubtestId]:
         for group in run.scores.groups_of(key):
             if group.tier is not None:
                 yield (group.tier, key.subtest, group.agent, group.model)
 
-    groups = broken_down(run, places)
-    return [_subtest_body(run, groups[place], place, planned) for place in sorted(groups, key=_order)]
-
-
-def _subtest_body(
-    run: RunState, group: GroupState, group_id: SubtestId, planned: Denominators
-) -> dict[str, Any]:
-    tier, subtest, agent, model = group_id
-    baseline_tier = run.plan.baseline_tier
-    against = run.groups.get(GroupId(baseline_tier, agent, model)) if tier != baseline_tier else None
-    baseline = against and against.as_ruled(run.rules.verdicts)
-    group = group.as_ruled(run.rules.verdicts)
-    count = planned.subtest(pooled=agent is None)
-    return _body("subtest_summary", run, group, planned.of_group(count)) | {
-        "tier": tier,
-        "subtest": subtest,
-        "agent_model": GroupId(None, agent, model).agent_model,
-        "runs_completed": group.trials,
-        "baseline_tier": baseline_tier,
-        "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
-        "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
-    }
+    groups, at, bodies = broken_down(run, places), Moment(run), []
+    for place in sorted(groups, key=_order):
+        tier, subtest, agent, model = place
+        of = Subject(at, GroupId(tier, agent, model), groups[place])
+        planned = at.planned.of_group(at.planned.subtest(pooled=of.group_id.agent is None))
+        bodies.append(_body("subtest_summary", TIER, of, planned) | {"subtest": subtest})
+    return bodies
 
 
 # -----------------------------------------------------------------------------
@@ -243,7 +228,7 @@ def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None
     if known:
         keep_ended(known, run)
     ended = _in_order(run, known or {})
-    planned = run.denominators()
+    at = Moment(run)
     of_groups: dict[GroupId, list[_Ended]] = {}
     for trial in ended:
         for group_id in run.scores.groups_of(trial.key):
@@ -253,7 +238,7 @@ def curves(run: RunState, points: int = POINTS, known: EndedTrials | None = None
         {
             "agent_model": group_id.agent_model,
             "tier": group_id.tier,
-            "points": _points(run, group_id, of_groups[group_id], planned, points),
+            "points": _points(at, group_id, of_groups[group_id], points),
         }
         for group_id in sorted(of_groups)
     ]
@@ -305,21 +290,19 @@ def plausible(times: Sequence[int]) -> tuple[int, int]:
     return int(middle - FAR * spread), int(middle + FAR * spread)
 
 
-def _points(
-    run: RunState, group_id: GroupId, trials: list[_Ended], planned: Denominators, points: int
-) -> list[dict[str, Any]]:
+def _points(at_end: Moment, group_id: GroupId, trials: list[_Ended], points: int) -> list[dict[str, Any]]:
     group, rows, before, at = GroupState(), [], 0, NO_TIME
     sizes = evenly(len(trials), points)
     bands = {sizes[index - 1] for index in evenly(len(sizes), BAND_POINTS)}
-    has_band = group_id.agent is not None and planned.declared(group_id)
-    final = _Final(run, group_id, planned, [trial.key for trial in trials]) if has_band else None
+    declared = at_end.planned.declared(group_id) if group_id.agent is not None else None
+    final = _Final(at_end.run, group_id, declared, [trial.key for trial in trials]) if declared else None
     for size in sizes:
         new = trials[before:size]
         group.merge(GroupState.of([(trial.key, trial.scored) for trial in new], _DRAWN))
         at = next((trial.at for trial in reversed(new) if trial.at != NO_TIME), at)
         before, is_last = size, size == len(trials)
         band = final.interval(None if is_last else size, at) if final and size in bands else None
-        numbers = _numbers(run, group_id, group, is_last=is_last)
+        numbers = _numbers(Subject(at_end, group_id, group), is_last=is_last)
         rows.append({"at": rfc3339(at), **numbers, "final": band})
     return rows
 
@@ -335,34 +318,21 @@ def evenly(count: int, points: int) -> list[int]:
     return [1 + round(number * (count - 1) / (points - 1)) for number in range(points)]
 
 
-def _numbers(run: RunState, group_id: GroupId, group: GroupState, *, is_last: bool) -> dict[str, Any]:
+_HEADLINE = ("trials", "accuracy", "total_cost", "mean_cost", "cost_of_pass")
+
+
+def _numbers(of: Subject[GroupState], *, is_last: bool) -> dict[str, Any]:
     """The headline numbers of a group, as its summary has them."""
-    ruled = group.as_ruled(run.rules.verdicts)
-    says = headline(ruled)
-    numbers: dict[str, Any] = {
-        "trials": group.trials,
-        "accuracy": says["accuracy"],
-        "pass_rate": ruled.distributions["pass_rate"].mean(),
-        "composite_score": json_number(ruled.distributions[COMPOSITE].median()),
-        "total_cost": says["total_cost"],
-        "mean_cost": says["mean_cost"],
-        "cost_of_pass": says["cost_of_pass"],
-        "mean_speedup": None,
-        "agent_advantage": None,
-        "metrics": _named(run, group),
+    of.has_boards = False
+    if not is_last:
+        of.missing = MissingTrials()
+    numbers = computed({name: GROUP[name] for name in _HEADLINE}, of) | {
+        "pass_rate": of.counted.distributions["pass_rate"].mean(),
+        "composite_score": json_number(of.counted.distributions[COMPOSITE].median()),
+        "metrics": {name: says["mean"] for name, says in named(of).items() if says["planned"]},
     }
-    if group_id.agent is None or not run.totals.with_formulacode:
-        return numbers
-    owner = (group_id.agent, group_id.model or "")
-    lacking = missing_sub_trials(run).get(owner) if is_last else None
-    code = formulacode_body(group, lacking or MissingTrials(), None, nop=owner[0] == NOP)
-    return numbers | {name: code[name] for name in ("mean_speedup", "agent_advantage")}
-
-
-def _named(run: RunState, group: GroupState) -> dict[str, Any]:
-    """Means of the named metrics that the plan names, as the history has them (R30)."""
-    body: dict[str, Any] = named_body(group.named, run.plan, run.rules.profile.ddof, None)
-    return {name: says["mean"] for name, says in body.items() if says["planned"]}
+    code = (formulacode(of) if of.group_id.agent is not None else None) or {}
+    return numbers | {name: code.get(name) for name in ("mean_speedup", "agent_advantage")}
 
 
 class _Final:
@@ -372,10 +342,8 @@ class _Final:
         trials: of the group, as they ended.
     """
 
-    def __init__(
-        self, run: RunState, group_id: GroupId, planned: Denominators, trials: list[SlotKey]
-    ) -> None:
-        self._queue, self._planned = run.queue, planned.declared(group_id)
+    def __init__(self, run: RunState, group_id: GroupId, planned: int, trials: list[SlotKey]) -> None:
+        self._queue, self._planned = run.queue, planned
         self._is_shuffled = run.queue.kind is OrderKind.SHUFFLED
         lineup = run.scores.roster.lineup(group_id)
         self._now = run.evidence(group_id)

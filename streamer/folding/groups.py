@@ -19,9 +19,9 @@ from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import SlotKey
 from streamer.schemas.events import ADVANTAGES, NO_FAILURE
 from streamer.schemas.summaries import GradeBasis
-from streamer.schemas.wire import GroupId, groups_of, json_count, json_number
+from streamer.schemas.wire import GroupId, groups_of
 from streamer.statistics.ability import PassAtK
-from streamer.statistics.distribution import Distribution
+from streamer.statistics.distribution import Distribution, join
 from streamer.statistics.exact import ExactSum
 
 # -----------------------------------------------------------------------------
@@ -69,10 +69,10 @@ class FormulaCodeSums:
 
     @classmethod
     def of(cls, scores: Sequence[FormulaCodeScore], *, failures: int) -> FormulaCodeSums:
-        """The sums of some trials, of which so many failed."""
-        sums = cls()
+        """The sums of some trials, of which so many failed; to be read only."""
         if not scores:
-            return sums
+            return _NOTHING_MEASURED
+        sums = cls()
         sums.trials, sums.failures = len(scores), failures
         sums.fallbacks = sum(score.fallback for score in scores)
         sums.claimed = sum(score.claimed for score in scores)
@@ -102,11 +102,12 @@ class FormulaCodeSums:
     def _change(self, other: FormulaCodeSums, sign: int) -> None:
         for name in _FORMULACODE_COUNTS:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
-        change(self.speedup, other.speedup, sign)
-        change(self.speedup_percentage, other.speedup_percentage, sign)
-        for name in ADVANTAGES:
-            change(self.advantages[name], other.advantages[name], sign)
-            change(self.logs[name], other.logs[name], sign)
+        join(self._speedups(), other._speedups(), sign)
+        join(self.advantages, other.advantages, sign)
+        join(self.logs, other.logs, sign)
+
+    def _speedups(self) -> dict[str, ExactSum]:
+        return {"ratio": self.speedup, "percentage": self.speedup_percentage}
 
     def plus(self, other: FormulaCodeSums, unmeasured_failures: int) -> FormulaCodeSums:
         """The sums of both, and speedup 1.0 for each failed trial without any section (R21)."""
@@ -123,35 +124,7 @@ class FormulaCodeSums:
         rest.unmerge(other)
         return rest
 
-    def body(
-        self,
-        success_rate: float | None,
-        mean_cost: float | None,
-        trajectory_length: float | None,
-        *,
-        nop: bool,
-    ) -> dict[str, Any]:
-        """The agent's numbers under the specification's own names, and what each rests on."""
-        means = {name: distribution.mean() for name, distribution in self.advantages.items()}
-        gmeans = {name: json_number(self._gmean(name)) for name in ADVANTAGES}
-        return {name: json_number(mean) for name, mean in means.items()} | {
-            "mean_speedup": json_number(self.speedup.mean()),
-            "mean_success_rate": json_number(success_rate),
-            "num_benchmarks": json_count(self.num_benchmarks),
-            "num_valid_benchmarks": json_count(self.num_valid_benchmarks),
-            "mean_cost_per_task": json_number(mean_cost),
-            "cost_weighted_advantage": json_number(_cost_weighted(means[ADVANTAGES[0]], mean_cost)),
-            "mean_trajectory_length": json_number(trajectory_length),
-            "agent_advantages_gmean": None if nop else gmeans,
-            "fallbacks": self.fallbacks,
-            "claimed": self.claimed,
-            "coverage": {
-                "task_speedup": self.speedup.count,
-                "agent_advantage": self.advantages[ADVANTAGES[0]].count,
-            },
-        }
-
-    def _gmean(self, name: str) -> float | None:
+    def gmean(self, name: str) -> float | None:
         """gmean(1 + a) - 1 where every 1 + a > 0, else the arithmetic mean (F7)."""
         mean_log = self.logs[name].mean()
         if mean_log is None or self.logs[name].count < self.advantages[name].count:
@@ -159,11 +132,8 @@ class FormulaCodeSums:
         return math.exp(mean_log) - 1.0
 
 
-def _cost_weighted(advantage: float | None, mean_cost: float | None) -> float | None:
-    """Mean advantage / mean cost, the numbers beside it; 0 if the cost is 0, None if one is unknown (R25)."""
-    if advantage is None or mean_cost is None:
-        return None
-    return advantage / mean_cost if mean_cost > 0 else 0.0
+_NOTHING_MEASURED = FormulaCodeSums()
+"""The sums without any trial; shared, so never changed."""
 
 
 # -----------------------------------------------------------------------------
@@ -193,12 +163,20 @@ DISTRIBUTED = (
 ESTIMATED = "estimated_cost_usd"
 """Costs that are tokens x price, because the harness reported none (R2)."""
 
+_TOKENS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cache_read",
+    "cache_write_tokens": "cache_write",
+}
+"""Numbers of a score that are counts of tokens, and which kind."""
+
 SUMMED = ("cache_read_tokens", "cache_write_tokens", "trajectory_length", ESTIMATED)
 """Numbers of which only sum and count are kept."""
 
 _GROUP_COUNTS = (
-    *("trials", "resolved", "no_verdict", "numeric", "infrastructure_failures", "passes_with_cost"),
-    *("unscored", "scores_out_of_range"),
+    *("trials", "resolved", "no_verdict", "numeric", "infrastructure_failures", "passes"),
+    *("passes_with_cost", "unscored", "scores_out_of_range"),
 )
 
 MEASURES = (*DISTRIBUTED, *SUMMED[:-1])
@@ -207,28 +185,88 @@ MEASURES = (*DISTRIBUTED, *SUMMED[:-1])
 _COUNTERS = ("failure_modes", "subtests", "owners", "numeric_tasks")
 
 
-class GroupState:
-    """State of one group; `group_body` says what its summary has.
+class Tally:
+    """What a run and each of its groups count alike.
 
     Attributes:
         trials: how many.
         resolved: how many are resolved.
         no_verdict: how many have no verdict (R19).
         numeric: how many have numbers alone, so they are not among these (R31).
+        incomplete: multi-agent trials that lack a planned agent, which may still come (R10).
         infrastructure_failures: how many are unresolved because the infrastructure failed.
+        scores_out_of_range: how many have a judge's score outside 0 to 1, which counts as none (R13).
+        has_verdicts: false where the numbers rest on no verdict, see `as_ruled`.
+        failure_modes: trials by failure mode.
+        owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
+        numeric_tasks: numeric and incomplete trials by task.
+        pass_at_k: the attempts of trials that have a verdict, or could.
+        sums: metric to its sum.
+    """
+
+    __slots__ = ()
+
+    trials: int
+    resolved: int
+    no_verdict: int
+    numeric: int
+    incomplete = 0
+    infrastructure_failures: int
+    scores_out_of_range: int
+    has_verdicts: bool
+    failure_modes: Counter[str]
+    owners: Counter[Owner]
+    numeric_tasks: Counter[str]
+    pass_at_k: PassAtK
+    sums: dict[str, ExactSum]
+
+    def as_ruled(self, verdicts: bool | None) -> Self:
+        """The same as its summary says it: without what rests on a verdict where no verdict counts (R31).
+
+        Args:
+            verdicts: whether trials have a verdict, as the plan says; None: they have if one passed, or if no
+                trial has numbers alone.
+        """
+        seen = self.resolved > 0 or not self.numeric
+        if not self.trials or (seen if verdicts is None else verdicts):
+            return self
+        ruled = copy(self)
+        changed = {"has_verdicts": False, "resolved": 0, "numeric": self.trials - self.incomplete}
+        for name, value in changed.items():
+            setattr(ruled, name, value)
+        return ruled
+
+    @property
+    def verdict_trials(self) -> int:
+        """Trials that have a verdict, or could (R31): accuracy is over these."""
+        return self.trials - self.numeric - self.incomplete
+
+    def total_of(self, metric: str) -> ExactSum:
+        """The sum of a metric, to be read only."""
+        return self.sums[metric]
+
+    @property
+    def costs(self) -> ExactSum:
+        """The known costs."""
+        return self.total_of("cost_usd")
+
+    @property
+    def tokens(self) -> dict[str, ExactSum]:
+        """Kind of tokens to their sum."""
+        return {kind: self.total_of(metric) for metric, kind in _TOKENS.items()}
+
+
+class GroupState(Tally):
+    """State of one group; `GROUP` in `summaries` says what its summary has.
+
+    Attributes:
+        passes: how many succeeded (R20).
         passes_with_cost: how many succeeded at a known cost (R14).
         unscored: how many may still get a judge's score: they have none, and no failure mode (R13).
-        scores_out_of_range: how many have a judge's score outside 0 to 1, which counts as none (R13).
-        has_verdicts: false for a group whose numbers rest on no verdict, see `as_ruled`.
         superseded, conflicts, impoverished, failures_rerun: of its slots; these are set, not merged.
-        failure_modes: trials by failure mode.
         subtests: trials by subtest.
-        owners: trials by agent, model and tier; pass@k stands where those are all the same (R11).
         distributions: metric to its values.
-        sums: metric to its sum.
         named: named metric to its values (R30).
-        pass_at_k: the attempts of trials that have a verdict, or could.
-        numeric_tasks: the other trials by task.
         formulacode: sums over the trials that carry FormulaCode's sections.
     """
 
@@ -253,7 +291,7 @@ class GroupState:
         self.no_verdict = 0
         self.numeric = 0
         self.infrastructure_failures = 0
-        self.passes_with_cost = 0
+        self.passes = self.passes_with_cost = 0
         self.unscored = 0
         self.scores_out_of_range = 0
         self.has_verdicts = True
@@ -266,7 +304,7 @@ class GroupState:
         self.sums = {metric: ExactSum() for metric in SUMMED}
         self.named: dict[str, Distribution] = {}
         self.pass_at_k = PassAtK()
-        self.formulacode = FormulaCodeSums()
+        self.formulacode = _NOTHING_MEASURED
 
     @classmethod
     def of(cls, trials: Sequence[tuple[SlotKey, Scored]], measures: Collection[str] = MEASURES) -> Self:
@@ -288,15 +326,17 @@ class GroupState:
         )
         group.scores_out_of_range = sum(scored.score_out_of_range for scored in scores)
         group.infrastructure_failures = sum(scored.infrastructure_failure for scored in scores)
+        group.passes = sum(scored.success is True for scored in scores)
         group.passes_with_cost = sum(
             scored.success is True and scored.cost_usd is not None for scored in scores
         )
         group.subtests.update(_values(keys, "subtest"))
-        for metric in measures:
-            of = group.distributions if metric in group.distributions else group.sums
-            of[metric].extend(_values(scores, metric))
+        columns = {metric: _values(scores, metric) for metric in measures}
         priced = [scored for scored in scores if scored.cost_source == "estimated"]
-        group.sums[ESTIMATED].extend(_values(priced, "cost_usd"))
+        columns[ESTIMATED] = _values(priced, "cost_usd")
+        for metric, values in columns.items():
+            of = group.distributions if metric in group.distributions else group.sums
+            of[metric].extend(values)
         named: dict[str, list[float]] = {}
         for measured in _values(scores, "metrics"):
             for name, value in measured.items():
@@ -331,41 +371,25 @@ class GroupState:
             setattr(self, name, getattr(self, name) + sign * getattr(other, name))
         for name in _COUNTERS:
             count_all(getattr(self, name), getattr(other, name), sign)
-        for metric, distribution in other.distributions.items():
-            if distribution.count or distribution.nans:
-                change(self.distributions[metric], distribution, sign)
-        for metric, total in other.sums.items():
-            if total.count:
-                change(self.sums[metric], total, sign)
-        for name, distribution in list(other.named.items()):
-            change(self.named.setdefault(name, Distribution()), distribution, sign)
-            if not (self.named[name].count or self.named[name].nans):
-                del self.named[name]
+        self.named |= {name: Distribution() for name in other.named.keys() - self.named}
+        for totals, parts in ((self.distributions, other.distributions), (self.named, other.named)):
+            join(totals, parts, sign)
+        join(self.sums, other.sums, sign)
+        for name in [name for name in other.named if not (self.named[name].count or self.named[name].nans)]:
+            del self.named[name]
         change(self.pass_at_k, other.pass_at_k, sign)
         if other.formulacode.trials:
+            if self.formulacode is _NOTHING_MEASURED:
+                self.formulacode = FormulaCodeSums()
             change(self.formulacode, other.formulacode, sign)
 
-    def as_ruled(self, verdicts: bool | None) -> GroupState:
-        """The group as its summary says it: without what rests on a verdict where no verdict counts (R31).
-
-        Args:
-            verdicts: whether trials have a verdict, as the plan says; None: they have if one passed, or if no
-                trial has numbers alone.
-        """
-        if verdicts or (verdicts is None and (self.resolved or not self.numeric)) or not self.trials:
-            return self
-        ruled = copy(self)
-        ruled.has_verdicts = False
-        ruled.resolved = ruled.passes_with_cost = 0
-        ruled.numeric = self.trials
-        without = ("pass_rate", COMPOSITE, "cost_of_pass")
-        ruled.distributions = self.distributions | {metric: Distribution() for metric in without}
+    def as_ruled(self, verdicts: bool | None) -> Self:
+        ruled = super().as_ruled(verdicts)
+        if ruled is not self:
+            ruled.passes = ruled.passes_with_cost = 0
+            without = ("pass_rate", COMPOSITE, "cost_of_pass")
+            ruled.distributions = self.distributions | {metric: Distribution() for metric in without}
         return ruled
-
-    @property
-    def verdict_trials(self) -> int:
-        """Trials that have a verdict, or could (R31): accuracy is over these."""
-        return self.trials - self.numeric
 
     @property
     def tasks(self) -> int:
@@ -376,11 +400,6 @@ class GroupState:
     def failures(self) -> int:
         """Trials that did not succeed, though they could (R20)."""
         return self.verdict_trials - self.passes
-
-    @property
-    def passes(self) -> int:
-        """Trials that succeeded (R20)."""
-        return int(self.distributions["pass_rate"].total())
 
     def grade_basis(self, judged: bool | None) -> GradeBasis | None:
         """What the grade rests on (R13); None: there is no trial, or none with a verdict (R31).
@@ -400,18 +419,20 @@ class GroupState:
             return self.distributions[COMPOSITE].median()
         return self.distributions["pass_rate"].mean() if basis else None
 
+    def total_of(self, metric: str) -> ExactSum:
+        return self.sums.get(metric) or self.distributions[metric].finite
+
+    @property
+    def coverage(self) -> dict[str, int]:
+        """Metric to how many trials have it (R1)."""
+        return {metric: total.count for metric, total in (self.distributions | self.sums).items()}
+
     def cost_of_pass(self) -> float | None:
         """Known cost per pass in USD, rounded once (R14); None of no trial, or of none with a verdict."""
         if not self.trials or not self.has_verdicts:
             return None
         paid = self.passes_with_cost
         return cost_of_pass(self.distributions["cost_usd"].total_over(paid) if paid else None, self.passes)
-
-
-def cost_sums(known: ExactSum, estimated: ExactSum) -> dict[str, Any]:
-    """The sum of the known costs, and how much of it our prices estimated (R2); None: no cost is known."""
-    sums = {"total_cost": known, "estimated_cost": estimated}
-    return {name: json_number(total.total()) if known.count else None for name, total in sums.items()}
 
 
 def _values(items: Sequence[Any], name: str) -> list[Any]:
@@ -453,17 +474,7 @@ def count_all(counter: Counter[T], others: Counter[T], sign: int) -> None:
 
 def distinct_tasks(attempts: PassAtK, others: Collection[str]) -> int:
     """How many tasks have an attempt, here or there."""
-    return attempts.tasks + sum(task not in attempts for task in others)
-
-
-def accuracies(resolved: int, trials: int, infrastructure_failures: int) -> dict[str, int | float | None]:
-    """Share of resolved trials: of all that have a verdict or could, and without infrastructure failures."""
-    left = trials - infrastructure_failures
-    return {
-        "accuracy": resolved / trials if trials else None,
-        "accuracy_excluding_infrastructure": resolved / left if left > 0 else None,
-        "infrastructure_failures": infrastructure_failures,
-    }
+    return attempts.tasks + (sum(task not in attempts for task in others) if others else 0)
 
 
 # -----------------------------------------------------------------------------
@@ -504,32 +515,22 @@ class Outcome:
 SEVERAL = ("", "")
 """Agent and model of a trial in which several took part; no agent has an empty name."""
 
-_SUMMED = {
-    "cost_usd": "cost_usd",
-    ESTIMATED: ESTIMATED,
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_read_tokens": "cache_read",
-    "cache_write_tokens": "cache_write",
-}
+_SUMMED = ("cost_usd", ESTIMATED, *_TOKENS)
 _COVERED = ("impl_rate", "duration_seconds", "trajectory_length")
 
 
-class RunTotals:
+class RunTotals(Tally):
     """What the run summary counts. With the sign -1, every `count_*` takes back what it counts with 1.
 
     Attributes:
-        owners: trials by agent, model and tier, several agents together under :data:`SEVERAL`, baselines
-            left out. pass@k stands where all are the same (R11).
+        owners: several agents together are under :data:`SEVERAL`, baselines are left out.
         attempts: of all trials that have a verdict, or could.
         pass_at_k: the attempts in which not only baselines took part (R4).
-        numeric: trials that have numbers alone (R31).
-        incomplete: multi-agent trials that lack a planned agent, which may still come (R10).
-        numeric_tasks: how many of these two there are of each task.
         with_formulacode: slots that carry FormulaCode's sections, or whose trial group does.
     """
 
     def __init__(self) -> None:
+        self.has_verdicts = True
         self.trials = 0
         self.resolved = 0
         self.no_verdict = 0
@@ -543,7 +544,7 @@ class RunTotals:
         self.with_formulacode = 0
         self.failure_modes: Counter[str] = Counter()
         self.owners: Counter[Owner] = Counter()
-        self.covered: Counter[str] = Counter()
+        self.covered = Counter(dict.fromkeys(_COVERED, 0))
         self.numeric_tasks: Counter[str] = Counter()
         self.attempts = PassAtK()
         self.pass_at_k = PassAtK()
@@ -601,8 +602,8 @@ class RunTotals:
         self.slots += sign * group.trials
         self.scores_out_of_range += sign * group.scores_out_of_range
         self.with_formulacode += sign * group.formulacode.trials
-        for metric, total in self.sums.items():
-            change(total, group.sums.get(metric) or group.distributions[metric].finite, sign)
+        finite = {name: of.finite for name, of in group.distributions.items() if name in self.sums}
+        join(self.sums, finite | {name: of for name, of in group.sums.items() if name in self.sums}, sign)
         for metric in _COVERED:
             counted = group.sums.get(metric) or group.distributions[metric]
             self.covered[metric] += sign * counted.count
@@ -612,44 +613,17 @@ class RunTotals:
         if compared:
             change(self.pass_at_k, attempts, sign)
 
-    def body(
-        self, planned_attempts: int | None, planned_tasks: int | None, verdicts: bool | None
-    ) -> dict[str, Any]:
-        """The run summary's fields that come from these totals.
+    @property
+    def tasks(self) -> int:
+        """Distinct tasks."""
+        return distinct_tasks(self.attempts, self.numeric_tasks)
 
-        Args:
-            verdicts: whether trials have a verdict, as the plan says; None: as seen (R31).
-        """
-        cost = self.sums["cost_usd"]
-        seen = self.resolved > 0 or not self.numeric
-        has_verdicts = not self.trials or (seen if verdicts is None else verdicts)
-        members = self.trials - self.numeric - self.incomplete if has_verdicts else 0
-        resolved = self.resolved if has_verdicts else 0
-        return {
-            "trials": self.trials,
-            "tasks": distinct_tasks(self.attempts, self.numeric_tasks),
-            "verdict_trials": members,
-            "resolved": resolved,
-            "unresolved": members - resolved,
-            "no_verdict": self.no_verdict,
-            **accuracies(resolved, members, self.infrastructure_failures),
-            "pass_at_k": self.pass_at_k.summary(planned_attempts, planned_tasks)
-            if len(self.owners) <= 1 and has_verdicts
-            else None,
-            "score_out_of_range": self.scores_out_of_range,
-            **cost_sums(cost, self.sums[ESTIMATED]),
-            "tokens": {
-                name: json_count(self.sums[metric].total()) if self.sums[metric].count else None
-                for metric, name in _SUMMED.items()
-                if name != metric
-            },
-            "mean_speedup_percentage": json_number(self._mean_speedup_percentage()),
-            "failure_modes": dict(self.failure_modes),
-            "coverage": {metric: total.count for metric, total in self.sums.items()}
-            | {metric: self.covered[metric] for metric in _COVERED},
-        }
+    @property
+    def coverage(self) -> dict[str, int]:
+        """Metric to how many slots have it (R1)."""
+        return {metric: total.count for metric, total in self.sums.items()} | self.covered
 
-    def _mean_speedup_percentage(self) -> float | None:
+    def mean_speedup_percentage(self) -> float | None:
         """Mean over the trials that have one (F8).
 
         Where benchmarks are measured, a failure that measured nothing counts with 0 %: its speedup is 1.0

@@ -15,7 +15,7 @@ from streamer.folding.score import ORACLE, ScoringRules, grading_profile
 from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT, NO_TIME, UNKNOWN, microseconds, model_of_agent, split_label
 from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted
-from streamer.schemas.wire import GroupId
+from streamer.schemas.wire import RUN, GroupId
 from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
 
 DEFAULT_BASELINE_TIER = "T0"
@@ -304,6 +304,14 @@ class Denominators:
             (group.agent, group.model or "") for group in groups if group.tier is None and group.agent
         }
 
+    def of(self, group: GroupId) -> GroupPlan:
+        """What the plan says of a group, or of the run itself."""
+        if group == RUN:
+            return self.of_group(self.run())
+        trials, undeclared = self.group(group), self.undeclared(group)
+        declared = trials if self._complete and not undeclared else None
+        return self.of_group(trials, declared, undeclared=undeclared)
+
     def of_group(
         self, trials: int | None, declared: int | None = None, *, undeclared: bool = False
     ) -> GroupPlan:
@@ -320,7 +328,7 @@ class Denominators:
 
     def declared(self, group: GroupId) -> int | None:
         """Any group but the run itself, where the plan is complete and names all that makes up its trials."""
-        return self.group(group) if self._complete and not self.undeclared(group) else None
+        return self.of(group).declared
 
     def undeclared(self, group: GroupId) -> bool:
         """Whether a complete plan leaves out tiers or subtests that were seen in such a group."""

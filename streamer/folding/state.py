@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import sub
 from typing import Any
 
-from streamer.folding.groups import Counts, GroupState, Outcome, RunTotals
+from streamer.folding.groups import Counts, FormulaCodeSums, GroupState, Outcome, RunTotals
 from streamer.folding.plan import Denominators, Plan, Queue
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import (
@@ -60,6 +62,7 @@ from streamer.schemas.base import (
 from streamer.schemas.events import RunDeleted, RunFinished, RunStarted, TrialRetracted, TrialScored
 from streamer.schemas.plain import Inside, Result, TrialStart
 from streamer.schemas.wire import RUN, GroupId, canonical_json, decode, groups_of, json_number, sha256_hex
+from streamer.statistics.ability import Clusters
 
 # -----------------------------------------------------------------------------
 # Scoring: what stands in the slots of a run is scored, and its counts are kept in step (R9, R10).
@@ -420,7 +423,7 @@ class RunState:
             open_states: see the method of that name; None: it is asked.
         """
         return Evidence(
-            self.groups.get(group_id, GroupState()),
+            self.groups.get(group_id) or GroupState(),
             self.scores.roster.lineup(group_id),
             finished=self.plan.finished is not None,
             open_states=self.open_states() if open_states is None else open_states,
@@ -646,3 +649,135 @@ class RunState:
 def marks_of(slot: Slot) -> tuple[int, bool, bool, bool]:
     """Losers of a slot; whether it is in conflict, impoverished, or a plain failure that ran again."""
     return slot.superseded, slot.in_conflict, slot.is_impoverished, slot.is_failure_rerun
+
+
+# -----------------------------------------------------------------------------
+# Multi-agent trials that lack a planned agent (R10, R21).
+
+
+AgentModel = tuple[str, str]
+"""(agent, model)."""
+
+
+@dataclass(frozen=True)
+class MissingTrials:
+    """Multi-agent trials that lack an agent; to be read only.
+
+    Attributes:
+        sums: FormulaCode's sums over them; each has a speedup of 1.0.
+        tasks: how many there are of each task.
+    """
+
+    sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
+    tasks: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def speedups(self) -> Clusters:
+        return Clusters.of_counts([(trials, trials, 1) for trials in self.tasks.values()])
+
+    def plus(self, other: MissingTrials) -> MissingTrials:
+        return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
+
+    def minus(self, other: MissingTrials) -> MissingTrials:
+        """The trials without some of them."""
+        return MissingTrials(self.sums.minus(other.sums), self.tasks - other.tasks)
+
+
+def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
+    """The multi-agent trials that lack a planned agent, by agent:model.
+
+    Empty until the run has finished: before that, the sub-trial may still come. Empty too where no trial
+    of the run carries FormulaCode's sections. nop is never failed, so it is left out. The plan of a pooled
+    run names the agents of all its shards, so a shard only lacks agents that it has elsewhere.
+
+    The work grows with the results there are, not with planned agents times trials: agents without any
+    sub-trial share what they lack.
+    """
+    planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
+    if (
+        not run.plan.has_ended
+        or not planned
+        or not run.totals.with_formulacode
+        or not run.scores.trial_groups()
+    ):
+        return {}
+    missing: dict[AgentModel, MissingTrials] = {}
+    for shard in _shards(run, planned):
+        for owner in shard.expected:
+            if trials := shard.lacking(owner):
+                others = missing.get(owner)
+                missing[owner] = trials if others is None else others.plus(trials)
+    return missing
+
+
+def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
+    """The multi-agent trials that lack a planned agent, and how they count in the run (R10).
+
+    Until the run has ended they do not count. Afterwards they count as if that agent had crashed.
+    """
+    if not run.scores.trial_groups():
+        return []
+    is_baseline = run.scores.is_baseline
+    planned = {owner for owner in run.plan.agent_models() if not is_baseline(owner[0])}
+    lacking = {
+        group
+        for shard in _shards(run, planned)
+        for owner in shard.expected
+        for group in shard.groups - shard.owned.get(owner, set())
+    }
+    crashed: dict[str, Any] = {"resolved": None, "failure_mode": None, "infrastructure_failure": False}
+    changed = crashed | {"compared": True} if run.plan.has_ended else {"incomplete": True}
+    return [(group, replace(run.scores.outcome(group), **changed)) for group in sorted(lacking, key=str)]
+
+
+class _Shard:
+    """The multi-agent trials of one shard.
+
+    Attributes:
+        groups: the trials.
+        expected: the agents of which each should have a sub-trial.
+        owned: the trials that have a result of an agent, as a sub-trial or beside it (R10).
+    """
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self.groups: set[TrialGroupKey] = set()
+        self.expected: set[AgentModel] = set()
+        self.owned: dict[AgentModel, set[TrialGroupKey]] = {}
+
+    def lacking(self, owner: AgentModel) -> MissingTrials | None:
+        """The trials that lack an agent; None if there are none."""
+        owned = self.owned.get(owner, set())
+        if not owned:
+            return self._all
+        if len(owned) == len(self.groups):
+            return None
+        if 2 * len(owned) >= len(self.groups):
+            return self._missing(self.groups - owned)
+        return self._all.minus(self._missing(owned))
+
+    @cached_property
+    def _all(self) -> MissingTrials:
+        """All trials, for an agent that each of them lacks."""
+        return self._missing(self.groups)
+
+    def _missing(self, groups: Collection[TrialGroupKey]) -> MissingTrials:
+        scores = [self._run.scores.of_missing(group) for group in groups]
+        sums = FormulaCodeSums.of(scores, failures=len(scores))
+        return MissingTrials(sums, Counter(group.task_id for group in groups))
+
+
+def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:
+    shards: dict[str, _Shard] = {}
+    groups = run.scores.trial_groups()
+    for group, keys in groups.items():
+        shard = shards.setdefault(group.shard, _Shard(run))
+        shard.groups.add(group)
+        shard.expected.update((key.agent, key.model) for key in keys)
+    for name, shard in shards.items():
+        shard.expected = planned & shard.expected if name else planned
+    for key, slot in run.slots.items():
+        group, owner = key.trial_group, (key.agent, key.model)
+        if slot.revision is not None and group in groups and owner in planned:
+            shards[group.shard].owned.setdefault(owner, set()).add(group)
+    return list(shards.values())

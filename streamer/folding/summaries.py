@@ -1,31 +1,39 @@
 """Summarising: what the state of a run says of each group, only what changed, all from one moment.
 
-Where does a field of a summary get its value? `Summaries.take` asks for the groups that changed, and seals
-each body with its version and digest. The bodies are made below: `run_body` for the run, `group_body` for
-agents and tiers, `formulacode_body` for FormulaCode's block. Trials are counted in `groups`. What may be
-concluded from them comes from `uncertainty`. The written-out classes stand in `streamer.schemas.summaries`.
+Where does a field of a summary get its value? The tables at the end of this module name the computation of
+each field: `AGENT_MODEL`, `TIER`, `RUN_FIELDS`, and `FORMULACODE` for its block. They are bound to the
+classes in `streamer.schemas.summaries`: a field that only one of the two has fails at import.
+`Summaries.take` asks for the groups that changed, and seals each body with its version and digest. Trials
+are counted in `groups`. What may be concluded from them comes from `uncertainty`.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from streamer.folding.groups import ESTIMATED, FormulaCodeSums, GroupState, Outcome, accuracies, cost_sums
+from streamer.folding.groups import ESTIMATED, FormulaCodeSums, GroupState, RunTotals, Tally
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP
-from streamer.folding.slots import SummaryChange, TrialGroupKey
-from streamer.folding.state import RunState
-from streamer.folding.uncertainty import MEANS, STARTED, STORED, Evidence, uncertainty_body
-from streamer.schemas.base import SEMANTICS_VERSION, microseconds, rfc3339
-from streamer.schemas.events import NAMED, PRIMARY_METRIC, BoardMetric, MetricPlan
+from streamer.folding.slots import SummaryChange
+from streamer.folding.state import AgentModel, MissingTrials, RunState, incomplete_trials, missing_sub_trials
+from streamer.folding.uncertainty import MEANS, Evidence, MeanError, error_of, uncertainty_body
+from streamer.schemas.base import SEMANTICS_VERSION, Message, microseconds, rfc3339
+from streamer.schemas.events import (
+    ADVANTAGES,
+    NAMED,
+    PRIMARY_METRIC,
+    BoardMetric,
+    FormulaCodeSummary,
+    MetricPlan,
+)
+from streamer.schemas.summaries import AgentModelSummary, GradeBasis, Published, RunSummary, TierSummary
 from streamer.schemas.wire import (
     RUN,
     GroupId,
@@ -36,9 +44,12 @@ from streamer.schemas.wire import (
     json_number,
     sha256_hex,
 )
-from streamer.statistics.ability import Clusters, Interval, mean_interval
 from streamer.statistics.distribution import Distribution
 from streamer.statistics.exact import ExactSum
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=Tally)
 
 
 class Summaries:
@@ -60,7 +71,7 @@ class Summaries:
         self.final_missing: dict[GroupId, str | None] = {}
         self._taken: dict[GroupId, tuple[Any, ...]] = {}
         self._shape: list[tuple[GroupId, int]] = []
-        self._planned: dict[GroupId, tuple[int | None, int | None]] = {}
+        self._planned: dict[GroupId, GroupPlan] = {}
         self._positions, self._order_kind = 0, run.queue.kind
         self._missing: dict[AgentModel, MissingTrials] = {}
         self._with_formulacode = False
@@ -72,13 +83,11 @@ class Summaries:
         Args:
             changed: groups of the run, counted up to date, that trials were counted in or out of since.
         """
-        planned = self.run.denominators()
-        before, self._missing = self._missing, missing_sub_trials(self.run)
+        at, before = Moment(self.run), self._missing
+        self._missing = at.missing
         changes = []
-        for change in self._summaries(self._due(changed, planned, {*before, *self._missing}), planned):
+        for change in self._summaries(self._due(changed, at, {*before, *at.missing}), at):
             content = _content(change)
-            if change.summary is not None and change.group != RUN:
-                self._planned[change.group] = planned.group(change.group), planned.declared(change.group)
             if content == self._taken.get(change.group):
                 continue
             changes.append(change)
@@ -90,142 +99,71 @@ class Summaries:
 
     def all(self) -> list[SummaryChange]:
         """Every summary as it stands; takes nothing. The run is counted up to date."""
-        self._missing, self.final_missing = missing_sub_trials(self.run), {}
-        self._open_states = self.run.open_states()
-        due, planned = {*self.run.every_group(), *map(_of_agent, self._missing), RUN}, self.run.denominators()
-        return [change for change in self._summaries(due, planned) if change.value is not None]
+        self.final_missing, at = {}, Moment(self.run)
+        due = {*self.run.every_group(), *map(_of_agent, at.missing), RUN}
+        return [change for change in self._summaries(due, at) if change.value is not None]
 
     def of_run(self) -> SummaryChange:
         """The summary of the run alone; takes nothing. The run is counted up to date."""
-        return self._summary(RUN, self.run.denominators())
+        return self._summary(RUN, Moment(self.run))
 
     def taken(self) -> list[tuple[SummaryKind, str]]:
         """Kind and topic key of every summary that was taken and not withdrawn."""
         return [(group_id.kind, group_id.topic_key(self.run.run_id)) for group_id in self._taken]
 
-    def _due(self, changed: set[GroupId], planned: Denominators, lacking: set[AgentModel]) -> set[GroupId]:
+    def _due(self, changed: set[GroupId], at: Moment, lacking: set[AgentModel]) -> set[GroupId]:
         """Groups that changed, and those that a change elsewhere in the run can move.
 
         Args:
             lacking: planned agents that lack a sub-trial in some trial, or lacked one when last taken.
         """
-        run = self.run
-        groups = run.groups
-        due = set(changed)
+        run, groups, roster, queue = self.run, at.groups, self.run.scores.roster, self.run.queue
+        due, everyone = set(changed), run.every_group()
         shape = [(group_id, len(group.subtests)) for group_id, group in groups.items()]
         if shape != self._shape:
             self._shape = shape
-            everyone = run.every_group()
-            due.update(g for g in everyone if (planned.group(g), planned.declared(g)) != self._planned.get(g))
-        open_states = run.open_states()
+            due.update(group for group in everyone if at.planned.of(group) != self._planned.get(group))
+        open_states, kind = at.open_states, queue.kind
         if open_states != self._open_states:
-            self._open_states = open_states
-            due.update(run.every_group())
-        if run.queue.places is None and run.scores.roster.positions_changed != self._positions:
-            due.update(g for g in run.every_group() if g.agent is not None)  # they share one queue
-        self._positions = run.scores.roster.positions_changed
-        if (kind := run.queue.kind) is not self._order_kind:
-            self._order_kind = kind
-            due.update(g for g in run.every_group() if g.agent is not None)
-        if lacking or self._with_formulacode != (run.totals.with_formulacode > 0):
-            self._with_formulacode = run.totals.with_formulacode > 0
-            due.update(g for g in (*groups, *self._taken) if g.tier is None)
+            due |= everyone
+        queued = queue.places is None and roster.positions_changed != self._positions  # they share one queue
+        if queued or kind is not self._order_kind:
+            due.update(group for group in everyone if group.agent is not None)
+        self._open_states, self._order_kind = open_states, kind
+        self._positions = roster.positions_changed
+        if lacking or self._with_formulacode != at.with_formulacode:
+            self._with_formulacode = at.with_formulacode
+            due.update(group for group in (*groups, *self._taken) if group.tier is None)
             due.update(map(_of_agent, lacking))
         for baseline in [group for group in due if group.tier == run.plan.baseline_tier]:
             owner = (baseline.agent, baseline.model)
             due.update(g for g in groups if g.tier is not None and (g.agent, g.model) == owner)
         return due | {RUN}
 
-    def _summaries(self, due: set[GroupId], planned: Denominators) -> list[SummaryChange]:
-        return [self._summary(group_id, planned) for group_id in sorted(due)]
+    def _summaries(self, due: set[GroupId], at: Moment) -> list[SummaryChange]:
+        return [self._summary(group_id, at) for group_id in sorted(due)]
 
-    def _summary(self, group_id: GroupId, planned: Denominators) -> SummaryChange:
-        if group_id == RUN:
-            return self._finish(RUN, run_body(self.run, planned) if self.run.exists else None, self.run)
-        group = self.run.groups.get(group_id)
-        if group is None and group_id.tier is None and _owner(group_id) in self._missing:
-            group = GroupState()  # planned, without a single sub-trial
-        if group is None and self._evidence(group_id).in_flight > 0:
-            group = GroupState()  # started, without a result
-        if group is None:
+    def _summary(self, group_id: GroupId, at: Moment) -> SummaryChange:
+        body = run_body(at) if group_id == RUN else self._group_body(group_id, at)
+        return sealed(self.run, group_id, body, self.epoch, self._made_with)
+
+    def _group_body(self, group_id: GroupId, at: Moment) -> dict[str, Any] | None:
+        """None: there is nothing to say of the group."""
+        group = at.groups.get(group_id) or GroupState()
+        of = Subject(at, group_id, group)
+        planned = group_id.tier is None and of.owner in at.missing  # without a single sub-trial
+        if not (group.trials or planned or of.evidence.in_flight):
             self.final_missing.pop(group_id, None)
-            return self._finish(group_id, None, None)
-        of_tier = group_id.tier is not None
-        body = (self._tier_body if of_tier else self._agent_model_body)(group, group_id, planned)
-        return self._finish(group_id, body, group)
-
-    def _evidence(self, group_id: GroupId) -> Evidence:
-        return self.run.evidence(group_id, self._open_states)
-
-    def _finish(
-        self, group_id: GroupId, body: dict[str, Any] | None, counted: GroupState | RunState | None
-    ) -> SummaryChange:
-        """Seal a body; a tombstone where there is none."""
-        if body is None or counted is None:
-            return sealed(self.run, group_id, None, {}, self.epoch, self._made_with)
-        way = {name: getattr(counted, name) for name in MARKS}
-        return sealed(self.run, group_id, body, way, self.epoch, self._made_with)
-
-    def _agent_model_body(
-        self, group: GroupState, group_id: GroupId, planned: Denominators
-    ) -> dict[str, Any]:
-        agent, model = _owner(group_id)
-        evidence = self._evidence(group_id)
-        body = self._group_body(evidence, group, group_id, planned)
-        self.final_missing[group_id] = body["uncertainty"]["final_missing"]
-        return body | {
-            "agent_model": group_id.agent_model,
-            "agent": agent,
-            "model": model,
-            "baseline": self.run.scores.is_baseline(agent),
-            "formulacode": self._formulacode(evidence, group, agent, model),
-        }
-
-    def _group_body(
-        self, evidence: Evidence, group: GroupState, group_id: GroupId, planned: Denominators
-    ) -> dict[str, Any]:
-        """What the summaries of agents and tiers have in common, and what may be concluded from them."""
-        run, profile = self.run, self.run.rules.profile
-        group = group.as_ruled(run.rules.verdicts)
-        undeclared = planned.undeclared(group_id)
-        plan = planned.of_group(planned.group(group_id), planned.declared(group_id), undeclared=undeclared)
-        body = group_body(run, group, plan, evidence if group_id.tier is None else None)
-        body["in_flight"] = evidence.in_flight
-        body["uncertainty"] = uncertainty_body(evidence, group, group_id, plan, run.queue, profile)
-        return body
-
-    def _formulacode(
-        self, evidence: Evidence, group: GroupState, agent: str, model: str
-    ) -> dict[str, Any] | None:
-        """FormulaCode's numbers of an agent:model; None in a run without any of its sections."""
-        if not self.run.totals.with_formulacode:
             return None
-        on_boards = not self.run.scores.is_baseline(agent)
-        missing = self._missing.get((agent, model), MissingTrials())
-        return formulacode_body(group, missing, evidence if on_boards else None, nop=agent == NOP)
-
-    def _tier_body(self, group: GroupState, group_id: GroupId, planned: Denominators) -> dict[str, Any]:
-        run, baseline_tier = self.run, self.run.plan.baseline_tier
-        against = GroupId(baseline_tier, group_id.agent, group_id.model)
-        baseline = run.groups[against].as_ruled(run.rules.verdicts) if against in run.groups else None
-        baseline = None if against == group_id else baseline
-        group = group.as_ruled(run.rules.verdicts)
-        return self._group_body(self._evidence(group_id), group, group_id, planned) | {
-            "tier": group_id.tier,
-            "agent_model": group_id.agent_model,
-            "runs_completed": group.trials,
-            "baseline_tier": baseline_tier,
-            "tier_uplift": json_number(uplift(group, baseline, run.plan.judged)),
-            "tier_delta": json_number(delta(group, baseline, run.plan.judged)),
-        }
+        self._planned[group_id] = of.planned
+        body = computed(TIER if group_id.tier is not None else AGENT_MODEL, of)
+        if group_id.tier is None:
+            self.final_missing[group_id] = body["uncertainty"]["final_missing"]
+        return body
 
 
 def _of_agent(owner: AgentModel) -> GroupId:
     return GroupId(None, *owner)
-
-
-def _owner(group_id: GroupId) -> AgentModel:
-    return group_id.agent or "", group_id.model or ""
 
 
 MARKS = ("superseded", "conflicts", "impoverished", "failures_rerun")
@@ -240,25 +178,17 @@ def _content(change: SummaryChange) -> tuple[Any, ...] | None:
 
 
 def sealed(
-    run: RunState,
-    group: GroupId,
-    body: dict[str, Any] | None,
-    way: dict[str, Any],
-    epoch: int,
-    made_with: str,
+    run: RunState, group: GroupId, body: dict[str, Any] | None, epoch: int, made_with: str
 ) -> SummaryChange:
-    """Canonical bytes of a body, its digest, and the provenance fields; or a tombstone if the body is None.
-
-    Args:
-        way: further fields that are not in the digest.
-    """
+    """Canonical bytes of a body, its digest, and the provenance fields; or a tombstone if the body is None."""
     version = run.state_version
     if body is None:
         return SummaryChange.tombstone(run.run_id, group, epoch, version)
+    way = {name: body.pop(name) for name in MARKS if name in body}
     body |= {"type": group.type, "run_id": run.run_id, "semantics_version": SEMANTICS_VERSION}
     digested = canonical_json(body)
     digest = sha256_hex(digested)
-    way = way | {
+    way |= {
         "epoch": epoch,
         "state_version": version,
         "last_event_at": rfc3339(run.last_event_at),
@@ -270,31 +200,161 @@ def sealed(
     return SummaryChange(run.run_id, group, value, body | way, epoch, version, digest)
 
 
-def board_value(
-    metric: BoardMetric, group: GroupState, agent: str, missing: MissingTrials | None, *, formulacode: bool
-) -> float | None:
+def board_value(metric: BoardMetric, of: Subject[GroupState]) -> float | None:
     """What the summary of an agent:model says of a METRIC; None where it is unknown.
 
     Args:
         metric: a built-in one, or a named one.
-        group: the trials of the agent:model.
-        agent: its name, since nop never counts as failed.
-        missing: the trials that lack a sub-trial of it (R21).
-        formulacode: whether any trial of the run carries FormulaCode's sections.
     """
     part, *path = metric.path
-    says: dict[str, Any]
-    if part in ("statistics", "metrics"):
-        of, statistic = path
-        distribution = (
-            group.distributions[of] if part == "statistics" else group.named.get(of, Distribution())
-        )
-        says = {part: {of: {statistic: getattr(distribution, statistic)()}}}
-    elif part == "formulacode":
-        says = {part: formulacode_body(group, missing, nop=agent == NOP) if formulacode else None}
-    else:
-        says = headline(group)
-    return metric.value(says)
+    if part not in ("statistics", "metrics"):
+        return metric.value(computed({part: AGENT_MODEL[part]}, of))
+    name, statistic = path
+    distributions = of.counted.distributions if part == "statistics" else of.counted.named
+    return metric.value({part: {name: {statistic: getattr(distributions.get(name, _NOTHING), statistic)()}}})
+
+
+# -----------------------------------------------------------------------------
+# What the fields of a summary are computed from: one moment of a run, and one group in it.
+
+
+_SAID = ("harness", "project", "benchmark", "benchmark_version", "display_name")
+"""Fields of the plan that a run's summary repeats."""
+
+
+class Moment:
+    """What the summaries of a run have in common while it stands as it does; it is counted up to date."""
+
+    def __init__(self, run: RunState) -> None:
+        self.run, self.plan, self.rules = run, run.plan, run.rules
+        self.groups: Mapping[GroupId, GroupState] = run.groups
+        self.finished = run.plan.finished
+        self.with_formulacode = run.totals.with_formulacode > 0
+
+    @cached_property
+    def said(self) -> dict[str, Any]:
+        """What the plan says of the run itself, field by field; None: nothing."""
+        return {name: self.plan.get(name) for name in _SAID}
+
+    @cached_property
+    def planned(self) -> Denominators:
+        return self.run.denominators()
+
+    @cached_property
+    def open_states(self) -> int:
+        """Bits of the rows without a final value, see :meth:`RunState.open_states`."""
+        return self.run.open_states()
+
+    @cached_property
+    def missing(self) -> dict[AgentModel, MissingTrials]:
+        """The trials that lack a planned agent, see `missing_sub_trials`."""
+        return missing_sub_trials(self.run)
+
+    @cached_property
+    def metrics(self) -> dict[str, MetricPlan]:
+        """The named metrics that have a board."""
+        return planned_metrics(self.plan)
+
+    @cached_property
+    def tiers(self) -> dict[str, GroupState]:
+        """The tiers by name, pooled over the agents that are compared, as ruled (R31)."""
+        pooled = {id_.tier: of for id_, of in self.groups.items() if id_.tier is not None and not id_.agent}
+        return {tier: of.as_ruled(self.rules.verdicts) for tier, of in sorted(pooled.items())}
+
+    @cached_property
+    def agents(self) -> dict[str, GroupState]:
+        """The agent:models by label."""
+        return {id_.agent_model or "": of for id_, of in self.groups.items() if id_.tier is None}
+
+
+class Subject(Generic[C]):
+    """A group of a run at one moment, or the run itself: what the fields of its summary are computed from.
+
+    Args:
+        counted: its trials.
+
+    Attributes:
+        unruled: these as they are.
+        counted: these as ruled (R31).
+        has_boards: it is an agent:model over the run, so that its means have errors.
+    """
+
+    def __init__(self, at: Moment, group_id: GroupId, counted: C) -> None:
+        self.at, self.run, self.group_id, self.unruled = at, at.run, group_id, counted
+        self.profile = at.rules.profile
+        self.counted = counted.as_ruled(at.rules.verdicts)
+        self.verdict_trials = self.counted.verdict_trials
+        self.has_boards = group_id.tier is None and group_id != RUN
+
+    @property
+    def owner(self) -> AgentModel:
+        return self.group_id.agent or "", self.group_id.model or ""
+
+    @cached_property
+    def planned(self) -> GroupPlan:
+        """What the plan says of it."""
+        return self.at.planned.of(self.group_id)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What its rows say."""
+        return self.run.evidence(self.group_id, self.at.open_states)
+
+    @cached_property
+    def missing(self) -> MissingTrials:
+        """The trials in which an agent:model was planned and has no sub-trial, once the run has finished."""
+        return self.at.missing.get(self.owner, MissingTrials())
+
+    @cached_property
+    def against(self) -> GroupState | None:
+        """The baseline tier of the same agents, as ruled (R23); None: there is none, or it is this one."""
+        tier = self.at.plan.baseline_tier
+        owner = self.group_id.agent, self.group_id.model
+        group = self.at.groups.get(GroupId(tier, *owner)) if tier != self.group_id.tier else None
+        return group and group.as_ruled(self.at.rules.verdicts)
+
+    @cached_property
+    def costs(self) -> ExactSum:
+        return self.counted.costs
+
+    @cached_property
+    def grade_basis(self: Subject[GroupState]) -> GradeBasis | None:
+        return self.counted.grade_basis(self.planned.judged)
+
+    @cached_property
+    def grade_score(self: Subject[GroupState]) -> float | None:
+        return self.counted.grade_score(self.planned.judged)
+
+    def share(self, of: int) -> float | None:
+        """Resolved trials of so many; None of none."""
+        return self.counted.resolved / of if of > 0 else None
+
+
+Field = Callable[[Subject[Any]], Any]
+GroupField = Callable[[Subject[GroupState]], Any]
+RunField = Callable[[Subject[RunTotals]], Any]
+
+
+def computed(fields: Mapping[str, Callable[[T], Any]], of: T) -> dict[str, Any]:
+    """The JSON of a subject's fields; numbers that are not finite are text (R14)."""
+    return {name: _json(field(of)) for name, field in fields.items()}
+
+
+def _json(value: Any) -> Any:
+    is_finite = value.__class__ is not float or math.isfinite(value)
+    return value if is_finite else json_number(value)
+
+
+def bound(message: type[Message], fields: dict[str, F]) -> dict[str, F]:
+    """The fields, if the written-out class has the same.
+
+    Raises:
+        TypeError: one is missing or has no place there; add it to both.
+    """
+    written_out = message.model_fields.keys() - Published.model_fields - {"type"}
+    if differing := sorted(fields.keys() ^ written_out):
+        raise TypeError(f"{message.__name__} and its table of fields differ in {', '.join(differing)}")
+    return fields
 
 
 # -----------------------------------------------------------------------------
@@ -324,55 +384,21 @@ _COST_BYTES = 224 * 1024
 _LABEL_BYTES = 96 * 1024
 _TIER_BYTES = 32 * 1024
 
-T = TypeVar("T")
 
-
-def run_body(run: RunState, planned: Denominators) -> dict[str, Any]:
-    """What the run's summary says; the run is counted up to date."""
-    plan = run.plan
-    verdicts = run.rules.verdicts
-    pooled = {g.tier: of.as_ruled(verdicts) for g, of in run.groups.items() if g.tier and not g.agent}
-    tiers = dict(sorted(pooled.items()))
-    agents = {g.agent_model or "": group for g, group in run.groups.items() if g.tier is None}
-    total = planned.run()
-    finished = plan.finished
-    missing = [run.groups[GroupId(tier)].trials < (planned.tier(tier) or 0) for tier in tiers]
-    body: dict[str, Any] = {
-        **{name: plan.get(name) for name in ("harness", "project", "benchmark", "benchmark_version")},
-        "display_name": plan.get("display_name"),
-        "metrics": {name: reading(of) for name, of in planned_metrics(plan).items()},
-        "primary_metric": primary_metric(plan),
-        "labels": first_by_name(plan.labels, _LABEL_BYTES),
-        "provenance": plan.get("provenance") or {},
-        "varies": plan.get("varies") or [],
-        "status": finished and (finished.status or "finished"),
-        "started_at": _instant(plan.get("started_at")),
-        "finished_at": _instant(finished.finished_at) if finished else None,
-        "grading_profile": run.rules.profile.name,
-        "cost_by_agent_model": costs_by_agent_model(agents),
-        "agent_models": len(agents),
-        "tiers": len(tiers),
-        "cross_tier": cross_tier(tiers, plan.baseline_tier, run.rules.profile.ddof, plan.judged),
-        "progress": {
-            "done": run.totals.slots,
-            "planned": total,
-            "plan_complete": not planned.incomplete,
-            **({"parts": plan.parts} if plan.parts else {}),
-        },
-        "in_flight": 0 if finished else run.scores.roster.lineup(RUN).count(STARTED, STARTED | STORED),
-        "provisional": planned.incomplete or (any(missing) if total is None else run.totals.slots < total),
-    }
+def run_body(at: Moment) -> dict[str, Any] | None:
+    """What the run's summary says; None: the run does not exist."""
+    run, totals = at.run, at.run.totals
+    if not run.exists:
+        return None
     swapped = [(run.scores.outcome(group), as_ruled) for group, as_ruled in incomplete_trials(run)]
     for outcome, as_ruled in swapped:
-        run.totals.count_outcome(outcome, -1)
-        run.totals.count_outcome(as_ruled, 1)
-    totals = run.totals.body(plan.attempts, plan.task_count, verdicts)
+        totals.count_outcome(outcome, -1)
+        totals.count_outcome(as_ruled, 1)
+    body = computed(RUN_FIELDS, Subject(at, RUN, totals))
     for outcome, as_ruled in swapped:
-        run.totals.count_outcome(as_ruled, -1)
-        run.totals.count_outcome(outcome, 1)
-    if run.totals.numeric and not totals["verdict_trials"]:
-        body["primary_metric"] = primary_metric(plan, has_verdicts=False)
-    return totals | body | {"failure_modes": most_frequent(totals["failure_modes"])}
+        totals.count_outcome(as_ruled, -1)
+        totals.count_outcome(outcome, 1)
+    return body
 
 
 def primary_metric(plan: Plan, *, has_verdicts: bool = True) -> str:
@@ -399,16 +425,12 @@ def reading(plan: MetricPlan) -> dict[str, Any]:
     return {"direction": plan.direction or "higher", "unit": plan.unit, "label": plan.label}
 
 
-def cross_tier(
-    tiers: dict[str, GroupState], baseline_tier: str, ddof: int, judged: bool | None
-) -> dict[str, Any] | None:
-    """Cross-tier numbers of the pooled tiers; None where there is no tier.
-
-    Args:
-        judged: whether the plan says that trials get a judge's score; None: as seen (R13).
-    """
+def cross_tier(of: Subject[RunTotals]) -> dict[str, Any] | None:
+    """Cross-tier numbers of the pooled tiers; None where there is no tier."""
+    tiers, judged, ddof = of.at.tiers, of.at.plan.judged, of.profile.ddof
     if not tiers:
         return None
+    baseline_tier = of.at.plan.baseline_tier
     baseline = tiers.get(baseline_tier)
     others = {tier: group for tier, group in tiers.items() if tier != baseline_tier}
     costs = _medians(tiers, "cost_usd")
@@ -416,11 +438,11 @@ def cross_tier(
     return {
         "tier_uplift": _limited({t: uplift(g, baseline, judged) for t, g in others.items()}),
         "tier_delta": _limited({t: delta(g, baseline, judged) for t, g in others.items()}),
-        "pass_rate_variance": json_number(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
-        "impl_rate_variance": json_number(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
-        "cost_variance": json_number(variance_of_medians(costs, ddof)),
-        "cost_delta": json_number(cost_delta(costs)),
-        "frontier_cost_of_pass": json_number(frontier[0]) if frontier else None,
+        "pass_rate_variance": _json(variance_of_medians(_medians(tiers, "pass_rate"), ddof)),
+        "impl_rate_variance": _json(variance_of_medians(_medians(tiers, "impl_rate"), ddof)),
+        "cost_variance": _json(variance_of_medians(costs, ddof)),
+        "cost_delta": _json(cost_delta(costs)),
+        "frontier_cost_of_pass": _json(frontier[0]) if frontier else None,
         "frontier_tier": frontier[1] if frontier else None,
     }
 
@@ -525,24 +547,43 @@ def first_by_name(values: dict[str, T], most_bytes: int) -> dict[str, T]:
     return _fitting(sorted(values.items()), most_bytes)
 
 
+def _is_provisional(of: Subject[RunTotals]) -> bool:
+    """Whether planned trials are missing; without a plan of the run, in any of its tiers (R26)."""
+    planned = of.planned
+    if planned.incomplete or planned.trials is not None:
+        return planned.incomplete or of.unruled.slots < (planned.trials or 0)
+    tiers, expected = of.at.tiers, of.at.planned.tier
+    return any(group.trials < (expected(tier) or 0) for tier, group in tiers.items())
+
+
+def _progress(of: Subject[RunTotals]) -> dict[str, Any]:
+    parts = of.at.plan.parts
+    progress = {
+        "done": of.unruled.slots,
+        "planned": of.planned.trials,
+        "plan_complete": not of.planned.incomplete,
+    }
+    return progress | {"parts": parts} if parts else progress
+
+
 def costs_by_agent_model(groups: Mapping[str, GroupState]) -> dict[str, Any]:
     """Label of an agent:model to its known cost in USD, None for none.
 
     Where those are more than fit, the dearest have entries, ties by label; the others' sum is `other`.
     """
-    sums = {label: group.distributions["cost_usd"].finite for label, group in groups.items()}
-    costs = {label: json_number(cost.total()) if cost.count else None for label, cost in sums.items()}
+    sums = {label: group.costs for label, group in groups.items()}
+    costs = {label: _json(cost.total()) if cost.count else None for label, cost in sums.items()}
     if _fits(costs, _COST_BYTES):
         return costs
     dearest = sorted(sums, key=lambda label: (not sums[label].count, -sums[label].total(), label))
     kept: dict[str, Any] = _fitting([(label, costs[label]) for label in dearest], _COST_BYTES)
     rest = ExactSum()
     rest.merge(*(cost for label, cost in sums.items() if label not in kept))
-    return kept | {OTHER: json_number(rest.total()) if rest.count else None}
+    return kept | {OTHER: _json(rest.total()) if rest.count else None}
 
 
 def _limited(by_tier: dict[str, float | None]) -> dict[str, JsonNumber]:
-    return first_by_name({tier: json_number(value) for tier, value in by_tier.items()}, _TIER_BYTES)
+    return first_by_name({tier: _json(value) for tier, value in by_tier.items()}, _TIER_BYTES)
 
 
 def _fits(values: Mapping[str, Any], most_bytes: int) -> bool:
@@ -560,6 +601,10 @@ def _fitting(ranked: Iterable[tuple[str, T]], most_bytes: int) -> dict[str, T]:
     return kept
 
 
+def _of_plan(name: str) -> RunField:
+    return lambda of: of.at.said[name]
+
+
 def _instant(moment: datetime | None) -> str | None:
     return rfc3339(microseconds(moment)) if moment is not None else None
 
@@ -571,277 +616,236 @@ def _instant(moment: datetime | None) -> str | None:
 MOST_NAMED = 100
 """Named metrics that a summary has, 400 bytes each, and texts of the plan of 2 KiB for 65 of them."""
 
+_NOTHING = Distribution()
+
 NO_ERROR: dict[str, Any] = dict.fromkeys(("standard_error", "low", "high"))
 """The fields of an error and its interval where there is none; to be read only."""
 
 
-def group_body(
-    run: RunState, group: GroupState, plan: GroupPlan, evidence: Evidence | None = None
-) -> dict[str, Any]:
-    """Everything that the summaries of all groups have in common, cut to the limits.
-
-    Args:
-        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
-    """
-    profile = run.rules.profile
-    group = group.as_ruled(run.rules.verdicts)
-    statistics = {
-        metric: distribution.summary(profile.ddof) | mean_error(group, evidence, metric)
-        for metric, distribution in group.distributions.items()
-    }
-    score, basis = group.grade_score(plan.judged), group.grade_basis(plan.judged)
+def statistics(of: Subject[GroupState]) -> dict[str, Any]:
+    """Metric to its statistics; means that are on a board have an error and an interval."""
+    says = {name: part.summary(of.profile.ddof) for name, part in of.counted.distributions.items()}
+    with_error = ("pass_rate", *MEANS) if of.has_boards else ()
     return {
-        "trials": group.trials,
-        "tasks": group.tasks,
-        "verdict_trials": group.verdict_trials,
-        "resolved": group.resolved,
-        "unresolved": group.verdict_trials - group.resolved,
-        "no_verdict": group.no_verdict,
-        "score_out_of_range": group.scores_out_of_range,
-        "runs_planned": plan.trials,
-        "provisional": plan.incomplete or (plan.trials is not None and group.trials < plan.trials),
-        **headline(group),
-        "pass_at_k": group.pass_at_k.summary(plan.attempts, plan.tasks)
-        if len(group.owners) <= 1 and group.has_verdicts
-        else None,
-        "tokens": _tokens(group),
-        "mean_trajectory_length": json_number(group.sums["trajectory_length"].mean()),
-        "statistics": statistics,
-        "metrics": named_body(group.named, run.plan, profile.ddof, evidence),
-        "coverage": {metric: total.count for metric, total in (group.distributions | group.sums).items()},
-        "failure_modes": most_frequent(group.failure_modes),
-        "grade": profile.grade(score),
-        "grade_basis": basis,
-        "grade_score": score,
-        "grade_provisional": basis == "composite_median" and group.unscored > 0 and plan.awaits_scores,
-        "grading_profile": profile.name,
+        name: part
+        | (_error_body(of.evidence.error(name)) if name in with_error and part["count"] else NO_ERROR)
+        for name, part in says.items()
     }
 
 
-def _tokens(group: GroupState) -> dict[str, int | float | None]:
-    """Token totals; None where no trial reports that kind."""
+def named(of: Subject[GroupState]) -> dict[str, Any]:
+    """Metric to its statistics and how to read them: the planned ones, then by number of trials."""
+    planned, counted = of.at.metrics, of.counted.named
+    others = sorted(counted.keys() - planned, key=lambda name: (-counted[name].count, name))
     return {
-        "input": _whole(group.distributions["input_tokens"]),
-        "output": _whole(group.distributions["output_tokens"]),
-        "cache_read": _whole(group.sums["cache_read_tokens"]),
-        "cache_write": _whole(group.sums["cache_write_tokens"]),
-    }
-
-
-def _whole(total: Distribution | ExactSum) -> int | float | None:
-    return json_count(total.total()) if total.count else None
-
-
-def headline(group: GroupState) -> dict[str, Any]:
-    """The numbers of a group that are neither statistics of a metric nor FormulaCode's."""
-    cost = group.distributions["cost_usd"]
-    return accuracies(group.resolved, group.verdict_trials, group.infrastructure_failures) | {
-        **cost_sums(cost.finite, group.sums[ESTIMATED]),
-        "mean_cost": json_number(cost.mean()),
-        "cost_of_pass": json_number(group.cost_of_pass()),
-    }
-
-
-def named_body(
-    distributions: Mapping[str, Distribution], plan: Plan, ddof: int, evidence: Evidence | None
-) -> dict[str, Any]:
-    """Metric to its statistics and how to read them: the planned ones, then by number of trials.
-
-    Args:
-        evidence: for the errors of means; None for groups that are on no board, whose errors are null.
-    """
-    planned = planned_metrics(plan)
-    others = sorted(distributions.keys() - planned, key=lambda name: (-distributions[name].count, name))
-    nothing = Distribution()
-    return {
-        name: distributions.get(name, nothing).summary(ddof)
-        | error_body(evidence.means(NAMED + name) if evidence else None)
+        name: counted.get(name, _NOTHING).summary(of.profile.ddof)
+        | _error_body(of.evidence.error(NAMED + name) if of.has_boards else None)
         | reading(planned.get(name, MetricPlan()))
         | {"planned": name in planned}
         for name in [*planned, *others][:MOST_NAMED]
     }
 
 
-def mean_error(group: GroupState, evidence: Evidence | None, metric: str) -> dict[str, Any]:
-    """Error and interval of a metric's mean; None of fewer than two tasks, and of metrics without a board."""
-    if evidence is None or metric not in ("pass_rate", *MEANS) or not group.distributions[metric].count:
-        return NO_ERROR
-    if metric == "pass_rate":
-        return _error_body(evidence.pass_rate, evidence.pass_rate_interval)
-    return error_body(evidence.means(metric))
+def _error_body(error: MeanError | None) -> dict[str, Any]:
+    """Error and interval of a mean: `standard_error`, `low`, `high`; null of fewer than two tasks."""
+    return dict(zip(NO_ERROR, map(_json, error), strict=True)) if error else NO_ERROR
 
 
-def error_body(values: Clusters | None) -> dict[str, Any]:
-    """Error and t interval of a mean: `standard_error`, `low`, `high`; None of fewer than two tasks."""
-    return _error_body(values, mean_interval(values)) if values else NO_ERROR
+def _pass_at_k(of: Subject[Any]) -> dict[str, Any] | None:
+    """None where agent:models or tiers are mixed (R11), or no trial has a verdict (R31)."""
+    if len(of.counted.owners) > 1 or not of.counted.has_verdicts:
+        return None
+    pass_at_k: dict[str, Any] = of.counted.pass_at_k.summary(of.planned.attempts, of.planned.tasks)
+    return pass_at_k
 
 
-def _error_body(values: Clusters, interval: Interval | None) -> dict[str, Any]:
-    if interval is None:
-        return NO_ERROR
-    numbers = values.standard_error(), *interval
-    return dict(zip(NO_ERROR, map(json_number, numbers), strict=True))
+def _tokens(of: Subject[Any]) -> dict[str, int | float | None]:
+    """Token totals; None where no trial reports that kind."""
+    totals = [(kind, total.total() if total.count else None) for kind, total in of.counted.tokens.items()]
+    return {kind: None if total is None else json_count(total) for kind, total in totals}
 
 
 # -----------------------------------------------------------------------------
 # FormulaCode's block in the summary of an agent:model: its means, what they rest on, the error of one.
-#
-# Planned agents that have no sub-trial in a trial count in it as agents that changed nothing (R21).
 
 
-AgentModel = tuple[str, str]
-"""(agent, model)."""
-
-
-@dataclass(frozen=True)
-class MissingTrials:
-    """Multi-agent trials that lack an agent; to be read only.
+class Measured(NamedTuple):
+    """What FormulaCode's numbers of an agent:model are computed from.
 
     Attributes:
-        sums: FormulaCode's sums over them; each has a speedup of 1.0.
-        tasks: how many there are of each task.
+        sums: of its trials, of those that lack it, and of failures without a section (R21).
     """
 
-    sums: FormulaCodeSums = field(default_factory=FormulaCodeSums)
-    tasks: Counter[str] = field(default_factory=Counter)
+    of: Subject[GroupState]
+    sums: FormulaCodeSums
+    error: dict[str, Any]
 
-    @cached_property
-    def speedups(self) -> Clusters:
-        return Clusters.of_counts([(trials, trials, 1) for trials in self.tasks.values()])
+    @property
+    def success_rate(self) -> float | None:
+        trials = self.of.unruled.verdict_trials + self.of.missing.sums.trials
+        return self.of.unruled.passes / trials if trials else None
 
-    def plus(self, other: MissingTrials) -> MissingTrials:
-        return MissingTrials(self.sums.plus(other.sums, 0), self.tasks + other.tasks)
+    @property
+    def cost(self) -> float | None:
+        return self.of.unruled.distributions["cost_usd"].mean()
 
-    def minus(self, other: MissingTrials) -> MissingTrials:
-        """The trials without some of them."""
-        return MissingTrials(self.sums.minus(other.sums), self.tasks - other.tasks)
-
-
-def missing_sub_trials(run: RunState) -> dict[AgentModel, MissingTrials]:
-    """The multi-agent trials that lack a planned agent, by agent:model.
-
-    Empty until the run has finished: before that, the sub-trial may still come. Empty too where no trial
-    of the run carries FormulaCode's sections. nop is never failed, so it is left out. The plan of a pooled
-    run names the agents of all its shards, so a shard only lacks agents that it has elsewhere.
-
-    The work grows with the results there are, not with planned agents times trials: agents without any
-    sub-trial share what they lack.
-    """
-    planned = {owner for owner in run.plan.agent_models() if owner[0] != NOP}
-    if (
-        not run.plan.has_ended
-        or not planned
-        or not run.totals.with_formulacode
-        or not run.scores.trial_groups()
-    ):
-        return {}
-    missing: dict[AgentModel, MissingTrials] = {}
-    for shard in _shards(run, planned):
-        for owner in shard.expected:
-            if trials := shard.lacking(owner):
-                others = missing.get(owner)
-                missing[owner] = trials if others is None else others.plus(trials)
-    return missing
-
-
-def incomplete_trials(run: RunState) -> list[tuple[TrialGroupKey, Outcome]]:
-    """The multi-agent trials that lack a planned agent, and how they count in the run (R10).
-
-    Until the run has ended they do not count. Afterwards they count as if that agent had crashed.
-    """
-    if not run.scores.trial_groups():
-        return []
-    is_baseline = run.scores.is_baseline
-    planned = {owner for owner in run.plan.agent_models() if not is_baseline(owner[0])}
-    lacking = {
-        group
-        for shard in _shards(run, planned)
-        for owner in shard.expected
-        for group in shard.groups - shard.owned.get(owner, set())
-    }
-    crashed: dict[str, Any] = {"resolved": None, "failure_mode": None, "infrastructure_failure": False}
-    changed = crashed | {"compared": True} if run.plan.has_ended else {"incomplete": True}
-    return [(group, replace(run.scores.outcome(group), **changed)) for group in sorted(lacking, key=str)]
-
-
-class _Shard:
-    """The multi-agent trials of one shard.
-
-    Attributes:
-        groups: the trials.
-        expected: the agents of which each should have a sub-trial.
-        owned: the trials that have a result of an agent, as a sub-trial or beside it (R10).
-    """
-
-    def __init__(self, run: RunState) -> None:
-        self._run = run
-        self.groups: set[TrialGroupKey] = set()
-        self.expected: set[AgentModel] = set()
-        self.owned: dict[AgentModel, set[TrialGroupKey]] = {}
-
-    def lacking(self, owner: AgentModel) -> MissingTrials | None:
-        """The trials that lack an agent; None if there are none."""
-        owned = self.owned.get(owner, set())
-        if not owned:
-            return self._all
-        if len(owned) == len(self.groups):
+    @property
+    def weighted_advantage(self) -> float | None:
+        """Mean advantage / mean cost; 0 if the cost is 0, None if one of them is unknown (R25)."""
+        advantage, cost = self.sums.advantages[ADVANTAGES[0]].mean(), self.cost
+        if advantage is None or cost is None:
             return None
-        if 2 * len(owned) >= len(self.groups):
-            return self._missing(self.groups - owned)
-        return self._all.minus(self._missing(owned))
-
-    @cached_property
-    def _all(self) -> MissingTrials:
-        """All trials, for an agent that each of them lacks."""
-        return self._missing(self.groups)
-
-    def _missing(self, groups: Collection[TrialGroupKey]) -> MissingTrials:
-        scores = [self._run.scores.of_missing(group) for group in groups]
-        sums = FormulaCodeSums.of(scores, failures=len(scores))
-        return MissingTrials(sums, Counter(group.task_id for group in groups))
+        return advantage / cost if cost > 0 else 0.0
 
 
-def _shards(run: RunState, planned: set[AgentModel]) -> list[_Shard]:
-    shards: dict[str, _Shard] = {}
-    groups = run.scores.trial_groups()
-    for group, keys in groups.items():
-        shard = shards.setdefault(group.shard, _Shard(run))
-        shard.groups.add(group)
-        shard.expected.update((key.agent, key.model) for key in keys)
-    for name, shard in shards.items():
-        shard.expected = planned & shard.expected if name else planned
-    for key, slot in run.slots.items():
-        group, owner = key.trial_group, (key.agent, key.model)
-        if slot.revision is not None and group in groups and owner in planned:
-            shards[group.shard].owned.setdefault(owner, set()).add(group)
-    return list(shards.values())
+def formulacode(of: Subject[GroupState]) -> dict[str, Any] | None:
+    """FormulaCode's numbers of an agent:model; None in a run without any of its sections.
 
-
-def formulacode_body(
-    group: GroupState, missing: MissingTrials | None = None, evidence: Evidence | None = None, *, nop: bool
-) -> dict[str, Any]:
-    """FormulaCode's numbers of an agent:model in a run in which any trial has a FormulaCode section.
-
-    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21).
-
-    Args:
-        missing: trials in which the agent was planned and has no sub-trial, once the run has finished.
-        evidence: for the error of the mean speedup; None for baselines, whose error is null.
-        nop: the agent is nop, which never counts as failed.
+    A trial that ended without any payload counts as a failure of an agent that changed nothing (R21). nop
+    never counts as failed, and baselines have no error.
     """
-    missing = missing or MissingTrials()
-    unmeasured = 0 if nop else group.failures - group.formulacode.failures
-    trials = group.verdict_trials + missing.sums.trials
+    if not of.at.with_formulacode:
+        return None
+    group, missing, agent = of.unruled, of.missing, of.group_id.agent or ""
+    unmeasured = 0 if agent == NOP else group.failures - group.formulacode.failures
     sums = group.formulacode.plus(missing.sums, unmeasured)
-    body = sums.body(
-        group.passes / trials if trials else None,
-        group.distributions["cost_usd"].mean(),
-        group.sums["trajectory_length"].mean(),
-        nop=nop,
-    )
-    speedups = None
-    if evidence is not None:
-        speedups = evidence.speedups(sums.speedup, missing.tasks) if group.trials else missing.speedups
-    error = error_body(speedups)
-    errors = {f"mean_speedup_{name}": value for name, value in error.items()}
-    return body | errors | {"missing": missing.sums.trials}
+    error = None
+    if of.has_boards and not of.run.scores.is_baseline(agent):
+        speedups = of.evidence.speedups(sums.speedup, missing.tasks) if group.trials else missing.speedups
+        error = error_of(speedups)
+    return computed(FORMULACODE, Measured(of, sums, _error_body(error)))
+
+
+def _advantage(name: str) -> Callable[[Measured], float | None]:
+    return lambda of: of.sums.advantages[name].mean()
+
+
+# -----------------------------------------------------------------------------
+# The fields of every summary by name, each with its one computation, bound to the written-out classes.
+
+
+FORMULACODE: dict[str, Callable[[Measured], Any]] = bound(
+    FormulaCodeSummary,
+    {
+        **{name: _advantage(name) for name in ADVANTAGES},
+        "mean_speedup": lambda of: of.sums.speedup.mean(),
+        "mean_speedup_standard_error": lambda of: of.error["standard_error"],
+        "mean_speedup_low": lambda of: of.error["low"],
+        "mean_speedup_high": lambda of: of.error["high"],
+        "mean_success_rate": lambda of: of.success_rate,
+        "num_benchmarks": lambda of: json_count(of.sums.num_benchmarks),
+        "num_valid_benchmarks": lambda of: json_count(of.sums.num_valid_benchmarks),
+        "mean_cost_per_task": lambda of: of.cost,
+        "cost_weighted_advantage": lambda of: of.weighted_advantage,
+        "mean_trajectory_length": lambda of: of.of.unruled.sums["trajectory_length"].mean(),
+        "agent_advantages_gmean": lambda of: (
+            None if of.of.group_id.agent == NOP else {name: _json(of.sums.gmean(name)) for name in ADVANTAGES}
+        ),
+        "fallbacks": lambda of: of.sums.fallbacks,
+        "claimed": lambda of: of.sums.claimed,
+        "missing": lambda of: of.of.missing.sums.trials,
+        "coverage": lambda of: {
+            "task_speedup": of.sums.speedup.count,
+            "agent_advantage": of.sums.advantages[ADVANTAGES[0]].count,
+        },
+    },
+)
+
+COUNTED: dict[str, Field] = {
+    "tasks": lambda of: of.counted.tasks,
+    "verdict_trials": lambda of: of.verdict_trials,
+    "resolved": lambda of: of.counted.resolved,
+    "unresolved": lambda of: of.verdict_trials - of.counted.resolved,
+    "no_verdict": lambda of: of.counted.no_verdict,
+    "accuracy": lambda of: of.share(of.verdict_trials),
+    "accuracy_excluding_infrastructure": lambda of: of.share(
+        of.verdict_trials - of.counted.infrastructure_failures
+    ),
+    "infrastructure_failures": lambda of: of.counted.infrastructure_failures,
+    "pass_at_k": _pass_at_k,
+    "total_cost": lambda of: of.costs.total() if of.costs.count else None,
+    "estimated_cost": lambda of: of.counted.sums[ESTIMATED].total() if of.costs.count else None,
+    "tokens": _tokens,
+    "failure_modes": lambda of: most_frequent(of.counted.failure_modes),
+    "coverage": lambda of: of.counted.coverage,
+    "score_out_of_range": lambda of: of.counted.scores_out_of_range,
+    "in_flight": lambda of: of.evidence.in_flight,
+    "grading_profile": lambda of: of.profile.name,
+}
+"""What a run and its groups have in common."""
+
+GROUP: dict[str, GroupField] = {
+    **COUNTED,
+    **{mark: attrgetter(f"counted.{mark}") for mark in MARKS},
+    "trials": lambda of: of.counted.trials,
+    "runs_planned": lambda of: of.planned.trials,
+    "provisional": lambda of: (
+        of.planned.incomplete or (of.planned.trials is not None and of.counted.trials < of.planned.trials)
+    ),
+    "mean_cost": lambda of: of.counted.distributions["cost_usd"].mean(),
+    "cost_of_pass": lambda of: of.counted.cost_of_pass(),
+    "mean_trajectory_length": lambda of: of.counted.sums["trajectory_length"].mean(),
+    "statistics": statistics,
+    "metrics": named,
+    "grade": lambda of: of.profile.grade(of.grade_score),
+    "grade_basis": lambda of: of.grade_basis,
+    "grade_score": lambda of: of.grade_score,
+    "grade_provisional": lambda of: (
+        of.grade_basis == "composite_median" and of.counted.unscored > 0 and of.planned.awaits_scores
+    ),
+    "uncertainty": lambda of: uncertainty_body(
+        of.evidence, of.counted, of.group_id, of.planned, of.run.queue, of.profile
+    ),
+}
+
+AGENT_MODEL = bound(
+    AgentModelSummary,
+    {
+        **GROUP,
+        "agent_model": lambda of: of.group_id.agent_model,
+        "agent": lambda of: of.owner[0],
+        "model": lambda of: of.owner[1],
+        "baseline": lambda of: of.run.scores.is_baseline(of.owner[0]),
+        "formulacode": formulacode,
+    },
+)
+
+TIER = bound(
+    TierSummary,
+    {
+        **GROUP,
+        "tier": lambda of: of.group_id.tier,
+        "agent_model": lambda of: of.group_id.agent_model,
+        "runs_completed": lambda of: of.counted.trials,
+        "baseline_tier": lambda of: of.at.plan.baseline_tier,
+        "tier_uplift": lambda of: uplift(of.counted, of.against, of.planned.judged),
+        "tier_delta": lambda of: delta(of.counted, of.against, of.planned.judged),
+    },
+)
+
+RUN_FIELDS: dict[str, RunField] = bound(
+    RunSummary,
+    {
+        **COUNTED,
+        **{mark: attrgetter(f"run.{mark}") for mark in MARKS},
+        **{name: _of_plan(name) for name in _SAID},
+        "labels": lambda of: first_by_name(of.at.plan.labels, _LABEL_BYTES),
+        "provenance": lambda of: of.at.plan.get("provenance") or {},
+        "varies": lambda of: of.at.plan.get("varies") or [],
+        "metrics": lambda of: {name: reading(metric) for name, metric in of.at.metrics.items()},
+        "primary_metric": lambda of: primary_metric(
+            of.at.plan, has_verdicts=not of.unruled.numeric or of.verdict_trials > 0
+        ),
+        "status": lambda of: of.at.finished and (of.at.finished.status or "finished"),
+        "started_at": lambda of: _instant(of.at.plan.get("started_at")),
+        "finished_at": lambda of: _instant(of.at.finished.finished_at) if of.at.finished else None,
+        "provisional": _is_provisional,
+        "trials": lambda of: of.counted.trials,
+        "cost_by_agent_model": lambda of: costs_by_agent_model(of.at.agents),
+        "mean_speedup_percentage": lambda of: of.counted.mean_speedup_percentage(),
+        "agent_models": lambda of: len(of.at.agents),
+        "tiers": lambda of: len(of.at.tiers),
+        "cross_tier": cross_tier,
+        "progress": _progress,
+    },
+)

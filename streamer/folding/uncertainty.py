@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from streamer.statistics.ability import (
     Interval,
     Reach,
     decided,
+    mean_interval,
     median,
     pass_hat_k,
     pass_rate,
@@ -320,6 +321,20 @@ MOST_ATTEMPTS = 1_000
 _BOTH = PASSED | RESOLVED
 
 
+class MeanError(NamedTuple):
+    """The error of a mean, clustered by task, and its 95 % interval."""
+
+    standard_error: float | None
+    low: float
+    high: float
+
+
+def error_of(values: Clusters) -> MeanError | None:
+    """The error and t interval of a mean; None of fewer than two tasks."""
+    interval = mean_interval(values)
+    return interval and MeanError(values.standard_error(), *interval)
+
+
 class Evidence:
     """What the trials of one group say, read from its rows.
 
@@ -387,6 +402,13 @@ class Evidence:
         values = self.lineup.values(metric)
         rows = np.flatnonzero(~np.isnan(values) & self.lineup.stored)
         return Clusters.of_values(self.lineup.tasks[rows].tolist(), values[rows].tolist())
+
+    def error(self, metric: str) -> MeanError | None:
+        """The error of a metric's mean; a named one is `metrics/NAME`."""
+        if metric != "pass_rate":
+            return error_of(self.means(metric))
+        interval = self.pass_rate_interval
+        return interval and MeanError(self.pass_rate.standard_error(), *interval)
 
     def speedups(self, sums: ExactSum, missing: Counter[str]) -> Clusters:
         """The speedups that FormulaCode's mean is over, by task; of an agent that is no baseline (R21).

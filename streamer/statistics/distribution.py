@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from math import inf, isfinite, nan
-from typing import Any, Self
+from math import inf, isfinite, isnan, nan
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamer.schemas.wire import json_number
 from streamer.statistics.exact import ExactSum, StatsError, middle_of
+
+_FEW = 8
+"""Fewer values have no sums of their own: these are worked out when somebody asks."""
 
 _ONE_BY_ONE = 8
 """Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
@@ -46,15 +49,14 @@ class Distribution:
     0.33333333333333337
     """
 
-    __slots__ = ("_blocks", "_said", "count", "finite", "nans")
+    __slots__ = ("_blocks", "_said", "_sums", "count", "nans")
 
     def __init__(self) -> None:
         self._blocks: list[array[float]] = []  # none of them empty
         self._said: tuple[int, dict[str, Any]] | None = None
         self.count = 0
         """Values held, infinite ones included, NaN not."""
-        self.finite = ExactSum()
-        """The exact sums of the finite values, to be read only."""
+        self._sums: ExactSum | None = None  # None: of few values, which `finite` sums up
         self.nans = 0
         """NaN values seen; they are in no other number."""
 
@@ -69,6 +71,13 @@ class Distribution:
         instance.extend(values)
         return instance
 
+    @property
+    def finite(self) -> ExactSum:
+        """The exact sums of the finite values, to be read only."""
+        if self._sums is not None:
+            return self._sums
+        return ExactSum.of(_finite(self.ascending()))
+
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
         return list(chain.from_iterable(self._blocks))
@@ -79,21 +88,21 @@ class Distribution:
     def extend(self, values: Iterable[float]) -> None:
         """Count several values in."""
         numbers = [value + 0.0 for value in values]  # never -0.0
-        finite = numbers
-        if not isfinite(sum(numbers)):  # or their sum overflows
+        if isnan(sum(numbers)):  # or infinite values cancel out
             every, numbers = numbers, [value for value in numbers if value == value]
             self.nans += len(every) - len(numbers)
-            finite = [value for value in numbers if isfinite(value)]
-        self.finite.extend(finite)
         self._insert([array("d", numbers)])
+        self._sum_up(ExactSum.extend, lambda: [_finite(numbers)])
 
     def merge(self, *others: Distribution) -> None:
         """Count in all that the others hold; they stay as they are."""
         parts = [block for other in others for block in other._blocks]
         nans = sum(other.nans for other in others)
-        self.finite.merge(*(other.finite for other in others))
+        if not parts and not nans:
+            return
         self.nans += nans
         self._insert(parts)
+        self._sum_up(ExactSum.merge, lambda: [other.finite for other in others])
 
     def remove(self, value: float) -> None:
         """Undo one `add` of the value; raises StatsError if it is not there."""
@@ -109,7 +118,7 @@ class Distribution:
             self._take_out_few(removed.ascending())
         else:
             self._take_out_many(removed._joined())
-        self.finite.unmerge(removed.finite)
+        self._sum_up(ExactSum.unmerge, lambda: [removed.finite])
         self.nans -= removed.nans
         self._said = None
 
@@ -178,10 +187,11 @@ class Distribution:
         return self._said[1]
 
     def _numbers(self, ddof: int) -> dict[str, Any]:
-        spread = self.std_dev(ddof)
+        infinite = self._infinities()
+        mean, spread = (infinite, None) if infinite else self.finite.mean_and_std_dev(ddof)
         says: dict[str, Any] = {
             "median": self.median(),
-            "mean": self.mean(),
+            "mean": mean,
             "mode": self.mode(),
             "min": self.min(),
             "max": self.max(),
@@ -190,6 +200,15 @@ class Distribution:
         if spread is None or not isfinite(spread):
             says = {name: json_number(value) for name, value in says.items()}
         return says | {"count": self.count}
+
+    def _sum_up(self, change: Callable[..., None], by: Callable[[], list[Any]]) -> None:
+        """Change the sums of many values as the values have changed; keep none of few."""
+        if self.count < _FEW:
+            self._sums = None
+        elif self._sums is None:
+            self._sums = self.finite
+        else:
+            change(self._sums, *by())
 
     def _infinities(self) -> float:
         """The sum of the infinite values; 0.0 if there are none."""
@@ -279,6 +298,22 @@ class Distribution:
         starts = range(0, len(ordered), _BLOCK)
         self._blocks = [array("d", ordered[start : start + _BLOCK].tobytes()) for start in starts]
         self.count = len(ordered)
+
+
+T = TypeVar("T", ExactSum, Distribution)
+
+
+def join(totals: Mapping[str, T], parts: Mapping[str, T], sign: int) -> None:
+    """Merge each part into the total of its name (`sign` 1), or undo that (-1)."""
+    for name, part in parts.items():
+        if sign > 0:
+            totals[name].merge(part)
+        else:
+            totals[name].unmerge(part)
+
+
+def _finite(values: list[float]) -> list[float]:
+    return values if isfinite(sum(values)) else [value for value in values if isfinite(value)]
 
 
 def _concatenated(parts: list[array[float]]) -> NDArray[np.float64]:

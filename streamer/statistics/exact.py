@@ -12,6 +12,8 @@ from operator import mul
 from streamer.schemas.wire import JsonNumber, json_number
 
 # -----------------------------------------------------------------------------
+
+# -----------------------------------------------------------------------------
 # Exact numbers, rounded to a float once: quotients, roots and the middle of two values.
 #
 # The inference needs these without the arrays of the other modules.
@@ -254,6 +256,13 @@ class ExactSum:
     def std_dev(self, ddof: int = 0) -> float | None:
         """The root of the exact variance, correctly rounded; None when empty, 0.0 of one value (S3)."""
         return root_of_quotient(*self._spread(ddof)) if self.count else None
+
+    def mean_and_std_dev(self, ddof: int) -> tuple[float | None, float | None]:
+        """Both at once, as `mean` and `std_dev` have them."""
+        if not self.count:
+            return None, None
+        spread = self._spread(ddof)
+        return quotient(self._sum, self.count << self._shift), root_of_quotient(*spread)
 
     def summary(self, ddof: int = 0) -> dict[str, JsonNumber]:
         """Sum, mean, variance, std_dev and count, as they travel in JSON."""

@@ -17,7 +17,7 @@ from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.slots import SlotKey, slot_key
 from streamer.folding.state import RunState
-from streamer.folding.summaries import board_value, missing_sub_trials
+from streamer.folding.summaries import Moment, Subject, board_value
 from streamer.schemas.base import Instant, Message, Number, agent_model_label
 from streamer.schemas.events import (
     BOARD_METRICS,
@@ -195,22 +195,17 @@ class Moves:
     def _look(self, run: RunState, seen: _RunSeen, record: LogRecord) -> None:
         changed, _ = run.changes.take_groups()
         due = {group for group in changed if group.tier is None and group.agent is not None}
-        missing = missing_sub_trials(run) if self._of_formulacode else {}
-        with_formulacode = run.totals.with_formulacode > 0
-        if self._of_formulacode and (
-            run.plan.finished is not None or with_formulacode != seen.with_formulacode
-        ):
+        at = Moment(run)
+        missing = at.missing if self._of_formulacode else {}
+        if self._of_formulacode and (at.finished is not None or at.with_formulacode != seen.with_formulacode):
             due |= {*seen.agents, *(GroupId(None, *owner) for owner in missing)}
-        seen.with_formulacode = with_formulacode
+        seen.with_formulacode = at.with_formulacode
         for group_id in sorted(due):
-            owner = (group_id.agent or "", group_id.model or "")
-            lacking, group = missing.get(owner), run.groups.get(group_id)
-            value = None
-            if group is not None or lacking is not None:
-                group = (group or GroupState()).as_ruled(run.rules.verdicts)
-                metric = self._question.metric
-                value = board_value(metric, group, owner[0], lacking, formulacode=with_formulacode)
-            self._note(run, seen, group_id, group or GroupState(), value, record)
+            of = Subject(at, group_id, run.groups.get(group_id, GroupState()))
+            of.has_boards = False  # no error is asked for
+            is_there = of.counted.trials or of.owner in missing
+            value = board_value(self._question.metric, of) if is_there else None
+            self._note(run, seen, group_id, of.counted, value, record)
 
     def _note(
         self,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streamer.folding.groups import FormulaCodeSums, GroupState
 from streamer.folding.prices import Price, PriceTable
 from streamer.folding.score import Scored, ScoringRules, score_trial
 from streamer.folding.score.formulacode import FormulaCodeScore, task_payload
+from streamer.folding.state import RunState
+from streamer.folding.summaries import FORMULACODE, NO_ERROR, Measured, Moment, Subject, computed
 from streamer.schemas.events import EVENT, FormulaCodePayload, TrialResult
+from streamer.schemas.wire import GroupId
 
 RULES = ScoringRules(PriceTable.default())
 """The rules of a run without a plan."""
@@ -68,3 +72,9 @@ def payload(**fields: Any) -> dict[str, Any]:
 def per_million(price: Price | None) -> tuple[float, float]:
     assert price is not None
     return float(price.input * 10**6), float(price.output * 10**6)
+
+
+def formulacode_numbers(sums: FormulaCodeSums) -> dict[str, Any]:
+    """What a summary says of an agent:model whose trials have these sums."""
+    of = Subject(Moment(RunState("r", PriceTable.default())), GroupId(None, "a", "m"), GroupState())
+    return computed(FORMULACODE, Measured(of, sums, NO_ERROR))

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from streamer.folding.fold import Pipeline, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import join_page
-from streamer.folding.state import RunState
-from streamer.folding.summaries import MissingTrials, missing_sub_trials
+from streamer.folding.state import MissingTrials, RunState, missing_sub_trials
 from streamer.folding.uncertainty import Evidence
 from streamer.schemas.wire import Record, records_of_lines
 from streamer.statistics.ability import Clusters, mean_interval

@@ -9,9 +9,7 @@ import pytest
 
 from streamer.folding import pairs, state, summaries
 from streamer.folding.fold import Pipeline, fold_records
-from streamer.folding.plan import Denominators
 from streamer.folding.run import PageFromTheFuture, page_key
-from streamer.folding.state import RunState
 from streamer.schemas.events import RunStarted
 from streamer.schemas.wire import Record, digest_of, records_of_lines
 from tests.folding.compared import PLAN, compared, tasks_of, the_comparison, trial
@@ -193,10 +191,10 @@ def test_a_fold_of_a_file_reports_the_sick_run_and_summarises_the_others() -> No
 def test_a_run_that_cannot_be_summarised_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
     body = summaries.run_body
 
-    def poisoned(run: RunState, planned: Denominators) -> Any:
-        if run.run_id == SICK:
+    def poisoned(at: summaries.Moment) -> Any:
+        if at.run.run_id == SICK:
             raise Poisoned("too large")
-        return body(run, planned)
+        return body(at)
 
     monkeypatch.setattr(summaries, "run_body", poisoned)
     folding = fold_records(records_of_lines(EVENTS))

@@ -21,25 +21,33 @@ from streamer.folding.groups import FormulaCodeSums, GroupState
 from streamer.folding.plan import Plan
 from streamer.folding.run import Grades
 from streamer.folding.score import cost_of_pass
+from streamer.folding.state import MissingTrials, missing_sub_trials
 from streamer.folding.summaries import (
+    AGENT_MODEL,
+    GROUP,
     MAX_FAILURE_MODES,
     MAX_SUMMARY_BYTES,
     MOST_NAMED,
     OTHER,
-    MissingTrials,
+    RUN_FIELDS,
+    TIER,
+    Moment,
+    Subject,
     board_value,
+    bound,
+    computed,
     cost_delta,
     delta,
-    headline,
-    missing_sub_trials,
     tier_uplift,
     uplift,
     variance_of_medians,
 )
 from streamer.schemas.base import MAX_COUNT, MAX_TASKS
 from streamer.schemas.events import BOARD_METRICS, BoardMetric, named_metric
-from streamer.schemas.summaries import SUMMARY
+from streamer.schemas.summaries import SUMMARY, AgentModelSummary, Published, RunSummary, TierSummary
+from streamer.schemas.wire import GroupId
 from streamer.statistics.ability import Clusters, mean_interval
+from tests.folding.build import formulacode_numbers
 from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import Event, a_plan, a_retraction, a_trial, digests, folded, records, summarised
 from tests.support.examples import examples
@@ -58,24 +66,45 @@ TRIALS = [
 def test_it_is_the_number_in_the_summary(metric: BoardMetric) -> None:
     run = folded(TRIALS)[0].run("run-1")
     [summary] = [change.summary for change in run.summaries() if change.kind == "agent_model"]
-    [group] = run.state.groups.values()
+    [(group_id, group)] = run.state.groups.items()
     assert summary is not None
-    value = board_value(metric, group, "terminus", None, formulacode=True)
+    value = board_value(metric, Subject(Moment(run.state), group_id, group))
     assert value is not None
     assert value == metric.value(summary)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_it_is_unknown_of_no_trial(metric: BoardMetric) -> None:
-    assert board_value(metric, GroupState(), "a", None, formulacode=False) is None
+    run = folded([a_plan()])[0].run("run-1").state
+    assert board_value(metric, Subject(Moment(run), GroupId(None, "a", "m"), GroupState())) is None
 
 
 def test_a_group_without_a_pass_has_an_infinite_cost_of_pass() -> None:
     run = folded([a_trial(resolved=False, cost_usd=1.0)])[0].run("run-1").state
     run.count()
-    [group] = run.groups.values()
-    assert headline(group)["cost_of_pass"] == "Infinity"
-    assert board_value(BOARD_METRICS["cost_of_pass"], group, "a", None, formulacode=False) == float("inf")
+    [(group_id, group)] = run.groups.items()
+    of = Subject(Moment(run), group_id, group)
+    assert computed(GROUP, of)["cost_of_pass"] == "Infinity"
+    assert board_value(BOARD_METRICS["cost_of_pass"], of) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("message", "table"), [(AgentModelSummary, AGENT_MODEL), (TierSummary, TIER), (RunSummary, RUN_FIELDS)]
+)
+def test_a_field_without_a_computation_or_without_a_place_fails_at_import(
+    message: type[Published], table: dict[str, Any]
+) -> None:
+    assert bound(message, table) is table
+    with pytest.raises(TypeError, match=rf"{message.__name__} and its table of fields differ in accuracy"):
+        bound(message, {name: field for name, field in table.items() if name != "accuracy"})
+    with pytest.raises(TypeError, match="differ in planted"):
+        bound(message, table | {"planted": len})
+
+
+def test_each_field_of_a_summary_is_what_its_class_says() -> None:
+    for change in folded([a_plan(tasks=3, attempts=1), *TRIALS])[0].run("run-1").summaries():
+        summary = SUMMARY.validate_json(change.value or b"")
+        assert (change.summary or {}).keys() == type(summary).model_fields.keys()
 
 
 # -----------------------------------------------------------------------------
@@ -250,7 +279,7 @@ def test_the_planned_agents_are_gone_through_a_few_times_however_many_tiers_ask(
 def numbers(missing: MissingTrials) -> tuple[Any, ...]:
     """What missing trials say."""
     sums = missing.sums
-    body = sums.body(None, 1.0, None, nop=False)
+    body = formulacode_numbers(sums)
     return sums.trials, sums.failures, sums.fallbacks, body, missing.tasks, missing.speedups
 
 

@@ -20,8 +20,6 @@ from packaging.requirements import Requirement
 
 from streamer.folding import summaries
 from streamer.folding.fold import fold_records
-from streamer.folding.plan import Denominators
-from streamer.folding.state import RunState
 from streamer.operate.local.processes import free_port
 from streamer.schemas.wire import records_of_lines
 from streamer.terminal import COMMANDS, DISTRIBUTION, LOCAL_COMMANDS, PACKAGES, cli, explain, without_password
@@ -611,10 +609,10 @@ def test_a_run_that_fails_is_reported_and_the_others_are_summarised(
 ) -> None:
     body = summaries.run_body
 
-    def poisoned(run: RunState, planned: Denominators) -> Any:
-        if run.run_id == "r2":
+    def poisoned(at: summaries.Moment) -> Any:
+        if at.run.run_id == "r2":
             raise ArithmeticError("cannot be divided")
-        return body(run, planned)
+        return body(at)
 
     monkeypatch.setattr(summaries, "run_body", poisoned)
     (file := tmp_path / "events.ndjson").write_bytes(b"\n".join(map(orjson.dumps, [PLAN, *TRIALS])))

@@ -11,9 +11,7 @@ import sys
 from typing import Any
 
 from streamer.folding import state, summaries
-from streamer.folding.plan import Denominators
 from streamer.folding.run import PageBook
-from streamer.folding.state import RunState
 from streamer.settings import Settings
 from streamer.worker import producer
 from streamer.worker.agents import run_worker
@@ -54,9 +52,9 @@ def _score() -> None:
 def _cut() -> None:
     run_body = summaries.run_body
 
-    def poisoned(run: RunState, planned: Denominators) -> Any:
-        _raise_for(run)
-        return run_body(run, planned)
+    def poisoned(at: summaries.Moment) -> Any:
+        _raise_for(at.run)
+        return run_body(at)
 
     summaries.run_body = poisoned  # type: ignore[attr-defined]
 

@@ -488,7 +488,7 @@ class Comparisons:
         run = self._run
         agents = compared_agents(run)
         body, trials = compared(run, agents, self._summaries.final_missing) if agents else (None, None)
-        return sealed(run, COMPARISON, body, {}, self._epoch, self._made_with), trials
+        return sealed(run, COMPARISON, body, self._epoch, self._made_with), trials
 
 
 def compared_agents(run: RunState) -> list[GroupId]:
