@@ -180,7 +180,7 @@ def _content(change: SummaryChange) -> tuple[Any, ...] | None:
 def sealed(
     run: RunState, group: GroupId, body: dict[str, Any] | None, epoch: int, made_with: str
 ) -> SummaryChange:
-    """Canonical bytes of a body, its digest, and the provenance fields; or a tombstone if the body is None."""
+    """Canonical bytes of a body, its digest and provenance; or a tombstone if the body is None."""
     version = run.state_version
     if body is None:
         return SummaryChange.tombstone(run.run_id, group, epoch, version)

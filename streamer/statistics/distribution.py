@@ -16,7 +16,7 @@ from streamer.schemas.wire import json_number
 from streamer.statistics.exact import ExactSum, StatsError, middle_of
 
 _FEW = 8
-"""Fewer values have no sums of their own: these are worked out when somebody asks."""
+"""Sums of fewer values are worked out when somebody asks; sums of more are then kept up to date."""
 
 _ONE_BY_ONE = 8
 """Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
@@ -56,7 +56,7 @@ class Distribution:
         self._said: tuple[int, dict[str, Any]] | None = None
         self.count = 0
         """Values held, infinite ones included, NaN not."""
-        self._sums: ExactSum | None = None  # None: of few values, which `finite` sums up
+        self._sums: ExactSum | None = None  # None: to be worked out
         self.nans = 0
         """NaN values seen; they are in no other number."""
 
@@ -74,9 +74,9 @@ class Distribution:
     @property
     def finite(self) -> ExactSum:
         """The exact sums of the finite values, to be read only."""
-        if self._sums is not None:
-            return self._sums
-        return ExactSum.of(_finite(self.ascending()))
+        if self._sums is None:
+            self._sums = ExactSum.of(_finite(self.ascending()))
+        return self._sums
 
     def ascending(self) -> list[float]:
         """The values in ascending order, infinite ones included, NaN not."""
@@ -202,12 +202,10 @@ class Distribution:
         return says | {"count": self.count}
 
     def _sum_up(self, change: Callable[..., None], by: Callable[[], list[Any]]) -> None:
-        """Change the sums of many values as the values have changed; keep none of few."""
+        """Change the sums of many values as the values have changed; few are summed up again."""
         if self.count < _FEW:
             self._sums = None
-        elif self._sums is None:
-            self._sums = self.finite
-        else:
+        elif self._sums is not None:
             change(self._sums, *by())
 
     def _infinities(self) -> float:
