@@ -327,44 +327,30 @@ def test_an_event_built_in_python_has_the_content_of_the_one_read_from_json() ->
     assert event_content(built) == event_content(read(SLOT_OF_EVENTS | {"finished_at": EQUAL_INSTANTS[0]}))
 
 
-def test_a_default_written_out_is_the_same_content_as_one_left_out() -> None:
-    fields = TrialResult.model_fields
-    defaults = {name: field.default for name, field in fields.items() if not field.is_required()}
-    assert (
-        event_content(read(SLOT_OF_EVENTS | defaults))
-        == event_content(read(SLOT_OF_EVENTS))
-        == SLOT_OF_EVENTS
-    )
+DEFAULTS = {
+    name: field.default for name, field in TrialResult.model_fields.items() if not field.is_required()
+}
 
 
-def test_an_unnamed_agent_is_the_same_content_as_an_unknown_one() -> None:
-    assert event_content(read(SLOT_OF_EVENTS | {"agent": None, "model": None})) == event_content(
-        read(SLOT_OF_EVENTS | {"agent": "unknown", "model": "unknown"})
-    )
-
-
-def test_the_revision_is_no_part_of_the_content() -> None:
-    assert event_content(read(SLOT_OF_EVENTS | {"revision": 5})) == event_content(
-        read(SLOT_OF_EVENTS | {"revision": 6})
-    )
-
-
-@pytest.mark.parametrize("number", [1, 1.0])
-def test_an_integer_where_a_float_belongs_is_the_same_content(number: float) -> None:
-    assert json.dumps(event_content(read(SLOT_OF_EVENTS | {"cost_usd": number}))["cost_usd"]) == "1.0"
+@pytest.mark.parametrize(
+    ("fields", "same"),
+    [
+        pytest.param(DEFAULTS, {}, id="a default that is written out"),
+        pytest.param({"agent": None, "model": None}, {"agent": "unknown", "model": "unknown"}, id="no agent"),
+        pytest.param({"revision": 5}, {"revision": 6}, id="another revision"),
+        pytest.param({"cost_usd": 1}, {"cost_usd": 1.0}, id="an integer for a float"),
+    ],
+)
+def test_what_means_the_same_is_the_same_content(fields: dict[str, Any], same: dict[str, Any]) -> None:
+    content = event_content(read(SLOT_OF_EVENTS | fields))
+    assert json.dumps(content) == json.dumps(event_content(read(SLOT_OF_EVENTS | same)))
+    assert fields is not DEFAULTS or content == SLOT_OF_EVENTS
 
 
 def test_what_differs_in_any_other_field_is_other_content() -> None:
     whole = event_content(read(FULL_TRIAL))
-    known = set(TrialResult.model_fields) - {
-        "revision",
-        "type",
-        "run_id",
-        "task_id",
-        "schema_version",
-        "resolved",
-    }
-    for field in known:
+    left_out = {"revision", "type", "run_id", "task_id", "schema_version", "resolved"}
+    for field in TrialResult.model_fields.keys() - left_out:
         without = {k: v for k, v in FULL_TRIAL.items() if k != field}
         assert event_content(read(without)) != whole, field
 
