@@ -400,30 +400,29 @@ async def test_what_moved_a_number_ends_with_the_published_one(
     assert (cost["state_version"], cost["unit"]) == (3, "USD")
 
 
-@pytest.mark.parametrize(
-    ("question", "status", "said"),
-    [
-        ("?as_of=yesterday", 400, "neither an offset, as 41, nor a time with a zone"),
-        ("?as_of=99", 400, "the last record is at offset 2"),
-        ("?as_of=2999-01-01T00:00:00Z", 400, "in the future"),
-        ("?as_of=2001-01-01T00:00:00%2B01:00", 404, "its first event is at offset 0"),
-        ("?as_of=" + "1" * 65, 400, "at most 64 characters"),
-        ("/why?since=yesterday", 400, "neither an offset"),
-        ("/why?metric=reward", 400, "There is no board of 'reward'"),
-        ("/why?agent=who", 404, "no agent 'who'; it has b:gpt-5, terminus:gpt-5"),
-        ("/why?limit=0", 400, "limit"),
-    ],
-)
-async def test_what_cannot_be_answered_is_a_problem(
-    logged: Settings, folding_page: Serving, question: str, status: int, said: str
-) -> None:
+PROBLEMS = [
+    ("?as_of=yesterday", 400, "neither an offset, as 41, nor a time with a zone"),
+    ("?as_of=99", 400, "the last record is at offset 2"),
+    ("?as_of=2999-01-01T00:00:00Z", 400, "in the future"),
+    ("?as_of=2001-01-01T00:00:00%2B01:00", 404, "its first event is at offset 0"),
+    ("?as_of=" + "1" * 65, 400, "at most 64 characters"),
+    ("/why?since=yesterday", 400, "neither an offset"),
+    ("/why?metric=reward", 400, "There is no board of 'reward'"),
+    ("/why?agent=who", 404, "no agent 'who'; it has b:gpt-5, terminus:gpt-5"),
+    ("/why?limit=0", 400, "limit"),
+]
+
+
+async def test_what_cannot_be_answered_is_a_problem(logged: Settings, folding_page: Serving) -> None:
     async with Feed(logged, log=True) as feed:
         await feed.take(PORTIONS[0])
-        answer = folding_page.get(f"/api/runs/run-1{question}")
-        unknown = folding_page.get(f"/api/runs/{quote('run/9', safe='')}{question}")
-    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert said.lower() in answer.json()["detail"].lower()
-    assert unknown.status in (400, 404)
+        for question, status, said in PROBLEMS:
+            answer = folding_page.get(f"/api/runs/run-1{question}")
+            told = (answer.status, answer.headers["content-type"])
+            assert told == (status, "application/problem+json"), question
+            assert said.lower() in answer.json()["detail"].lower(), question
+            unknown = folding_page.get(f"/api/runs/{quote('run/9', safe='')}{question}")
+            assert unknown.status in (400, 404), question
 
 
 async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:

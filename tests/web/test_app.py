@@ -31,32 +31,31 @@ def serving(logged: Settings) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "says"),
-    [
-        ("/api/runs/nothing", 404, "There is no run 'nothing'"),
-        ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
-        ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
-        ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
-        ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
-        ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
-        ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
-        ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
-        ("/api/health?x=1", 400, "Allowed: nothing"),
-        ("/api/compare?a=run-1", 400, "Field required"),
-        ("/api/nothing", 404, "/api/openapi.json"),
-    ],
-)
-async def test_problems_say_what_was_wrong_and_what_is_allowed(
-    logged: Settings, serving: Serving, path: str, status: int, says: str
-) -> None:
+PROBLEMS = [
+    ("/api/runs/nothing", 404, "There is no run 'nothing'"),
+    ("/api/runs/nothing/trials", 404, "There is no run 'nothing'"),
+    ("/api/runs/run-1/trials/abc", 404, "has no trial 'abc'"),
+    ("/api/leaderboard?metric=luck", 400, "Metrics: accuracy"),
+    ("/api/leaderboard?benchmark=b", 404, "Benchmarks: none yet"),
+    ("/api/leaderboard?label=x", 400, "KEY=VALUE"),
+    ("/api/leaderboard?metrik=accuracy", 400, "Allowed: metric, run"),
+    ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
+    ("/api/health?x=1", 400, "Allowed: nothing"),
+    ("/api/compare?a=run-1", 400, "Field required"),
+    ("/api/nothing", 404, "/api/openapi.json"),
+]
+
+
+async def test_problems_say_what_was_wrong_and_what_is_allowed(logged: Settings, serving: Serving) -> None:
+    schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
     async with Feed(logged, log=True) as feed:
         await feed.take([a_plan(), a_trial()])
-        answer = serving.get(path)
-    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert says in answer.json()["detail"]
-    schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
-    assert Draft202012Validator(schema).is_valid(answer.json())
+        for path, status, says in PROBLEMS:
+            answer = serving.get(path)
+            told = (answer.status, answer.headers["content-type"])
+            assert told == (status, "application/problem+json"), path
+            assert says in answer.json()["detail"], path
+            assert Draft202012Validator(schema).is_valid(answer.json()), path
 
 
 async def test_without_a_broker_everything_but_trials_is_answered(feed: Feed, settings: Settings) -> None:
