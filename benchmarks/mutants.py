@@ -45,7 +45,7 @@ SAMPLE = "MUTANTS_OF_BENCHMARKS"
 """Environment variable: the file with the sample, to which the results go."""
 MOST_SECONDS = 20.0
 """Tests of one mutant, by what they took on the correct package; the cheapest tests come first."""
-PATIENCE = 300.0
+PATIENCE = 120.0
 """Seconds until a mutant counts as one that never ends."""
 
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -314,8 +314,7 @@ def caught_by(mutant: Mutant, items: list[pytest.Item], functions: Functions, so
     if not child:
         raw = source.encode()
         try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.dup2(1, 2)
+            items[0].config.pluginmanager.unregister(name="terminalreporter")
             functions.replace(mutant.path, raw[: mutant.begin] + mutant.new.encode() + raw[mutant.end :])
             functions.forget()
             for item, following in zip(items, [*items[1:], None], strict=True):
@@ -329,14 +328,14 @@ def caught_by(mutant: Mutant, items: list[pytest.Item], functions: Functions, so
         os._exit(0)
     os.close(writing)
     deadline = time.monotonic() + PATIENCE
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "time"
         time.sleep(0.01)
     with os.fdopen(reading, "rb") as result:
-        return result.read().decode()
+        return "its process died" if ended[1] else result.read().decode()
 
 
 @pytest.hookimpl(tryfirst=True)
