@@ -36,50 +36,44 @@ def trial_of(events: Iterable[Event], task: str, agent: str = "scripted") -> Eve
     return trial
 
 
+@pytest.fixture(scope="module")
+def kinds(recorded: Path) -> list[Event]:
+    return converted(recorded / "kinds")[0]
+
+
+@pytest.fixture(scope="module")
+def coins(recorded: Path) -> list[Event]:
+    return converted(recorded / "coins")[0]
+
+
 @pytest.mark.parametrize(
-    ("task", "resolved", "failure_mode"),
+    ("task", "resolved", "failure_mode", "more"),
     [
-        ("easy", True, "unset"),
-        ("hard", False, "unset"),
-        ("half", False, "unset"),
-        ("both", True, "unset"),
-        ("named", True, "unset"),
-        ("many", None, "unset"),
-        ("acme/renamed", False, "unset"),
-        ("steps", True, "unset"),
-        ("flaky", False, "unset"),
-        ("slow", False, "AgentTimeoutError"),
-        ("exits", False, "NonZeroAgentExitCodeError"),
-        ("crash", None, "RuntimeError"),
-        ("unbuilt", None, "RuntimeError"),
-        ("unrewarded", None, "RewardFileNotFoundError"),
+        ("easy", True, "unset", {"metrics": {"reward": 1.0}}),
+        ("hard", False, "unset", {"message": None}),
+        ("half", False, "unset", {"metrics": {"reward": 0.5}}),
+        ("both", True, "unset", {"metrics": {"reward": 1.0, "reward/style": 0.5}}),
+        ("named", True, "unset", {"metrics": {"reward": 1.0}}),
+        ("many", None, "unset", {"metrics": {"reward/correctness": 1.0, "reward/style": 0.25}}),
+        ("acme/renamed", False, "unset", {}),
+        ("steps", True, "unset", {}),
+        ("flaky", False, "unset", {}),
+        ("slow", False, "AgentTimeoutError", {}),
+        ("exits", False, "NonZeroAgentExitCodeError", {"message": "NonZeroAgentExitCodeError: exit code 3"}),
+        ("crash", None, "RuntimeError", {"metrics": None, "message": "RuntimeError: boom"}),
+        ("unbuilt", None, "RuntimeError", {"message": "RuntimeError: no such image"}),
+        ("unrewarded", None, "RewardFileNotFoundError", {"metrics": None}),
     ],
 )
-def test_the_verdict_is_harbors_and_exceptions_are_failure_modes(
-    recorded: Path, task: str, resolved: bool | None, failure_mode: str
+def test_the_verdict_is_harbors_every_reward_is_a_metric_and_exceptions_are_failure_modes(
+    kinds: list[Event], task: str, resolved: bool | None, failure_mode: str, more: Event
 ) -> None:
-    trial = trial_of(converted(recorded / "kinds")[0], task)
+    """The rewards are those of `REWARDS` in record.py, which harbor read from the verifier's files."""
+    trial = trial_of(kinds, task)
     assert (trial.get("resolved"), trial["failure_mode"]) == (resolved, failure_mode)
     assert "score" not in trial
-
-
-@pytest.mark.parametrize(
-    ("task", "metrics"),
-    [
-        ("easy", {"reward": 1.0}),
-        ("half", {"reward": 0.5}),
-        ("named", {"reward": 1.0}),
-        ("both", {"reward": 1.0, "reward/style": 0.5}),
-        ("many", {"reward/correctness": 1.0, "reward/style": 0.25}),
-        ("crash", None),
-        ("unrewarded", None),
-    ],
-)
-def test_every_reward_is_a_metric(recorded: Path, task: str, metrics: Event | None) -> None:
-    """The numbers are those of `REWARDS` in record.py, which harbor read from the verifier's files."""
-    events, _ = converted(recorded / "kinds")
-    assert trial_of(events, task).get("metrics") == metrics
-    assert plan_of(events)["metrics"] == {"reward": {"direction": "higher"}}
+    assert {name: trial.get(name) for name in more} == more
+    assert plan_of(kinds)["metrics"] == {"reward": {"direction": "higher"}}
 
 
 def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
@@ -99,19 +93,6 @@ def test_the_rewards_are_those_that_harbor_counted(recorded: Path) -> None:
         ]
         assert len(counted) == len(result) > 0
         assert sorted(c[:2] for c in counted) == sorted(f[:2] for f in result)
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ("exits", "NonZeroAgentExitCodeError: exit code 3"),
-        ("crash", "RuntimeError: boom"),
-        ("unbuilt", "RuntimeError: no such image"),
-        ("hard", None),
-    ],
-)
-def test_the_message_is_the_exceptions(recorded: Path, task: str, message: str | None) -> None:
-    assert trial_of(converted(recorded / "kinds")[0], task).get("message") == message
 
 
 @pytest.mark.parametrize(
@@ -137,9 +118,11 @@ def test_the_verdict_is_of_the_only_reward_whatever_its_name(
 CLAUDE = "anthropic/claude-sonnet-4-20250514"
 
 
-def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Path) -> None:
+def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(
+    recorded: Path, coins: list[Event]
+) -> None:
     evals = json.loads((recorded / "coins" / "result.json").read_text())["stats"]["evals"]
-    result = summaries(converted(recorded / "coins")[0])
+    result = summaries(coins)
     for label, key in {"scripted:gpt-5": "scripted__gpt-5__coins", "nop:unknown": "nop__coins"}.items():
         expected = evals[key]["pass_at_k"]
         assert set(expected) == {"2", "4", "5"}
@@ -147,9 +130,9 @@ def test_pass_at_k_and_the_mean_reward_are_the_ones_harbor_computed(recorded: Pa
         assert result[label]["accuracy"] == pytest.approx(evals[key]["metrics"][0]["mean"])
 
 
-def test_tokens_and_cost_add_up_to_harbors_own_sums(recorded: Path) -> None:
+def test_tokens_and_cost_add_up_to_harbors_own_sums(recorded: Path, kinds: list[Event]) -> None:
     stats = json.loads((recorded / "kinds" / "result.json").read_text())["stats"]
-    trials = trials_of(converted(recorded / "kinds")[0])
+    trials = trials_of(kinds)
     cached = sum(trial.get("cache_read_tokens", 0) for trial in trials)
     assert cached == stats["n_cache_tokens"] == 14 * 400
     assert sum(trial.get("input_tokens", 0) for trial in trials) + cached == stats["n_input_tokens"]
@@ -167,8 +150,8 @@ def test_every_trial_is_one_slot_named_by_the_trial(recorded: Path) -> None:
     assert not report.unreadable + report.left_out
 
 
-def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path) -> None:
-    trial = trial_of(converted(recorded / "kinds")[0], "easy")
+def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path, kinds: list[Event]) -> None:
+    trial = trial_of(kinds, "easy")
     file = recorded / "kinds" / trial["shard"] / "result.json"
     result = json.loads(file.read_text())
     assert trial == {
@@ -206,15 +189,15 @@ def artifact(trial: Path, name: str, media_type: str) -> dict[str, str]:
     return {"name": name, "path": f"{trial.name}/{name}", "media_type": media_type}
 
 
-def test_steps_of_a_task_are_summed(recorded: Path) -> None:
-    trial = trial_of(converted(recorded / "kinds")[0], "steps")
+def test_steps_of_a_task_are_summed(kinds: list[Event]) -> None:
+    trial = trial_of(kinds, "steps")
     numbers = [trial[name] for name in ("input_tokens", "cache_read_tokens", "output_tokens", "cost_usd")]
     assert numbers == [1200, 800, 100, 0.25]
     assert trial["trajectory_length"] == 4
 
 
-def test_an_agent_that_tells_nothing_has_no_numbers(recorded: Path) -> None:
-    trial = trial_of(converted(recorded / "kinds")[0], "easy", "silent")
+def test_an_agent_that_tells_nothing_has_no_numbers(kinds: list[Event]) -> None:
+    trial = trial_of(kinds, "easy", "silent")
     numbers = {"input_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "trajectory_length"}
     assert not numbers & trial.keys()
     assert trial["model"] == "unknown"
@@ -227,16 +210,22 @@ def test_several_rewards_without_a_main_one_are_explained(recorded: Path) -> Non
     assert hints["easy"] == ()
 
 
-def test_the_plan_is_the_lock(recorded: Path) -> None:
-    plan = plan_of(converted(recorded / "coins")[0])
+def test_the_plan_is_the_lock_its_queue_and_how_many_run_at_once(recorded: Path, coins: list[Event]) -> None:
+    """Two agents each take five attempts at five tasks, in rounds; harbor does not shuffle."""
+    plan = plan_of(coins)
     lock = json.loads((recorded / "coins" / "lock.json").read_text())
     assert plan["tasks"] == [f"coin-{number}" for number in range(1, 6)]
+    assert plan["order"] == plan["tasks"] * 5
     assert (plan["attempts"], plan["benchmark"], plan["started_at"]) == (5, "coins", lock["created_at"])
     assert plan["planned_at"] == lock["created_at"]  # inference 3
+    assert plan["concurrency"] == lock["n_concurrent_trials"]
+    assert (plan["plan_complete"], plan.get("order_kind")) == (True, None)
 
 
-def test_agents_that_are_code_have_no_label_before_they_run(recorded: Path, tmp_path: Path) -> None:
-    assert "agent_models" not in plan_of(converted(recorded / "coins")[0])
+def test_agents_that_are_code_have_no_label_before_they_run(
+    recorded: Path, tmp_path: Path, coins: list[Event]
+) -> None:
+    assert "agent_models" not in plan_of(coins)
     lock = json.loads((recorded / "coins" / "lock.json").read_text())
     for trial in lock["trials"]:
         if "import_path" in trial["agent"]:
@@ -247,16 +236,20 @@ def test_agents_that_are_code_have_no_label_before_they_run(recorded: Path, tmp_
     assert plan["attempts"] == 5
 
 
-def test_a_job_that_redoes_some_trials_plans_no_attempts(recorded: Path, tmp_path: Path) -> None:
+def test_a_job_that_redoes_some_trials_plans_no_attempts_and_its_agents_have_no_order_in_common(
+    recorded: Path, tmp_path: Path
+) -> None:
     lock = json.loads((recorded / "coins" / "lock.json").read_text())
     write_json(tmp_path / "coins" / "lock.json", {**lock, "trials": lock["trials"][:-1]})
     plan = plan_of(converted(tmp_path)[0])
-    assert "attempts" not in plan
+    assert not {"attempts", "order"} & plan.keys()
     assert len(plan["tasks"]) == 5
 
 
-def test_a_finished_job_says_so_with_the_zone_its_times_lack(recorded: Path, tmp_path: Path) -> None:
-    finished = converted(recorded / "coins")[0][-1]
+def test_a_finished_job_says_so_with_the_zone_its_times_lack(
+    recorded: Path, tmp_path: Path, coins: list[Event]
+) -> None:
+    finished = coins[-1]
     assert (finished["type"], finished["status"]) == ("run_finished", "completed")
     job = shutil.copytree(recorded / "coins", tmp_path / "coins")
     times = {"started_at": "2026-03-04T23:30:00", "finished_at": "2026-03-05T00:30:00"}
@@ -351,21 +344,6 @@ def test_a_change_in_a_trial_concerns_that_trial_only(recorded: Path) -> None:
     assert source.part(job, job / "result.json") is None
     assert source.part(job, job / "gone__1234567" / "result.json") is None
     assert source.part(job, job) is None
-
-
-def test_the_plan_has_the_queue_of_the_lock_and_how_many_run_at_once(recorded: Path) -> None:
-    """Two agents each take five attempts at five tasks, in rounds; harbor does not shuffle."""
-    plan = plan_of(converted(recorded / "coins")[0])
-    lock = json.loads((recorded / "coins" / "lock.json").read_text())
-    assert plan["order"] == [f"coin-{number}" for number in range(1, 6)] * 5
-    assert plan["concurrency"] == lock["n_concurrent_trials"]
-    assert (plan["plan_complete"], plan.get("order_kind")) == (True, None)
-
-
-def test_agents_with_different_queues_have_no_order_in_common(recorded: Path, tmp_path: Path) -> None:
-    lock = json.loads((recorded / "coins" / "lock.json").read_text())
-    write_json(tmp_path / "coins" / "lock.json", {**lock, "trials": lock["trials"][:-1]})
-    assert "order" not in plan_of(converted(tmp_path)[0])
 
 
 def test_without_its_lock_a_job_has_no_complete_plan(tmp_path: Path) -> None:
