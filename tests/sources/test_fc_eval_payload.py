@@ -8,6 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,14 @@ def on_disk(value: Any) -> Any:
 
 INFINITE = (float("inf"), float("-inf"))
 
+once = cache(converted)
+"""A real run is converted once."""
+
 
 @pytest.mark.parametrize("name", REAL_RUNS)
 def test_a_real_run_gives_one_event_per_agent_of_each_trial(runs: Path, name: str) -> None:
     expected = json.loads((shared_data() / "formulacode" / "runs_expected.json").read_bytes())[name]
-    events, report = converted(runs / name)
+    events, report = once(runs / name)
     trials = trials_of(events)
     counts = REAL_RUNS[name]
     assert not report.unreadable + report.left_out + report.notes
@@ -86,7 +90,7 @@ def test_a_real_run_gives_one_event_per_agent_of_each_trial(runs: Path, name: st
 
 @pytest.mark.parametrize("name", REAL_RUNS)
 def test_every_event_says_what_its_own_file_says(runs: Path, name: str) -> None:
-    events = by_trial(converted(runs / name)[0])
+    events = by_trial(once(runs / name)[0])
     for directory in trial_directories(runs / name):
         result = json.loads((directory / "results.json").read_bytes())
         match = SUB_TRIAL.search(directory.name)
@@ -110,7 +114,7 @@ def test_raw_speedups_are_those_of_the_log_with_and_without_the_log(
 ) -> None:
     """The harness writes its fallback over them in every field but one; no event may show it."""
     bare = Path(shutil.copytree(runs / name, tmp_path / name, ignore=shutil.ignore_patterns("panes")))
-    with_panes, without = by_trial(converted(runs / name)[0]), by_trial(converted(bare)[0])
+    with_panes, without = by_trial(once(runs / name)[0]), by_trial(converted(bare)[0])
     measured = 0
     for directory in trial_directories(runs / name):
         match = SUB_TRIAL.search(directory.name)
@@ -149,7 +153,7 @@ def test_some_real_speedups_are_overwritten_by_the_fallback(runs: Path) -> None:
 
 def test_r28_nobody_makes_up_how_the_agents_of_a_crashed_trial_ended(runs: Path) -> None:
     """The file says that the trial as a whole ended; its agents are left out, and that is said."""
-    events, report = converted(runs / "fc-rough")
+    events, report = once(runs / "fc-rough")
     assert not [e for e in trials_of(events) if e["task_id"] == "shapely_shapely_rou0"]
     assert str(report.remarks["fc-rough", LEFT_OUT]) == (
         f"run fc-rough: 1 trial {LEFT_OUT}: "
@@ -162,7 +166,7 @@ def test_r28_nobody_makes_up_how_the_agents_of_a_crashed_trial_ended(runs: Path)
 
 @pytest.mark.parametrize(("name", "index"), [("fc-single-terminus", None), ("fc-multi-of-one", 1)])
 def test_a_crashed_trial_of_one_agent_is_that_agents_result(runs: Path, name: str, index: int | None) -> None:
-    events, report = converted(runs / name)
+    events, report = once(runs / name)
     crashed = [e for e in trials_of(events) if e["failure_mode"] == "unknown_agent_error"]
     assert len(crashed) == REAL_RUNS[name]["run_file"] == report.run_file_trials
     assert {(e["agent"], e.get("agent_index")) for e in crashed} == {("terminus-2", index)}
@@ -172,7 +176,7 @@ def test_a_crashed_trial_of_one_agent_is_that_agents_result(runs: Path, name: st
 
 
 def test_the_plan_names_the_agents_and_the_baselines(runs: Path) -> None:
-    events, _ = converted(runs / "fc-two-attempts")
+    events, _ = once(runs / "fc-two-attempts")
     plan = plan_of(events)
     assert plan["agent_models"] == ["nop:nop", "oracle:oracle", "openhands:anthropic/claude-opus-4-1"]
     assert plan["baselines"] == ["nop", "oracle"]
@@ -437,17 +441,14 @@ NOISE_SECONDS = 0.005
 
 
 def seconds(text: str) -> float:
-    """Processor time of the fastest of three parses."""
-
-    def once() -> float:
-        start = time.process_time()
-        sections_for(parse_log(text), Subject(GPT5))
-        return time.process_time() - start
-
-    return min(once() for _ in range(3))
+    """Processor time of a parse."""
+    start = time.process_time()
+    sections_for(parse_log(text), Subject(GPT5))
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_eight_times_the_text_takes_nothing_like_64_times_the_time(name: str) -> None:
-    small, large = (seconds(HOSTILE[name](size)) for size in (SMALL, LARGE))
-    assert large < 32 * max(small, NOISE_SECONDS)
+    small, large = (HOSTILE[name](size) for size in (SMALL, LARGE))
+    limit = 32 * max(NOISE_SECONDS, min(seconds(small) for _ in range(3)))
+    assert any(seconds(large) < limit for _ in range(3)), limit

@@ -48,7 +48,7 @@ def results_of(log: Path) -> dict[str, dict[str, Any]]:
     return {score["name"]: score["metrics"] for score in read_header(log)["results"]["scores"]}
 
 
-def test_a_finished_log_has_a_trial_for_each_sample_and_epoch(inspect_logs: Path) -> None:
+def test_a_finished_log_has_a_trial_with_its_tokens_for_each_sample_and_epoch(inspect_logs: Path) -> None:
     events, report = converted(inspect_logs / "finished")
     results = read_header(the_log(inspect_logs / "finished"))["results"]
     assert len(by_slot(events)) == report.trials == results["total_samples"] == 18
@@ -57,6 +57,17 @@ def test_a_finished_log_has_a_trial_for_each_sample_and_epoch(inspect_logs: Path
     assert failed[0]["message"] == "RuntimeError('no such tool')"
     assert "resolved" not in failed[0]
     assert report.unreadable == report.left_out == []
+    assert {trial["task_id"] for trial in trials_of(events) if trial["failure_mode"] == "token_limit"} == {
+        "5"
+    }
+    usage = read_header(the_log(inspect_logs / "finished"))["stats"]["model_usage"]["mockllm/model"]
+    for field, name in (
+        ("input_tokens", "input_tokens"),
+        ("output_tokens", "output_tokens"),
+        ("cache_read_tokens", "input_tokens_cache_read"),
+    ):
+        assert sum(trial.get(field, 0) for trial in trials_of(events)) == usage[name], field
+    assert not any("cost_usd" in trial for trial in trials_of(events))
 
 
 def test_the_plan_says_the_queue_that_inspect_shuffled(inspect_logs: Path) -> None:
@@ -74,9 +85,12 @@ def test_the_plan_says_the_queue_that_inspect_shuffled(inspect_logs: Path) -> No
 
 
 def test_means_of_scores_are_those_of_the_log(inspect_logs: Path) -> None:
-    """Every sample has every epoch there, so inspect_ai's mean of means is the mean of all."""
+    """Every sample has every epoch there, so inspect_ai's mean of means is that of all; NaN is missing."""
     results = results_of(the_log(inspect_logs / "grown"))
-    trials = trials_of(converted(inspect_logs / "grown")[0])
+    events, report = converted(inspect_logs / "grown")
+    trials = trials_of(events)
+    assert {trial["attempt"] for trial in trials if "quality/style" not in trial["metrics"]} == {3}
+    assert report.remarks == {}
     for metric, score, name in (
         ("graded", "graded", "accuracy"),
         ("quality/style", "style", "mean"),
@@ -87,31 +101,6 @@ def test_means_of_scores_are_those_of_the_log(inspect_logs: Path) -> None:
     assert Counter(trial.get("resolved") for trial in trials)[True] == sum(
         trial["metrics"]["graded"] == 1 for trial in trials
     )
-
-
-def test_a_score_of_nan_is_missing_and_no_fault(inspect_logs: Path) -> None:
-    events, report = converted(inspect_logs / "grown")
-    assert {
-        slot[1] for slot, trial in by_slot(events).items() if "quality/style" not in trial["metrics"]
-    } == {3}
-    assert report.remarks == {}
-
-
-def test_tokens_are_those_of_the_log(inspect_logs: Path) -> None:
-    usage = read_header(the_log(inspect_logs / "finished"))["stats"]["model_usage"]["mockllm/model"]
-    trials = trials_of(converted(inspect_logs / "finished")[0])
-    for field, name in (
-        ("input_tokens", "input_tokens"),
-        ("output_tokens", "output_tokens"),
-        ("cache_read_tokens", "input_tokens_cache_read"),
-    ):
-        assert sum(trial.get(field, 0) for trial in trials) == usage[name], field
-    assert not any("cost_usd" in trial for trial in trials)
-
-
-def test_a_limit_is_a_failure_mode_of_its_own(inspect_logs: Path) -> None:
-    trials = trials_of(converted(inspect_logs / "finished")[0])
-    assert {trial["task_id"] for trial in trials if trial["failure_mode"] == "token_limit"} == {"5"}
 
 
 def test_json_and_eval_give_the_same_events(inspect_logs: Path) -> None:
