@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from streamer.client.folded import PastRuns
 from streamer.client.queries import (
     MOST_BOARD_RUNS,
     LeaderboardRow,
+    Queries,
     RedisUnavailable,
     UnknownBenchmark,
     UnknownMetric,
@@ -34,6 +36,7 @@ from tests.folding.compared import PLAN, trial
 from tests.support.board_runs import a_night, board_runs
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_start, folded
+from tests.support.revealed import revealed
 from tests.support.servers import RedisServer
 
 EVENTS = [
@@ -41,6 +44,20 @@ EVENTS = [
     *a_night("n2", 2, {"a": "++"}, ended=False),
     *a_night("n3", 3, {"a": "--"}, benchmark="other"),
 ]
+
+
+@pytest.mark.slow
+def test_every_question_has_one_type_for_both_readers(tmp_path: Path) -> None:
+    """Arguments and answers are the question's; the asyncio reader awaits the answer."""
+    questions = [name for name in vars(StateReader) if name in vars(Queries) and name[0] != "_"]
+    assert [name for name in vars(AsyncStateReader) if name in questions] == questions
+    head = "from streamer.client import AsyncStateReader, StateReader"
+    faces = [f"{reader}().{name}" for reader in ("StateReader", "AsyncStateReader") for name in questions]
+    types = revealed(tmp_path, head, faces)
+    for plain, awaited in zip(types[: len(questions)], types[len(questions) :], strict=True):
+        arguments, _, answer = plain.rpartition(" -> ")
+        assert "Any" not in plain
+        assert awaited == f"{arguments} -> typing.Coroutine[Any, Any, {answer}]"
 
 
 async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,8 @@ from streamer.schemas.summaries import SUMMARY, SUMMARY_TYPES, Rescored
 from streamer.schemas.wire import TOPICS, canonical_json, type_of
 from streamer.settings import Settings
 from streamer.worker.process import plan
-from tests.house.repository import ROOT
 from tests.schemas.examples import BAD_EVENTS, GOOD_EVENTS, published
+from tests.support.revealed import revealed
 
 HERE = Path(__file__).parent
 COMMITTED = HERE.parents[1] / "schemas"
@@ -49,17 +46,9 @@ def accepted_by_model(message: dict[str, Any], adapter: TypeAdapter[Any]) -> boo
 def test_a_strict_type_checker_knows_the_type_of_every_field_of_every_message(tmp_path: Path) -> None:
     """Only the fields of `Rescored` are free JSON."""
     fields = [(model.__name__, name) for model in SUMMARY_TYPES for name in model.model_fields]
-    lines = [
-        f"def read{n}(of: s.{model}) -> None:\n    reveal_type(of.{name})"
-        for n, (model, name) in enumerate(fields)
-    ]
-    (tmp_path / "user.py").write_text("\n".join(["import streamer.schemas.summaries as s", *lines, ""]))
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "user.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={"MYPYPATH": str(ROOT)}, capture_output=True, text=True, check=False
-    )
-    types = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    assert (done.returncode, len(types)) == (0, len(fields)), done.stdout
+    head = "import streamer.schemas.summaries as s\n"
+    head += "\n".join(f"{model.__name__}: s.{model.__name__}" for model in SUMMARY_TYPES)
+    types = revealed(tmp_path, head, [f"{model}.{name}" for model, name in fields])
     free = {field for field, type_ in zip(fields, types, strict=True) if "Any" in type_}
     assert free == {(Rescored.__name__, name) for name in ("trial", "because", "before", "after")}
 
