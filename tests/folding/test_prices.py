@@ -18,7 +18,7 @@ from streamer.folding.state import RunState
 from streamer.schemas.events import EVENT
 from streamer.schemas.plain import inside
 from tests.folding.build import per_million
-from tests.support.events import Event, a_deletion, a_plan, a_retraction, a_trial
+from tests.support.events import Event, a_deletion, a_late_score, a_plan, a_retraction, a_trial
 from tests.support.examples import examples
 
 
@@ -44,8 +44,15 @@ def test_a_retraction_empties_the_slot_for_all_that_is_not_newer() -> None:
     run, effects = applied(a_trial(revision=1), a_retraction(revision=3), a_trial(revision=3))
     assert (effects[0], effects[2]) == (Effect.COUNTED, Effect.IGNORED)
     assert run.totals.trials == 0
-    run, _ = applied(a_trial(revision=1), a_retraction(revision=3), a_trial(revision=4))
-    assert run.totals.trials == 1
+    run, effects = applied(a_trial(revision=1), *[a_retraction(revision=3)] * 2, a_trial(revision=4))
+    assert (run.totals.trials, effects[1:3]) == (1, [Effect.COUNTED, Effect.DUPLICATE])
+
+
+def test_r32_a_late_score_counts_once_and_below_a_retraction_not_at_all() -> None:
+    first, second = (a_late_score(score=score, revision=revision) for score, revision in ((0.5, 1), (0.7, 2)))
+    events = [a_trial(resolved=None), first, first, second, a_retraction(revision=2), second]
+    counted, again = Effect.COUNTED, Effect.DUPLICATE
+    assert applied(*events)[1] == [counted, counted, again, counted, counted, Effect.IGNORED]
 
 
 def test_a_run_exists_from_its_first_event_until_it_is_deleted() -> None:

@@ -605,6 +605,8 @@ def test_r32_a_correction_that_lacks_what_was_known_is_counted_once() -> None:
     assert summary(whole, poor)["impoverished"] == summary(poor, whole)["impoverished"] == 1
     assert summary(whole, a_trial(resolved=False, cost_usd=0.0, revision=1))["impoverished"] == 0
     assert summary(whole, poor, a_late_score(resolved=True))["impoverished"] == 1  # the cost is missing still
+    nothing = a_trial(resolved=None)
+    assert summary(nothing, nothing | {"cost_usd": 0.5, "revision": 1})["impoverished"] == 0
 
 
 def test_a_plain_failure_that_passes_in_a_later_revision_is_counted_and_said_once_a_run() -> None:
