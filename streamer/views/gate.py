@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from streamer.folding.pairs import compared_agents
-from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, match
+from streamer.folding.pairs.contest import Contestant, Matched, Unmatched
 from streamer.folding.state import RunState
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
@@ -366,7 +366,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     terms = replace(terms, metric=metric)
     if metric != PRIMARY_METRIC:
         ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
-    matched = match(ours, theirs) if ours and theirs else None
+    matched = Matched(ours, theirs) if ours and theirs else None
     higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
     final = ability_ = None
     if matched is not None and ours and theirs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from streamer.folding.pairs.contest import Contestant, Matched, match
+from streamer.folding.pairs.contest import Contestant, Matched
 from streamer.schemas.wire import GroupId
 from tests.support.events import Event, a_plan, a_trial, folded
 
@@ -32,4 +32,4 @@ def side(events: Iterable[Event], run: str, agent: str, **options: Any) -> Conte
 def both(events: Iterable[Event], **options: Any) -> Matched:
     """Agent a of run r against agent b of run s."""
     stored = list(events)
-    return match(side(stored, "r", "a", **options), side(stored, "s", "b", **options))
+    return Matched(side(stored, "r", "a", **options), side(stored, "s", "b", **options))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.folding.pairs.contest import Contestant, Unmatched, match
+from streamer.folding.pairs.contest import Contestant, Matched, Unmatched
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, final_difference
@@ -53,7 +53,7 @@ def test_two_agents_of_a_run_have_the_difference_that_the_worker_publishes(
     run = folded(events)[0].run("run-1")
     published = compared.the_comparison(events)
     for pair, (a, b) in zip(published["pairs"], combinations(compared.AGENTS, 2), strict=True):
-        result = match(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
+        result = Matched(*(Contestant(run.state, GroupId(None, agent, "m")) for agent in (a, b)))
         assert result.planned == pair["pairs"]
         known_pairs = sum(None not in one for one in result.pairs)
         assert result.planned - known_pairs == pair["unknown"]
@@ -177,7 +177,7 @@ def test_two_agents_of_a_run_share_its_plan_even_where_it_names_no_task() -> Non
     plan = a_plan(run_id="r", tasks=20, attempts=1)
     events = [plan, trial("r", "a", "x", True), trial("r", "b", "y", True)]
     run = folded(events)[0].run("r").state
-    result = match(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
+    result = Matched(*(Contestant(run, GroupId(None, agent, "m")) for agent in ("a", "b")))
     assert (result.unmatched, result.planned, result.planned_tasks, len(result.tasks)) == (None, 20, 20, 2)
     assert (result.only_ours, result.only_theirs) == ([], [])
     assert side(events, "r", "a").declared == 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -305,9 +304,8 @@ class Unmatched(StrEnum):
     TASKS_UNNAMED = "tasks_unnamed"
 
 
-@dataclass(frozen=True, slots=True)
 class Matched:
-    """Both sides, trial by trial and task by task.
+    """Both sides, trial by trial and task by task, as they stand; the order of events cannot matter.
 
     Attributes:
         pairs: the common ones, in any order; planned ones of which nothing is known may be missing.
@@ -317,26 +315,39 @@ class Matched:
         order_missing: why that order allows no interval; None: it does.
         tasks: the common ones.
         planned_tasks: how many there will be at most.
-        attempts: planned trials of each side at a task of which nothing is known.
         unpaired: trials of the common tasks that the other side does not plan; they are in no pair.
         only_ours, only_theirs: tasks that the other side does not have, sorted; [] while that is open.
         unmatched: why there is nothing to say before the end; None: there is, and `pairs` are all.
         over: nothing more is awaited on either side.
     """
 
-    pairs: list[Pair]
-    planned: int
-    ordered: list[Pair] | None
-    kind: OrderKind
-    order_missing: FinalMissing | None
-    tasks: dict[Task, PairedTask]
-    planned_tasks: int
-    attempts: int
-    unpaired: int
-    only_ours: list[Task]
-    only_theirs: list[Task]
-    unmatched: Unmatched | None
-    over: bool
+    def __init__(self, ours: Contestant, theirs: Contestant) -> None:
+        self._ours, self._theirs, self._same_run = ours, theirs, ours.run is theirs.run
+        self._shared = self._same_run and ours.declared is not None and theirs.declared is not None
+        self.over = ours.over and theirs.over
+        common = self._common()
+        both = [[set(side.tasks.get(task, [])) for side in (ours, theirs)] for task in common]
+        trials = {one for mine, other in both for one in (mine | other if self._shared else mine & other)}
+        unseen = 0 if self._shared else self._unseen(common)
+        self.unmatched = self._reason(common, len(trials), unseen)
+        self._attempts = max(side.run.plan.attempts or 1 for side in (ours, theirs))
+        self.planned = len(trials) + unseen * self._attempts
+        self.tasks = {task: self._task(task) for task in common}
+        self.planned_tasks = len(common) + unseen
+        self.unpaired = 0 if self._shared else sum(len(mine ^ other) for mine, other in both)
+        if self._shared:
+            self.planned = max(len(trials), ours.declared or 0)
+            self.planned_tasks = max(len(common), self.planned // self._attempts)
+        self.pairs = [] if self.unmatched else [self._pair(one) for one in trials]
+        later, other = self._by_start()
+        places = None if self.unmatched or unseen else self._places(later, trials)
+        self.ordered = None if places is None else [self._pair(one) for one in places]
+        self.kind = later.run.queue.kind
+        sides = (later, other) if self._same_run else (later,)
+        missing = next((why for side in sides if (why := side.order_missing())), None)
+        self.order_missing = missing or (None if places else FinalMissing.ORDER_UNKNOWN_IN_PART)
+        self.only_ours = [] if theirs.unnamed else self._others(ours)
+        self.only_theirs = [] if ours.unnamed else self._others(theirs)
 
     @property
     def ended(self) -> bool:
@@ -346,115 +357,73 @@ class Matched:
 
     def every_task(self) -> list[PairedTask]:
         """All `planned_tasks`; unknown ones come last."""
-        unseen = Attempts(0, 0, self.attempts)
+        unseen = Attempts(0, 0, self._attempts)
         missing = self.planned_tasks - len(self.tasks)
         return [*self.tasks.values(), *[PairedTask(unseen, unseen)] * missing]
 
+    def _common(self) -> list[Task]:
+        """The tasks of both sides. Two agents of a run share its plan: what one has, the other will have."""
+        ours, theirs = self._ours.tasks, self._theirs.tasks
+        if self._shared:
+            return [*ours, *(task for task in theirs if task not in ours)]
+        return [task for task in ours if task in theirs]
 
-def match(ours: Contestant, theirs: Contestant) -> Matched:
-    """Two sides as they stand; the order of events cannot matter."""
-    same_run = ours.run is theirs.run
-    shared = same_run and ours.declared is not None and theirs.declared is not None
-    common = _common(ours, theirs, shared=shared)
-    both = [[set(side.tasks.get(task, [])) for side in (ours, theirs)] for task in common]
-    trials = frozenset(one for mine, other in both for one in (mine | other if shared else mine & other))
-    attempts = max(side.run.plan.attempts or 1 for side in (ours, theirs))
-    unseen = 0 if shared else _unseen(ours, theirs, common)
-    unmatched = _unmatched(ours, theirs, common, trials, unseen, shared=shared)
-    planned = max(len(trials), ours.declared or 0) if shared else len(trials) + unseen * attempts
-    unpaired = 0 if shared else sum(len(mine ^ other) for mine, other in both)
-    tasks = {task: PairedTask(*_attempts(task, ours, theirs, shared=shared)) for task in common}
-    later, other = _by_start(ours, theirs)
-    declared = later.declared if trials and not (unmatched or unseen) else None
-    places = None
-    if declared is not None and orders_pairs(later.run, ours.run.run_id, theirs.run.run_id):
-        places = later.ordered(trials, planned, declared)
-    sides = (later, other) if same_run else (later,)
-    missing = next((why for side in sides if (why := side.order_missing())), None)
-    return Matched(
-        pairs=[] if unmatched else [_pair(one, ours, theirs) for one in trials],
-        planned=planned,
-        ordered=None if places is None else [_pair(one, ours, theirs) for one in places],
-        kind=later.run.queue.kind,
-        order_missing=missing or (None if places else FinalMissing.ORDER_UNKNOWN_IN_PART),
-        tasks=tasks,
-        planned_tasks=max(len(tasks), planned // attempts) if shared else len(tasks) + unseen,
-        attempts=attempts,
-        unpaired=unpaired,
-        only_ours=[] if theirs.unnamed else _others(ours, common, same_run=same_run),
-        only_theirs=[] if ours.unnamed else _others(theirs, common, same_run=same_run),
-        unmatched=unmatched,
-        over=ours.over and theirs.over,
-    )
+    def _unseen(self, common: list[Task]) -> int:
+        """Common tasks at most, beyond those that are named on both sides.
 
+        A planned task without a name may be one that the other side names, or none names: the most are taken.
+        """
+        ours, theirs = self._ours.unnamed, self._theirs.unnamed
+        at_theirs = min(ours, len(self._theirs.tasks) - len(common))
+        at_ours = min(theirs, len(self._ours.tasks) - len(common))
+        return at_theirs + at_ours + min(ours - at_theirs, theirs - at_ours)
 
-def _common(ours: Contestant, theirs: Contestant, *, shared: bool) -> list[Task]:
-    """Tasks of both sides. Two agents of a run share its plan: what one of them has, the other will have."""
-    if shared:
-        return [*ours.tasks, *(task for task in theirs.tasks if task not in ours.tasks)]
-    return [task for task in ours.tasks if task in theirs.tasks]
+    def _reason(self, common: list[Task], trials: int, unseen: int) -> Unmatched | None:
+        sides = self._ours, self._theirs
+        if self._shared:
+            return None if trials <= (self._ours.declared or 0) else Unmatched.PLAN_EXCEEDED
+        all_named = all(side.all_named for side in sides)
+        if not common and not unseen and all_named:
+            return Unmatched.NOTHING_IN_COMMON
+        if any(side.exceeded and not side.over for side in sides):
+            return Unmatched.PLAN_EXCEEDED
+        return None if all_named else Unmatched.TASKS_UNNAMED
 
+    def _by_start(self) -> tuple[Contestant, Contestant]:
+        """The side that began later, then the other one; where a start is unknown, we are the later one."""
+        sides = self._ours, self._theirs
+        if not self._same_run and NO_TIME in (side.began for side in sides):
+            return sides
+        later, other = sorted(sides, key=_start, reverse=True)
+        return later, other
 
-def _unseen(ours: Contestant, theirs: Contestant, common: list[Task]) -> int:
-    """Common tasks at most, beyond those that are named on both sides.
+    def _places(self, later: Contestant, trials: set[Pairing]) -> list[Pairing | None] | None:
+        declared, runs = later.declared, (self._ours.run.run_id, self._theirs.run.run_id)
+        if not trials or declared is None or not orders_pairs(later.run, *runs):
+            return None
+        return later.ordered(trials, self.planned, declared)
 
-    A planned task without a name may be one that the other side names, or none names: the most are taken.
-    """
-    at_theirs = min(ours.unnamed, len(theirs.tasks) - len(common))
-    at_ours = min(theirs.unnamed, len(ours.tasks) - len(common))
-    return at_theirs + at_ours + min(ours.unnamed - at_theirs, theirs.unnamed - at_ours)
+    def _task(self, task: Task) -> PairedTask:
+        """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
+        sides = PairedTask(self._ours.attempts(task), self._theirs.attempts(task))
+        if not self._shared:
+            return sides
+        planned = max(self._ours.run.plan.attempts or 1, *(side.planned for side in sides))
+        return PairedTask(*(side._replace(unknown=planned - side.known) for side in sides))
 
+    def _pair(self, pairing: Pairing | None) -> Pair:
+        """The outcomes of a pair; of None, which may be any pair, nothing is known."""
+        if pairing is None:
+            return Pair(None, None)
+        return Pair(self._ours.outcome(pairing), self._theirs.outcome(pairing))
 
-def _unmatched(
-    ours: Contestant,
-    theirs: Contestant,
-    common: list[Task],
-    trials: frozenset[Pairing],
-    unseen: int,
-    *,
-    shared: bool,
-) -> Unmatched | None:
-    if shared:
-        return None if len(trials) <= (ours.declared or 0) else Unmatched.PLAN_EXCEEDED
-    if not common and not unseen and ours.all_named and theirs.all_named:
-        return Unmatched.NOTHING_IN_COMMON
-    if any(side.exceeded and not side.over for side in (ours, theirs)):
-        return Unmatched.PLAN_EXCEEDED
-    return None if ours.all_named and theirs.all_named else Unmatched.TASKS_UNNAMED
-
-
-def _by_start(ours: Contestant, theirs: Contestant) -> tuple[Contestant, Contestant]:
-    """The side that began later, then the other one; where a start is unknown, we are the later one."""
-    if ours.run is not theirs.run and NO_TIME in (ours.began, theirs.began):
-        return ours, theirs
-    return (ours, theirs) if _start(ours) > _start(theirs) else (theirs, ours)
+    def _others(self, side: Contestant) -> list[Task]:
+        """Tasks that only this side has. Agents of one run may be at different tasks for now."""
+        if self._same_run and not side.over:
+            return []
+        return sorted((task for task in side.tasks if task not in self.tasks), key=str)
 
 
 def _start(side: Contestant) -> tuple[int, str, int, str]:
     """When it began; a tie goes to the greater key."""
     return side.began, side.run.run_id, side.first_position, side.label
-
-
-def _attempts(task: Task, ours: Contestant, theirs: Contestant, *, shared: bool) -> tuple[Attempts, Attempts]:
-    """Both sides of a task. Of a shared plan each side plans as many attempts, known or not."""
-    sides = ours.attempts(task), theirs.attempts(task)
-    if not shared:
-        return sides
-    planned = max(ours.run.plan.attempts or 1, *(side.planned for side in sides))
-    one, other = (side._replace(unknown=planned - side.known) for side in sides)
-    return one, other
-
-
-def _pair(pairing: Pairing | None, ours: Contestant, theirs: Contestant) -> Pair:
-    """The outcomes of a pair; of None, which may be any pair, nothing is known."""
-    if pairing is None:
-        return Pair(None, None)
-    return Pair(ours.outcome(pairing), theirs.outcome(pairing))
-
-
-def _others(side: Contestant, common: list[Task], *, same_run: bool) -> list[Task]:
-    """Tasks that only this side has. Agents of one run may be at different tasks for now."""
-    if same_run and not side.over:
-        return []
-    shared = set(common)
-    return sorted((task for task in side.tasks if task not in shared), key=str)
