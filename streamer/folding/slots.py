@@ -89,8 +89,8 @@ def slot_key(event: SlotEvent) -> SlotKey:
         event.attempt,
         intern(event.agent),
         _reported(event.agent, event.model),
-        event.tier,
-        event.subtest,
+        event.tier and intern(event.tier),
+        event.subtest and intern(event.subtest),
     )
 
 

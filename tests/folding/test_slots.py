@@ -42,6 +42,14 @@ def test_who_takes_no_scored_trials_and_no_pages_collects_none() -> None:
     assert changes.take_pages().slots == {}
 
 
+def test_slots_share_the_text_that_they_have_in_common() -> None:
+    """A million slots of a few tiers would have a hundred megabytes of equal texts."""
+    trials = [a_trial(task_id=task, tier="a tier", subtest="a subtest") for task in ("one", "two")]
+    one, two = folded(trials)[0].run("run-1").state.slots
+    assert one != two
+    assert all(ours is theirs for ours, theirs in zip(one, two, strict=True) if ours == theirs)
+
+
 def test_a_tombstone_has_the_key_of_its_summary_and_no_value() -> None:
     missing = SummaryChange.tombstone("a|b", RUN, 1, 7)
     assert (missing.kind, missing.key, missing.value, missing.summary, missing.digest) == (
