@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -505,6 +505,7 @@ class Queue:
         self.run_id = run_id
         self.began = began
         self.order = plan.order
+        self._kind_at = lru_cache(maxsize=1)(self.order.kind_at)
         self.difficulty: dict[str, float] = plan.get("task_difficulty") or {}
         self._growth = _Growth.of(plan)
         self._has_rounds = False
@@ -517,7 +518,7 @@ class Queue:
     @property
     def kind(self) -> OrderKind:
         """Where the order comes from; a shuffle that was declared after the first start is `unknown`."""
-        return self.order.kind_at(self.began())
+        return self._kind_at(self.began())
 
     @property
     def has_grown(self) -> bool:

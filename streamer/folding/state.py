@@ -422,12 +422,11 @@ class RunState:
         Args:
             open_states: see the method of that name; None: it is asked.
         """
-        return Evidence(
-            self.groups.get(group_id) or GroupState(),
-            self.scores.roster.lineup(group_id),
-            finished=self.plan.finished is not None,
-            open_states=self.open_states() if open_states is None else open_states,
-        )
+        if open_states is None:
+            open_states = self.open_states()
+        finished = self.plan.finished is not None
+        group, lineup = self.groups.get(group_id) or GroupState(), self.scores.roster.lineup(group_id)
+        return Evidence(group, lineup, finished=finished, open_states=open_states)
 
     def happened_at(self, at: int) -> None:
         """An event was folded whose time this is, microseconds; outside 2000 to 2200 it has none."""

@@ -247,10 +247,10 @@ def test_the_run_without_times_has_the_reason_that_the_page_says() -> None:
 # The trace of one event names what the event really touches, and that does not grow.
 
 
-MOST_FILES = 18
+MOST_FILES = 19
 """Of the core. Lower it when an event touches fewer."""
 
-MOST_FILES_OF_SUMMARIES, MOST_MOVES_OF_SUMMARIES = 16, 610
+MOST_FILES_OF_SUMMARIES, MOST_MOVES_OF_SUMMARIES = 17, 610
 """Of the summaries of one event; Python before 3.12 counts a comprehension as a call."""
 
 MOST_FILES_OF_A_WORKER = 35

@@ -133,9 +133,9 @@ class TaskTable:
         cells = np.stack([planned - high + low, low, high - low], axis=2)
         fields: list[dict[str, list[int]]] = [{} for _ in self.tasks]
         for side, row, present in zip(self.sides, cells, self._summed(self._present), strict=True):
-            tasks = np.flatnonzero(present)
+            label, tasks = side.label, np.flatnonzero(present)
             for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
-                fields[task][side.label] = cell
+                fields[task][label] = cell
         return {
             task_key(*task): canonical_json(counts).decode()
             for task, counts in zip(self.tasks, fields, strict=True)
