@@ -8,7 +8,6 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -210,40 +209,24 @@ def test_half_a_report_is_an_incomplete_plan(home: Path) -> None:
     assert plan_of(converted(home)[0])["plan_complete"] is False
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ("astropy__astropy-1", {"resolved": True, "failure_mode": "unset", "message": None}),
-        (
-            "django__django-1",
-            {"message": "failed tests: tests/test_io.py::test_write", "metrics": shares(0.5, 1.0)},
-        ),
-        ("django__django-3", {"metrics": shares(1.0, 0.5), "resolved": False}),
-        ("sympy__sympy-1", {"failure_mode": "infra_failure", "message": "network_unreachable"}),
-        ("sympy__sympy-2", {"failure_mode": "unset", "message": "tests_timed_out", "metrics": None}),
-        ("requests__requests-1", {"resolved": False, "failure_mode": "empty_patch", "message": None}),
-        ("flask__flask-1", {"resolved": None, "failure_mode": "error"}),
-    ],
-)
-def test_an_instance_says_how_it_ended(home: Path, task: str, said: dict[str, Any]) -> None:
-    trial = by_task(converted(home / REPORT)[0])[task]
-    assert {name: trial.get(name) for name in said} == said
-
-
-def test_an_error_says_the_end_of_the_harnesss_log(home: Path) -> None:
-    message = by_task(converted(home / REPORT)[0])["flask__flask-1"]["message"]
-    assert message.endswith("error: patch failed: src/app.py:3")
-
-
-def test_logs_and_patch_are_artifacts(home: Path) -> None:
-    trial = by_task(converted(home / REPORT)[0])["django__django-1"]
+def test_an_instance_says_how_it_ended_with_logs_and_patch_as_artifacts(home: Path) -> None:
+    trials = by_task(converted(home / REPORT)[0])
+    failed = {"message": "failed tests: tests/test_io.py::test_write", "metrics": shares(0.5, 1.0)}
+    for task, said in {
+        "astropy__astropy-1": {"resolved": True, "failure_mode": "unset", "message": None},
+        "django__django-1": failed,
+        "django__django-3": {"metrics": shares(1.0, 0.5), "resolved": False},
+        "sympy__sympy-1": {"failure_mode": "infra_failure", "message": "network_unreachable"},
+        "sympy__sympy-2": {"failure_mode": "unset", "message": "tests_timed_out", "metrics": None},
+        "requests__requests-1": {"resolved": False, "failure_mode": "empty_patch", "message": None},
+        "flask__flask-1": {"resolved": None, "failure_mode": "error"},
+    }.items():
+        assert {name: trials[task].get(name) for name in said} == said, task
+    assert trials["flask__flask-1"]["message"].endswith("error: patch failed: src/app.py:3")
+    paths = [artifact["path"] for artifact in trials["django__django-1"]["artifacts"]]
     place = f"logs/run_evaluation/nightly/{MODEL}/django__django-1"
-    assert [artifact["path"] for artifact in trial["artifacts"]] == [
-        f"{place}/patch.diff",
-        f"{place}/run_instance.log",
-        f"{place}/test_output.txt",
-    ]
-    assert all((home / artifact["path"]).is_file() for artifact in trial["artifacts"])
+    assert paths == [f"{place}/{name}" for name in ("patch.diff", "run_instance.log", "test_output.txt")]
+    assert all((home / path).is_file() for path in paths)
 
 
 def test_report_and_logs_are_one_run_and_each_trial_is_sent_once(home: Path) -> None:
@@ -251,7 +234,10 @@ def test_report_and_logs_are_one_run_and_each_trial_is_sent_once(home: Path) -> 
     assert report.runs == ["nightly"]
     assert report.trials == 11 + 2
     assert report.duplicates == 11
-    assert without_paths(events) == without_paths(converted(home / REPORT)[0])
+    of_report = without_paths(converted(home / REPORT)[0])
+    assert without_paths(events) == of_report
+    logs = home / "logs" / "run_evaluation" / "nightly"
+    assert without_paths(converted(logs)[0]) == of_report
     assert by_task(events, OTHER)["django__django-1"]["resolved"] is False
 
 
@@ -269,11 +255,6 @@ def test_without_logs_the_report_alone_has_the_same_counts(home: Path) -> None:
     verdicts = {task: (t.get("resolved"), t["failure_mode"]) for task, t in with_logs.items()}
     assert {task: (t.get("resolved"), t["failure_mode"]) for task, t in alone.items()} == verdicts
     assert alone["sympy__sympy-1"]["message"] == "network_unreachable"
-
-
-def test_the_logs_with_their_report_have_the_trials_of_the_report(home: Path) -> None:
-    logs = home / "logs" / "run_evaluation" / "nightly"
-    assert without_paths(converted(logs)[0]) == without_paths(converted(home / REPORT)[0])
 
 
 def test_a_run_that_goes_on_has_results_and_starts(home: Path) -> None:
