@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ def converted(*paths: Path, **options: Any) -> tuple[list[Event], ConvertReport]
     for event in events:
         EVENT.validate_json(json.dumps(event, allow_nan=False))
     return events, report
+
+
+once = cache(converted)
+"""The same for directories that no test changes, such as the real runs; nor may their events be changed."""
 
 
 def trials_of(events: Iterable[Event]) -> list[Event]:

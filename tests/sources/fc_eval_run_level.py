@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.sources.builders import Event, converted, trials_of
+from tests.sources.builders import Event, converted, once, trials_of
 from tests.sources.fc_eval_runs import run_level_only
 
 ONE_AGENT = ("fc-multi-of-one", "fc-single-nop", "fc-single-terminus")
@@ -23,4 +23,4 @@ def by_agent(events: list[Event]) -> dict[tuple[Any, ...], Event]:
 
 def both(runs: Path, name: str, folder: Path, *others: str) -> tuple[list[Event], list[Event]]:
     """Events of a run with its trial files, and with the run-level one alone."""
-    return converted(runs / name)[0], converted(run_level_only(runs / name, folder, *others))[0]
+    return once(runs / name)[0], converted(run_level_only(runs / name, folder, *others))[0]

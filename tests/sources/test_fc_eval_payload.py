@@ -8,7 +8,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from streamer.schemas.events import EVENT
 from streamer.sources.fc_eval_payload import ParsedLog, parse_log, place, sections_for
 from streamer.sources.files import Subject
-from tests.sources.builders import converted, plan_of, trials_of
+from tests.sources.builders import converted, once, plan_of, trials_of
 from tests.sources.fc_eval_reading import SUB_TRIAL, by_trial, label_of, trial_directories
 from tests.support.data import shared_data
 from tests.support.examples import examples
@@ -60,9 +59,6 @@ def on_disk(value: Any) -> Any:
 
 
 INFINITE = (float("inf"), float("-inf"))
-
-once = cache(converted)
-"""A real run is converted once."""
 
 
 @pytest.mark.parametrize("name", REAL_RUNS)

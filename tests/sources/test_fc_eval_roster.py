@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.sources.builders import Event, a_result, a_run, converted, plan_of, slots_of, trials_of, write_json
+from tests.sources.builders import (
+    Event,
+    a_result,
+    a_run,
+    converted,
+    once,
+    plan_of,
+    slots_of,
+    trials_of,
+    write_json,
+)
 from tests.sources.fc_eval_reading import by_trial, label_of, trial_directories
 from tests.sources.fc_eval_run_level import ALWAYS, CONFIGURATION, ONE_AGENT, SEVERAL_AGENTS, both, by_agent
 from tests.sources.fc_eval_runs import agents_of, run_level_only
@@ -50,7 +60,7 @@ def test_agents_without_a_directory_are_read_from_the_merged_result_beside(
     task = next(path.name for path in sorted(run.iterdir()) if path.is_dir())
     for directory in run.glob(f"{task}/*.agent-[23]-*"):
         shutil.rmtree(directory)
-    whole, events = by_agent(converted(runs / "fc-nop-oracle-gpt5")[0]), by_agent(converted(run)[0])
+    whole, events = by_agent(once(runs / "fc-nop-oracle-gpt5")[0]), by_agent(converted(run)[0])
     assert events.keys() == whole.keys()
     changed = {place for place in events if events[place] != whole[place]}
     assert changed == {(task, 1, 2), (task, 1, 3)}

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from streamer.sources.files import ConfiguredAgent, container_key, spelled_for_files
 from streamer.sources.tail import follow
 from streamer.terminal import cli
-from tests.sources.builders import Event, a_run, a_trial_file, converted, trials_of, write_json
+from tests.sources.builders import Event, a_run, a_trial_file, converted, once, trials_of, write_json
 from tests.sources.fc_eval_runs import agents_of, container_keys, rekeyed, run_level_only
 from tests.support.events import summarised
 from tests.support.layouts import simulate_run
@@ -47,7 +47,7 @@ def test_a_run_rekeyed_to_the_containers_spelling_gives_the_same_events_and_summ
     panes = [path.read_bytes() for path in copy.rglob("post-test.txt")]
     assert any(f'"{key}"'.encode() in pane for key in keys.values() for pane in panes)
     assert not any(f'"{key}"'.encode() in pane for key in keys for pane in panes)
-    expected, result = converted(runs / name)[0], converted(copy)[0]
+    expected, result = once(runs / name)[0], converted(copy)[0]
     assert measured(expected) > 0
     assert result == expected
     assert summarised(result) == summarised(expected)
@@ -57,7 +57,7 @@ def test_a_run_rekeyed_to_the_containers_spelling_gives_the_same_events_and_summ
 def test_the_containers_spelling_may_lack_the_agents_position(runs: Path, tmp_path: Path, name: str) -> None:
     keys = {key: key.replace("/", "-") for key in container_keys(runs / name)}
     assert any(key != spelled for key, spelled in keys.items())
-    assert converted(rekeyed(runs / name, tmp_path, keys))[0] == converted(runs / name)[0]
+    assert converted(rekeyed(runs / name, tmp_path, keys))[0] == once(runs / name)[0]
 
 
 @pytest.mark.parametrize("name", ["fc-multi-of-one", "fc-nop-oracle-gpt5", "fc-two-attempts"])

@@ -31,7 +31,7 @@ from streamer.sources.files import (
     own_key,
     read_agent_logs,
 )
-from tests.sources.builders import Event, a_result, a_run, converted, trials_of, write_json
+from tests.sources.builders import Event, a_result, a_run, converted, once, trials_of, write_json
 from tests.sources.harbor import a_job, a_trial_result
 from tests.sources.recordings import HEADER, write_cast, written
 from tests.support.events import a_trial
@@ -368,7 +368,7 @@ def without_what_the_harness_read(run: Path, copy: Path) -> Path:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_reading_the_logs_changes_nothing_where_the_harness_has_read_them(runs: Path, name: str) -> None:
-    events = by_id(converted(runs / name)[0])
+    events = by_id(once(runs / name)[0])
     for directory in trial_directories(runs / name):
         result = result_of(directory)
         event = events[result["id"]]
@@ -432,7 +432,7 @@ def test_a_recording_that_a_local_run_left_with_the_trial_as_a_whole_is_the_sub_
 
 
 def test_each_number_of_a_real_trial_names_its_file(runs: Path) -> None:
-    _, report = converted(runs / "fc-single-terminus")
+    _, report = once(runs / "fc-single-terminus")
     assert len(report.explanations) == report.trials
     sources = {file for result in report.explanations for _, file in result.values.values() if file}
     assert sources == {"results.json", "agent-logs/trajectory.json"}
@@ -539,7 +539,7 @@ def test_a_copy_of_a_trial_without_its_files_adds_nothing(tmp_path: Path) -> Non
 def test_real_trials_of_fc_eval_name_files_that_are_there_and_the_tests_that_failed(runs: Path) -> None:
     named = said = 0
     for run in sorted(path for path in runs.iterdir() if path.is_dir()):
-        for trial in trials_of(converted(run)[0]):
+        for trial in trials_of(once(run)[0]):
             for artifact in trial.get("artifacts", []):
                 assert (run / artifact["path"]).is_file()
                 assert not artifact["path"].endswith("/results.json")

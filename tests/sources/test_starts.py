@@ -28,6 +28,7 @@ from tests.sources.builders import (
     a_trial_file,
     converted,
     copy_tree,
+    once,
     trials_of,
     write_json,
 )
@@ -134,7 +135,7 @@ def test_real_trials_of_scylla_have_begun_where_their_result_is_missing(tmp_path
 def test_real_trials_of_fc_eval_have_begun_where_their_result_is_missing(
     runs: Path, tmp_path: Path, name: str
 ) -> None:
-    every = {slot(event) for event in trials_of(converted(runs / name)[0])}
+    every = {slot(event) for event in trials_of(once(runs / name)[0])}
     run = copied(runs / name, tmp_path)
     own = sorted(run.glob("*/*/results.json"))
     merged = [file for file in own if any(file.parent.parent.glob(f"{file.parent.name}.agent-*"))]
