@@ -25,7 +25,7 @@ from tests.support.worker_process import wait_for
 
 Event = dict[str, Any]
 
-PIECE_BYTES = 4096
+PIECE_BYTES, MOST_PIECES = 4096, 8
 
 
 def digests_of(events: list[Event]) -> dict[str, str]:
@@ -143,7 +143,8 @@ def copy_roughly(source: Path, target: Path, rng: random.Random, pause: float = 
             elsewhere.rename(final)
         elif way < 0.25 and final.exists():
             final.unlink()
-        write_in_pieces(final, content, pause, piece=rng.choice([PIECE_BYTES, PIECE_BYTES, 500]))
+        piece = max(rng.choice([PIECE_BYTES, PIECE_BYTES, 500]), len(content) // MOST_PIECES)
+        write_in_pieces(final, content, pause, piece)
         if rng.random() < 0.5:
             shutil.copystat(path, final)
     directories = [path for path in target.rglob("*") if path.is_dir()]
