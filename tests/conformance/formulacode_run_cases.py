@@ -11,7 +11,7 @@ from streamer.folding.groups import GroupState
 from streamer.folding.score import Scored
 from streamer.folding.score.formulacode import FormulaCodeScore
 from streamer.folding.slots import SlotKey
-from streamer.folding.summaries import formulacode_body
+from tests.folding.build import formulacode_of
 from tests.support.formulacode_cases import ADVANTAGES, Case, cases
 
 Json = dict[str, Any]
@@ -109,9 +109,7 @@ def summary(key: str, entries: list[Entry]) -> Json:
     for number, entry in enumerate(entries):
         slot = SlotKey("", f"task-{number}", 1, key, "", None, None)
         group.merge(GroupState.of([(slot, entry.scored)]))
-    body = formulacode_body(group, nop=key.partition(":")[0] == "nop")
-    assert body is not None
-    return body
+    return formulacode_of(group, key.partition(":")[0])
 
 
 @cache

@@ -19,7 +19,6 @@ import pytest
 from streamer.folding.fold import Folding, fold_records
 from streamer.folding.groups import GroupState
 from streamer.folding.slots import SlotKey
-from streamer.folding.summaries import formulacode_body
 from streamer.schemas.base import MAX_COUNT
 from streamer.schemas.wire import records_of_lines
 from streamer.sources.fc_eval_payload import ParsedLog, parse_log, place, sections_for
@@ -42,6 +41,7 @@ from tests.conformance.formulacode_run_cases import (
     whole,
 )
 from tests.conformance.formulacode_run_directories import Run, expected
+from tests.folding.build import formulacode_of
 from tests.support import formulacode_cases
 from tests.support.cli import streamer
 from tests.support.events import a_trial, folded
@@ -522,7 +522,7 @@ def test_an_aggregate_forgets_what_is_taken_back(order: int) -> None:
         for slot, entry in half[::order]:
             group.unmerge(GroupState.of([(slot, entry.scored)]))
         left = entries[1::2]
-        ours = formulacode_body(group, nop=key.partition(":")[0] == "nop")
+        ours = formulacode_of(group, key.partition(":")[0])
         assert ours == summary(key, left), (case.id, key)
 
 

@@ -74,7 +74,16 @@ def per_million(price: Price | None) -> tuple[float, float]:
     return float(price.input * 10**6), float(price.output * 10**6)
 
 
-def formulacode_numbers(sums: FormulaCodeSums) -> dict[str, Any]:
+def formulacode_numbers(
+    sums: FormulaCodeSums, group: GroupState | None = None, agent: str = "a"
+) -> dict[str, Any]:
     """What a summary says of an agent:model whose trials have these sums."""
-    of = Subject(Moment(RunState("r", PriceTable.default())), GroupId(None, "a", "m"), GroupState())
+    at = Moment(RunState("r", PriceTable.default()))
+    of = Subject(at, GroupId(None, agent, "m"), group or GroupState())
     return computed(FORMULACODE, Measured(of, sums, NO_ERROR))
+
+
+def formulacode_of(group: GroupState, agent: str) -> dict[str, Any]:
+    """What a summary says of an agent:model with these trials, none of which is missing."""
+    unmeasured = 0 if agent == "nop" else group.failures - group.formulacode.failures
+    return formulacode_numbers(group.formulacode.plus(FormulaCodeSums(), unmeasured), group, agent)
