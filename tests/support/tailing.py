@@ -43,15 +43,16 @@ def converted_digests(root: Path, options: ConvertOptions | None = None) -> dict
 def wait_for_digests(
     events: Callable[[], list[Event]], expected: dict[str, str], seconds: float = WAIT_SECONDS
 ) -> None:
-    """Wait until the events fold to the wanted digests. They are folded again only when there are more."""
-    folded, result = -1, dict[str, str]()
+    """Wait until the events fold to the expected digests; folded once none came between two looks."""
+    seen, folded, result = -1, -1, dict[str, str]()
 
     def agree() -> bool:
-        nonlocal folded, result
+        nonlocal seen, folded, result
         now = events()
-        if len(now) != folded:
-            folded, result = len(now), digests_of(now)
-        return result == expected
+        still, seen = len(now) == seen, len(now)
+        if still and folded != seen:
+            folded, result = seen, digests_of(now)
+        return still and result == expected
 
     try:
         wait_for(agree, "the digests of convert", seconds)
