@@ -44,7 +44,7 @@ PYTEST = ["-q", "-n", "0", "-m", "quick", "-p", "no:cacheprovider", "--hypothesi
 SAMPLE = "MUTANTS_OF_BENCHMARKS"
 """Environment variable: the file with the sample, to which the results go."""
 MOST_SECONDS = 20.0
-"""Tests of one mutant, by what they took on the correct package; the cheapest tests come first."""
+"""Processor time for the tests of one mutant, as the correct package takes it; the cheapest come first."""
 PATIENCE = 120.0
 """Seconds until a mutant counts as one that never ends."""
 
@@ -281,9 +281,9 @@ def learned(items: Sequence[pytest.Item], functions: Functions, sources: dict[st
     for item, following in zip(items, [*items[1:], None], strict=True):
         builtins.entered = set()  # type: ignore[attr-defined]
         functions.forget()
-        began = time.perf_counter()
+        began = time.process_time()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         tests.append(KnownTest(item, took, frozenset(builtins.entered)))  # type: ignore[attr-defined]
     if failed:
         pytest.exit(f"The tests fail without any fault. Mend them first: {failed}", returncode=1)

@@ -106,6 +106,9 @@ def test_r34_a_run_has_ended_once_all_its_parts_have() -> None:
     for plan in parts_of(of_part("0", ["a"], parts=2), the_end("0")):
         assert (plan.parts, plan.finished) == ({"seen": 1, "planned": 2}, None)
         assert plan.is_incomplete
+    for complete in (False, True):
+        for plan in parts_of(of_part("0", ["a"], plan_complete=complete), of_part("1", ["b"])):
+            assert plan.is_incomplete is not complete
 
 
 def test_r34_what_the_whole_run_says_stands_before_its_parts() -> None:
