@@ -10,6 +10,8 @@ sample it enters. Then a forked process for each mutant puts the fault into the 
 
 The sample depends on the seed and the text of the functions alone. So two checkouts share the mutants of all
 functions that they share, whatever their lines are numbered. A mutant that only times out counts as caught.
+
+What stands outside of functions has no mutants: constants, and the tables of a summary's fields.
 """
 
 from __future__ import annotations
@@ -332,6 +334,7 @@ def caught_by(mutant: Mutant, items: list[pytest.Item], functions: Functions, so
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+            os.close(reading)
             return "time"
         time.sleep(0.01)
     with os.fdopen(reading, "rb") as result:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
+from errno import EEXIST
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -432,8 +433,10 @@ class AppendOnlyFile:
         """A new one. It gets its name once it is locked and written, so no process takes it for an orphan.
 
         Raises:
-            OSError: it cannot be written there.
+            OSError: it cannot be written there, or is there already.
         """
+        if path.exists():
+            raise FileExistsError(EEXIST, "a new file has the name of another one", str(path))
         unnamed = path.with_suffix(".new")
         file = cls(path, os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600))
         try:

@@ -223,7 +223,7 @@ class DeliveryStatus:
 
 
 STALL_SECONDS = 1.0
-"""What is not acknowledged after this long goes to the disk: the longest that an event is in memory alone."""
+"""A record batch that is not acknowledged after this long goes to the disk, with all behind it."""
 
 CAUGHT_UP_EVENTS = 1_000
 """With so few on the disk new ones go to the broker directly again, so that the disk is emptied for good."""

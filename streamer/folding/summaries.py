@@ -88,6 +88,8 @@ class Summaries:
         changes = []
         for change in self._summaries(self._due(changed, at, {*before, *at.missing}), at):
             content = _content(change)
+            if content is not None and change.group != RUN:
+                self._planned[change.group] = at.planned.of(change.group)
             if content == self._taken.get(change.group):
                 continue
             changes.append(change)
@@ -155,7 +157,6 @@ class Summaries:
         if not (group.trials or planned or of.evidence.in_flight):
             self.final_missing.pop(group_id, None)
             return None
-        self._planned[group_id] = of.planned
         body = computed(TIER if group_id.tier is not None else AGENT_MODEL, of)
         if group_id.tier is None:
             self.final_missing[group_id] = body["uncertainty"]["final_missing"]
@@ -230,6 +231,7 @@ class Moment:
         self.groups: Mapping[GroupId, GroupState] = run.groups
         self.finished = run.plan.finished
         self.with_formulacode = run.totals.with_formulacode > 0
+        self.numeric = run.totals.numeric  # of trials as they came: `run_body` counts some as incomplete
 
     @cached_property
     def said(self) -> dict[str, Any]:
@@ -834,7 +836,7 @@ RUN_FIELDS: dict[str, RunField] = bound(
         "varies": lambda of: of.at.plan.get("varies") or [],
         "metrics": lambda of: {name: reading(metric) for name, metric in of.at.metrics.items()},
         "primary_metric": lambda of: primary_metric(
-            of.at.plan, has_verdicts=not of.unruled.numeric or of.verdict_trials > 0
+            of.at.plan, has_verdicts=not of.at.numeric or of.verdict_trials > 0
         ),
         "status": lambda of: of.at.finished and (of.at.finished.status or "finished"),
         "started_at": lambda of: _instant(of.at.plan.get("started_at")),

@@ -625,20 +625,30 @@ def read_samples(path: Path) -> Iterator[Any]:
             yield archive.alone(name)
 
 
+MOST_TRANSCRIPTS = 5
+"""So many transcripts say when a log was scored: the shortest ones, because others may be large."""
+
+
 def scored_at(path: Path, samples: Sequence[Any]) -> int | None:
     """When the samples of a log were last scored after they had ended, Unix nanoseconds; None if never.
 
-    `inspect score` leaves `completed_at`. Only transcripts say it, by a score that is later. The smallest
-    one speaks for all, because transcripts may be large, and a log is scored as a whole. Samples of a log
-    that keeps no transcripts, or of one before 0.3.95, do not say it.
+    `inspect score` leaves `completed_at`. Only transcripts say it, by a score that is later. A few of the
+    samples with scores speak for all, because a log is scored as a whole. Samples of a log that keeps no
+    transcripts, or of one before 0.3.95, do not say it.
     """
-    sample = next((sample for sample in samples if isinstance(sample, dict)), NOTHING)
+    scored = [sample for sample in samples if isinstance(sample, dict) and sample.get("scores")]
     if path.suffix == ARCHIVE:
         try:
             with _opened(path) as archive:
-                sample = archive.smallest_sample() if archive.has(HEADER) else NOTHING
+                names = archive.shortest(map(_member_of, scored)) if archive.has(HEADER) else []
+                scored = [sample for sample in map(archive.alone, names) if isinstance(sample, dict)]
         except FileError:
-            return None  # its summary has all that a result needs
+            return None  # the summaries have all that a result needs
+    return max(filter(None, map(_scored_after_its_end, scored)), default=None)
+
+
+def _scored_after_its_end(sample: Record) -> int | None:
+    """When a sample was last scored after it had ended; None if never."""
     ended = nanoseconds(sample.get("completed_at"))
     scores = (event for event in objects(sample, "events") if event.get("event") == "score")
     latest = max(filter(None, (nanoseconds(score.get("timestamp")) for score in scores)), default=0)
@@ -716,11 +726,10 @@ class _Archive:
             return summary
         return self.alone(name)
 
-    def smallest_sample(self) -> Record:
-        """The sample with the shortest transcript; an empty one if the archive has none."""
-        sizes = {name: entry.file_size for name, entry in self._members.items() if SAMPLE.fullmatch(name)}
-        sample = self.alone(min(sizes, key=sizes.__getitem__)) if sizes else NOTHING
-        return sample if isinstance(sample, dict) else NOTHING
+    def shortest(self, names: Iterable[str]) -> list[str]:
+        """The members among these with the fewest bytes."""
+        sizes = {name: self._members[name].file_size for name in names if self.has(name)}
+        return sorted(sizes, key=sizes.__getitem__)[:MOST_TRANSCRIPTS]
 
     def alone(self, name: str) -> Any:
         """The contents of a member that is not kept, so that the others may be as large."""

@@ -12,8 +12,6 @@ from operator import mul
 from streamer.schemas.wire import JsonNumber, json_number
 
 # -----------------------------------------------------------------------------
-
-# -----------------------------------------------------------------------------
 # Exact numbers, rounded to a float once: quotients, roots and the middle of two values.
 #
 # The inference needs these without the arrays of the other modules.

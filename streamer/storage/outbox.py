@@ -28,6 +28,7 @@ from streamer.storage.kafka import (
     REFUSED_FOR_GOOD,
     WRONG_CLOCK,
     KafkaConnectionError,
+    KafkaError,
     Names,
     TopicMissing,
     partition_of_key,
@@ -112,7 +113,7 @@ MAX_RECORD_BYTES = MAX_MESSAGE_BYTES - 16 * 1024
 """Largest key and value together, before compression: the record batch around them needs some room."""
 
 DELIVERY_SECONDS = 30.0
-"""After this long without an acknowledgement, retries included, a record batch is given up."""
+"""A record batch without an acknowledgement after this long is given up; but see `Outbox`."""
 
 STOP_SECONDS = 3.0
 MAX_IN_FLIGHT = 10_000
@@ -192,8 +193,9 @@ class Outbox:
 
     Args:
         settings: where the broker is.
-        patience_seconds: how long a record batch may take, retries included.
-        idempotent: a record batch that was given up never arrives behind a later one.
+        patience_seconds: how long a request may take, and how long a record batch is sent again.
+        idempotent: a record batch that was given up never arrives behind a later one. It is sent until it
+            arrives, or is refused.
         keeps_time: False: once the broker refuses the time of this machine's clock, records carry none.
         check: called before each record batch is sent.
         stored: called with the records of each batch that was acknowledged: topic, partition, offset of the
@@ -269,7 +271,12 @@ class Outbox:
             else:
                 lanes[place] = _Lane(*place, records, results, [number])
         while any(lane.due for lane in lanes.values()):
-            await self._renew()
+            try:
+                await self._renew()
+            except KafkaError as error:
+                for lane in lanes.values():
+                    lane.give_up(len(lane.due), error)
+                break
             sending = (self._send(lane, seconds) for lane in lanes.values())
             for failure in await asyncio.gather(*sending, return_exceptions=True):
                 if failure is not None:
@@ -331,7 +338,11 @@ class Outbox:
         async with self._renewing:
             if self._out_of_order and self._idempotent:
                 old, new = self._producer, self._new_producer()
-                await new.start()
+                try:
+                    await new.start()
+                except BaseException:
+                    await new.stop()
+                    raise
                 self._producer, self._out_of_order = new, False
                 await old.stop()
 
@@ -496,7 +507,10 @@ class ThreadedPublisher:
         async with self._draining:
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(len(self._waiting))]
-                failed = missing(await self._outbox.publish(records))
+                try:
+                    failed = missing(await self._outbox.publish(records))
+                except Exception as error:  # whatever it is, these are not known to be stored
+                    failed = [NotStored(error)] * len(records)
                 self._failed += failed
                 self.acknowledged += len(records) - len(failed)
                 self._room.release(len(records))

@@ -286,7 +286,8 @@ class EventIntake:
             results = await link.publish(records, PATIENCE_SECONDS)
         if link.broken:
             await self._forget(link)
-        for failure in missing(results):
+        failures = missing(results)
+        for failure in [one for one in failures if not one.refused] or failures:  # sending again may help
             if failure.too_large:
                 raise RefusedForSize(self._settings.bootstrap)
             refusal = RefusedForGood if failure.refused else NotPublished

@@ -633,3 +633,29 @@ def test_no_published_summary_is_ever_stale(steps: list[list[Event]]) -> None:
     published.step(a_trial())
     for events in steps:
         published.step(*events)
+
+
+@examples(100)
+@given(st.lists(st.lists(TRIALS | TRIALS | RETRACTIONS | PLANS, min_size=1, max_size=3), max_size=6))
+def test_what_is_published_does_not_depend_on_who_looks_at_the_whole(steps: list[list[Event]]) -> None:
+    looked_at, alone = Pipeline(), Pipeline()
+    for events in [[a_trial()], *steps]:
+        for pipeline in (looked_at, alone):
+            pipeline.fold(records(events))
+        looked_at.run("run-1").summaries()
+        changes = [pipeline.run("run-1").take_changes().summaries for pipeline in (looked_at, alone)]
+        assert [change.digest for change in changes[0]] == [change.digest for change in changes[1]]
+
+
+def test_a_look_at_the_whole_takes_no_moved_denominator() -> None:
+    taken = []
+    for looks in (False, True):
+        pipeline = Pipeline()
+        trials = [a_trial(task_id=f"t{n}", agent="ab"[n % 2], tier="T0") for n in range(3)]
+        pipeline.fold(records([a_plan(tasks=10, attempts=1), *trials]))
+        pipeline.run("run-1").take_changes()
+        pipeline.fold(records([a_trial(task_id="t3", agent="b", tier="T1")]))
+        if looks:
+            pipeline.run("run-1").summaries()
+        taken.append({change.key for change in pipeline.run("run-1").take_changes().summaries})
+    assert taken[0] == taken[1] >= {"run-1|a:gpt-5"}

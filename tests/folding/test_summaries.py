@@ -202,6 +202,14 @@ def test_r31_a_run_without_verdicts_leads_with_the_only_metric_of_its_plan(
     assert result[RUN]["primary_metric"] == primary
 
 
+def test_r31_a_trial_that_waits_for_an_agent_has_its_numbers_and_no_verdict() -> None:
+    """It counts as incomplete until the planned agent's result comes, and the metric leads all the same."""
+    plan = a_plan(agent_models=["a:m", "b:m"], metrics={"match": {}})
+    numbers = {"resolved": None, "metrics": {"match": 0.5}}
+    result = summarised([plan, a_trial(agent="a", model="m", agent_index=1, **numbers)])
+    assert (result[RUN]["verdict_trials"], result[RUN]["primary_metric"]) == (0, "metrics/match")
+
+
 def test_a_corrected_and_a_retracted_metric_leave_no_trace() -> None:
     kept = a_trial(task_id="t1", revision=2, metrics={"reward": 0.25})
     corrected = a_trial(task_id="t1", revision=1, metrics={"reward": 9.0, "gone": 1.0})

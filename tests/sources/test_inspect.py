@@ -842,6 +842,22 @@ def test_the_newest_scores_count_in_any_order_of_arrival(tmp_path: Path) -> None
         }, order
 
 
+def test_a_sample_to_which_the_later_scorer_gave_nothing_hides_no_scores_of_the_others(
+    tmp_path: Path,
+) -> None:
+    """The shortest transcript is its; inspect_ai writes no score where a scorer returns none."""
+    samples = [a_summary(id=number, uuid=f"u{number}") for number in (1, 2)]
+    times = ["2026-01-02T03:04:07+00:00", "2026-01-02T03:09:07+00:00"]
+    scores = [{"event": "score", "timestamp": time} for time in times]
+    transcripts = {
+        "samples/1_epoch_1.json": samples[0] | {"events": scores[:1]},
+        "samples/2_epoch_1.json": samples[1] | {"events": scores},
+    }
+    header = {"version": 2, "status": "success", "eval": a_spec(), "plan": A_PLAN}
+    log = an_archive(tmp_path / "x.eval", {"header.json": header, "summaries.json": samples} | transcripts)
+    assert [event["type"] for event in converted(log)[0]][1:-1] == SCORED_AGAIN * 2
+
+
 def test_the_plan_of_a_scored_log_counts(tmp_path: Path) -> None:
     """Its scorers are more than the first log's; both plans were made at one time."""
     scorers = [*a_spec()["scorers"], {"name": "judge", "metrics": [{"name": "mean"}]}]

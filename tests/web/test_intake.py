@@ -15,9 +15,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
+from aiokafka.errors import InvalidTimestampError, MessageSizeTooLargeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +31,7 @@ from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, administering, create_topic, partition_count
 from streamer.storage.log import read_topic
-from streamer.storage.outbox import Outgoing
+from streamer.storage.outbox import NotStored, Outgoing
 from streamer.web import intake
 from streamer.web import intake as event_intake
 from streamer.web.intake import (
@@ -38,6 +41,9 @@ from streamer.web.intake import (
     BodyKind,
     BodyTooLarge,
     EventIntake,
+    NotPublished,
+    RefusedForGood,
+    RefusedForSize,
     UnreadableBody,
     read_events,
 )
@@ -311,6 +317,21 @@ async def test_events_that_the_broker_refuses_for_good_are_a_422_without_a_time_
         answer = await asyncio.to_thread(serving.post, body_of(0) * 4_000)
     assert (answer.status, answer.headers.get("retry-after")) == (422, None)
     assert "Compare the clocks" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("refused", [MessageSizeTooLargeError(), InvalidTimestampError()])
+async def test_where_some_events_may_be_sent_again_the_whole_body_may(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, refused: Exception
+) -> None:
+    """Whatever was refused comes first: duplicates do not count."""
+    link = SimpleNamespace(broken=False, publish=AsyncMock(return_value=[0, NotStored(refused)]))
+    intake = EventIntake(settings)
+    monkeypatch.setattr(intake, "_connected", AsyncMock(return_value=link))
+    with pytest.raises((RefusedForSize, RefusedForGood)):
+        await intake.publish([])
+    link.publish.return_value.append(NotStored(TimeoutError("no acknowledgement")))
+    with pytest.raises(NotPublished, match="no acknowledgement"):
+        await intake.publish([])
 
 
 # -----------------------------------------------------------------------------

@@ -505,7 +505,8 @@ class Journal:
             self._file.append(b"".join(frames))
         except OSError:  # a file whose sync failed is not written again
             if self._file.size <= len(MAGIC):
-                self._file.path.unlink()
+                with suppress(OSError):
+                    self._file.path.unlink()
             self.close()
             raise
         self._next = numbers

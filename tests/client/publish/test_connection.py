@@ -127,6 +127,25 @@ async def test_one_record_that_kafka_refuses_for_its_size_keeps_none_back_and_le
 
 
 @pytest.mark.kafka
+async def test_a_broker_that_goes_while_a_batch_is_split_costs_no_result(
+    kafka_bootstrap: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idempotent outbox needs another connection after a refusal. What was stored before is known."""
+    settings = Settings(bootstrap=kafka_bootstrap, namespace=namespace)
+    topic = Names(namespace).scored_trials
+    async with administering(settings) as admin:
+        await create_topic(admin, topic, 2, 1, {"max.message.bytes": "2000"})
+    values = [(0, b"small"), (1, os.urandom(4_000)), (1, b"behind")]
+    away = Settings(bootstrap=f"127.0.0.1:{free_port()}", namespace=namespace)
+    async with Outbox(settings, idempotent=True) as outbox:
+        monkeypatch.setattr(outbox, "_new_producer", Outbox(away)._new_producer)
+        results = await outbox.write([ProducerRecord(topic, at, None, value) for at, value in values])
+        assert results[0] == 0
+        assert [type(result.error) for result in missing(results)] == [KafkaConnectionError] * 2
+        assert outbox.broken
+
+
+@pytest.mark.kafka
 @pytest.mark.parametrize("keeps_time", [False, True])
 async def test_a_time_that_kafka_refuses_is_refused_or_left_out(
     kafka_bootstrap: str, namespace: str, keeps_time: bool
@@ -217,6 +236,19 @@ def test_what_was_handed_over_before_an_error_arrives_and_the_error_is_told(stac
     with pytest.raises(ZeroDivisionError):
         publish_and_fail()
     assert [value for _, key, value in in_topic(stack.settings) if key == b"before"] == [b"an error"]
+
+
+def test_records_that_an_unexpected_error_meets_are_told_and_the_next_ones_arrive(
+    stack: Online, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadedPublisher(stack.settings) as publisher:
+        with monkeypatch.context() as broken:
+            broken.setattr(publisher._outbox, "publish", lambda _: 1 / 0)
+            publisher.send(Outgoing(b"unexpected", b"lost"))
+            with pytest.raises(NotDelivered, match="1 events were not acknowledged"):
+                publisher.flush(20)
+        publisher.send(Outgoing(b"unexpected", b"arrives"))
+    assert [value for _, key, value in in_topic(stack.settings) if key == b"unexpected"] == [b"arrives"]
 
 
 def publish_values(settings: Settings, key: bytes, values: list[bytes]) -> None:
