@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from errno import EEXIST
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -430,13 +429,13 @@ class AppendOnlyFile:
 
     @classmethod
     def create(cls, path: Path, content: bytes = b"") -> Self:
-        """A new one. It gets its name once it is locked and written, so no process takes it for an orphan.
+        """A new one, in place of any other of its name; named once it is locked and written.
+
+        So no process takes it for an orphan.
 
         Raises:
-            OSError: it cannot be written there, or is there already.
+            OSError: it cannot be written there.
         """
-        if path.exists():
-            raise FileExistsError(EEXIST, "a new file has the name of another one", str(path))
         unnamed = path.with_suffix(".new")
         file = cls(path, os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600))
         try:

@@ -26,7 +26,6 @@ from streamer.client.capture import (
     REFUSED,
     SLICE_ENTRIES,
     AnEvent,
-    AppendOnlyFile,
     CapturedEvent,
     InvalidEvent,
     NotAccepted,
@@ -218,14 +217,6 @@ def test_of_two_that_start_at_once_one_takes_over(tmp_path: Path) -> None:
     assert (first.unsent, second.unsent) == (1, 0)
     first.close()
     second.close()
-
-
-def test_a_new_file_never_takes_the_place_of_another_one(tmp_path: Path) -> None:
-    path = tmp_path / "00000001.log"
-    path.write_bytes(b"the only copy")
-    with pytest.raises(FileExistsError, match="has the name of another one"):
-        AppendOnlyFile.create(path, b"new")
-    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"the only copy", [path])
 
 
 def test_an_orphan_that_a_full_disk_keeps_from_being_mended_is_taken_over_later(
