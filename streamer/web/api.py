@@ -187,7 +187,7 @@ class Web:
     async def follow_large_runs(self) -> None:
         """Have the answers about large runs ready before somebody asks, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)  # whoever asks at the start goes first
+            await asyncio.sleep(LOOK_SECONDS)  # questions at the start go first
             with suppress(Exception):  # every question about runs gets it
                 await self.read_large_runs()
 

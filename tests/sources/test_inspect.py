@@ -85,7 +85,7 @@ def test_the_plan_says_the_queue_that_inspect_shuffled(inspect_logs: Path) -> No
 
 
 def test_means_of_scores_are_those_of_the_log(inspect_logs: Path) -> None:
-    """Every sample has every epoch there, so inspect_ai's mean of means is that of all; NaN is missing."""
+    """Every sample has every epoch, so inspect_ai's mean of means is the overall mean; NaN is missing."""
     results = results_of(the_log(inspect_logs / "grown"))
     events, report = converted(inspect_logs / "grown")
     trials = trials_of(events)

@@ -100,15 +100,21 @@ async def test_what_fits_no_message_is_not_sent_and_the_others_are_in_order(sett
     ]
 
 
+async def a_topic_of_2_kb(settings: Settings, partitions: int) -> str:
+    """A topic that takes record batches of at most 2,000 bytes."""
+    topic = Names(settings.namespace).scored_trials
+    async with administering(settings) as admin:
+        await create_topic(admin, topic, partitions, 1, {"max.message.bytes": "2000"})
+    return topic
+
+
 @pytest.mark.kafka
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_one_record_that_kafka_refuses_for_its_size_keeps_none_back_and_leaves_their_order(
     kafka_bootstrap: str, namespace: str, idempotent: bool
 ) -> None:
     settings = Settings(bootstrap=kafka_bootstrap, namespace=namespace)
-    topic = Names(namespace).scored_trials
-    async with administering(settings) as admin:
-        await create_topic(admin, topic, 1, 1, {"max.message.bytes": "2000"})
+    topic = await a_topic_of_2_kb(settings, 1)
     large = [7, 40]
     values = [os.urandom(4_000) if n in large else os.urandom(100) for n in range(60)]
     told: list[int] = []
@@ -132,9 +138,7 @@ async def test_a_broker_that_goes_while_a_batch_is_split_costs_no_result(
 ) -> None:
     """An idempotent outbox needs another connection after a refusal. What was stored before is known."""
     settings = Settings(bootstrap=kafka_bootstrap, namespace=namespace)
-    topic = Names(namespace).scored_trials
-    async with administering(settings) as admin:
-        await create_topic(admin, topic, 2, 1, {"max.message.bytes": "2000"})
+    topic = await a_topic_of_2_kb(settings, 2)
     values = [(0, b"small"), (1, os.urandom(4_000)), (1, b"behind")]
     away = Settings(bootstrap=f"127.0.0.1:{free_port()}", namespace=namespace)
     async with Outbox(settings, idempotent=True) as outbox:
