@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import redis
 from aiokafka import AIOKafkaProducer
 
+from streamer.client.readers import StateReader
 from streamer.folding.prices import PriceTable
+from streamer.operate.health import Flow, live_workers, read_lags
 from streamer.operate.verify import Verdict, Verification
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
@@ -42,6 +45,18 @@ def verdict_of(settings: Settings, run_id: str, wait_seconds: float = WAIT_SECON
     verification = Verification(settings, prices=PriceTable.default(), wait_seconds=wait_seconds)
     [verdict] = verification.verify(run_id)
     return verdict
+
+
+def wait_until_published(stack: Online) -> None:
+    """Wait until the workers have published every event; from then on they write nothing over a fault."""
+
+    def published() -> bool:
+        with StateReader(stack.settings) as reader:
+            workers = tuple(worker.status for worker in live_workers(reader))
+        flow = Flow(tuple(asyncio.run(read_lags(stack.settings))), workers)
+        return flow.in_flight is None and not flow.without_owner
+
+    stack.worker.wait_until(published, "all is published")
 
 
 def client(stack: Online) -> redis.Redis:

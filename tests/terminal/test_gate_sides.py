@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -83,7 +84,9 @@ def test_a_live_run_is_judged_before_it_ends(stack: Online) -> None:
         out, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, err) == (1, b"")
     assert b"FAIL: pass_rate at most 2 points worse than" in out
-    assert b"estimate: stopping now saves up to 8 trials" in out
+    saved = re.search(rb"estimate: stopping now saves up to (\d+) trials", out)
+    assert saved
+    assert 8 <= int(saved[1]) <= 17, "decided at 3 to 12 of 20 pairs, as the worker reads them"
 
 
 def test_a_run_that_has_not_begun_is_waited_for_only_for_a_time(stack: Online) -> None:
