@@ -220,40 +220,100 @@ class Web:
 T = TypeVar("T")
 
 
-async def answers_at(web: Web, run_id: str, as_of: str | None, *parts: str) -> RunAnswers:
-    """These parts of a run from Redis; all of it as of a position, raising what `answer_of_fold` raises."""
-    if as_of is None:
-        return await web.reader.answers(run_id, *parts)
-    return await answer_of_fold(web, "answers", run_id, as_of, lambda folded: folded.answers)
+class LiveRun:
+    """A run as Redis and the topics have it; each answer raises what `StateReader` raises."""
+
+    def __init__(self, web: Web, run_id: str) -> None:
+        self._web, self._run_id = web, run_id
+
+    async def answers(self, *parts: str) -> RunAnswers:
+        """These parts of the run, all from one moment."""
+        return await self._web.reader.answers(self._run_id, *parts)
+
+    async def curves(self) -> RunCurves:
+        """The learning curves of the run."""
+        run = await self._web.reader.run(self._run_id)
+        return await self._web.curves.curves(self._run_id, (run.epoch, run.state_version))
+
+    async def matrix(self, query: MatrixQuery) -> Matrix:
+        """Each agent on each task."""
+        in_flight = (await self._web.reader.snapshot(self._run_id)).in_flight
+        trials = await self._web.trials.trials(self._run_id)
+        rows = [trial.row for trial in trials.values()]
+        return await asyncio.to_thread(matrix_of, rows, in_flight, query.metric, query.sort)
+
+    async def file(self, ending: str) -> bytes:
+        """All scored trials as a file; raises what `scored_trials` raises, too."""
+        run = await self._web.reader.run(self._run_id)
+        work = lambda: _written(ending, scored_trials(self._web.settings, self._run_id), run)  # noqa: E731
+        return await self._web.folds.answer(("download", self._run_id, run.state_version, ending), work)
 
 
-async def answer_of_fold(
-    web: Web, question: Hashable, run_id: str, as_of: str | None, answer: Callable[[FoldedRun], T]
-) -> T:
-    """What a run says that is folded again.
+class FoldedAgain:
+    """A run folded again: the questions of a LiveRun, and those that only a fold answers.
 
     Args:
         web: the server's resources.
-        question: what is asked, besides the run and the position.
         run_id: the run.
-        as_of: a position, as a user writes it; None: up to the present end of the log.
-        answer: called in a thread with the run.
+        position: nothing after it is read; None: up to the present end of the log.
+    """
+
+    def __init__(self, web: Web, run_id: str, position: Position | None) -> None:
+        self._web, self._run_id, self._position = web, run_id, position
+
+    async def answer(self, question: Hashable, answer: Callable[[FoldedRun], T]) -> T:
+        """Call `answer` with the run in a thread; equal questions under way share one answer.
+
+        Raises:
+            UnknownRun, RedisUnavailable: see `StateReader`.
+            BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
+            LogTruncated: the run's log has lost its beginning, and an earlier position is asked for.
+            TooManyFolds: too many questions wait already.
+        """
+        web, run_id, position = self._web, self._run_id, self._position
+        version = (await web.reader.run(run_id)).state_version
+
+        def folded() -> T:
+            if position and (begins_at := RunLog(web.settings, run_id, position).begins_at):
+                raise LogTruncated(f"run {run_id!r}", begins_at)
+            return answer(fold_run(web.settings, run_id, web.prices, position))
+
+        return await web.folds.answer((question, run_id, version, position), folded)
+
+    async def answers(self, *_: str) -> RunAnswers:
+        """All parts of the run."""
+        return await self.answer("answers", lambda folded: folded.answers)
+
+    async def curves(self) -> RunCurves:
+        """The learning curves up to the position."""
+        return await self.answer(
+            "curves", lambda folded: run_curves(folded.run.state, folded.answers.run.state_version)
+        )
+
+    async def matrix(self, query: MatrixQuery) -> Matrix:
+        """Each agent on each task."""
+
+        def of(folded: FoldedRun) -> Matrix:
+            trials = enumerate(map(orjson.loads, folded.scored_trials()))
+            rows = [TrialRow.of(str(number), trial) for number, trial in trials]
+            return matrix_of(rows, folded.answers.in_flight, query.metric, query.sort)
+
+        return await self.answer(("matrix", query.metric, query.sort), of)
+
+    async def file(self, ending: str) -> bytes:
+        """All scored trials as a file."""
+        return await self.answer(
+            ("download", ending), lambda folded: _written(ending, folded.scored_trials(), folded.answers.run)
+        )
+
+
+def run_at(web: Web, run_id: str, as_of: str | None) -> LiveRun | FoldedAgain:
+    """A run now, or as of a position as a user writes it; the one place that tells the two apart.
 
     Raises:
-        UnknownRun, RedisUnavailable: see `StateReader`.
-        BadPosition, NothingYet, NotInLog, CannotBeFolded and others: see `fold_run`.
-        LogTruncated: the run's log has lost its beginning, and an earlier position is asked for.
-        TooManyFolds: too many questions wait already.
+        BadPosition: `as_of` is neither an offset nor a time.
     """
-    position = _position(as_of)
-    version = (await web.reader.run(run_id)).state_version
-
-    def folded() -> T:
-        if position and (begins_at := RunLog(web.settings, run_id, position).begins_at):
-            raise LogTruncated(f"run {run_id!r}", begins_at)
-        return answer(fold_run(web.settings, run_id, web.prices, position))
-
-    return await web.folds.answer((question, run_id, version, position), folded)
+    return LiveRun(web, run_id) if as_of is None else FoldedAgain(web, run_id, Position.of(as_of))
 
 
 async def live_comparison(web: Web, comparison: Comparison) -> Comparison:
@@ -329,7 +389,7 @@ async def _runs(web: Web, query: RunsQuery) -> Page[RunNow]:
 
 @_get("/api/runs/{run}", "One run.")
 async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
-    answers = await answers_at(web, run, query.as_of)
+    answers = await run_at(web, run, query.as_of).answers()
     return RunNow.of(answers.run, answers.moment)
 
 
@@ -338,12 +398,12 @@ async def _run(web: Web, query: AsOfQuery, run: str) -> RunNow:
     "One run with its agent:models, tiers and trials in flight, all from one moment.",
 )
 async def _snapshot(web: Web, query: AsOfQuery, run: str) -> RunSnapshot:
-    return RunSnapshot.like((await answers_at(web, run, query.as_of, *OF_SNAPSHOT)).snapshot)
+    return RunSnapshot.like((await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT)).snapshot)
 
 
 @_get("/api/runs/{run}/agents", "The agent:models of a run, baselines too, by label.")
 async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummary]:
-    return (await answers_at(web, run, query.as_of, "agent_model")).agents
+    return (await run_at(web, run, query.as_of).answers("agent_model")).agents
 
 
 @_get(
@@ -351,13 +411,13 @@ async def _agents(web: Web, query: AsOfQuery, run: str) -> list[AgentModelSummar
     "The agents of a run compared: the rank of each, and what may be said of every two.",
 )
 async def comparison(web: Web, query: AsOfQuery, run: str) -> ComparedAgents:
-    compared = (await answers_at(web, run, query.as_of, *OF_COMPARISON)).compared
+    compared = (await run_at(web, run, query.as_of).answers(*OF_COMPARISON)).compared
     return ComparedAgents(comparison=compared.comparison, pairs=pair_standings(compared))
 
 
 @_get("/api/runs/{run}/tiers", "The tiers of a run.")
 async def _tiers(web: Web, query: TiersQuery, run: str) -> list[TierSummary]:
-    tiers = (await answers_at(web, run, query.as_of, "tier", *(["within"] if query.within else []))).tiers
+    tiers = (await run_at(web, run, query.as_of).answers("tier", *(["within"] if query.within else []))).tiers
     return [tier for tier in tiers if query.within or tier.agent_model is None]
 
 
@@ -375,9 +435,8 @@ async def moves_of(web: Web, query: WhyQuery, run: str) -> MetricMoves:
 )
 async def labels(web: Web, query: AsOfQuery, run: str, label: str) -> list[LabelGroup]:
     """A run broken down by a label."""
-    groups = await answer_of_fold(
-        web, ("labels", label), run, query.as_of, lambda folded: by_label(folded.run.state, label)
-    )
+    folded_again = FoldedAgain(web, run, _position(query.as_of))
+    groups = await folded_again.answer(("labels", label), lambda folded: by_label(folded.run.state, label))
     return [LabelGroup.model_validate(group) for group in groups]
 
 
@@ -391,10 +450,7 @@ async def _history(web: Web, query: HistoryQuery, run: str) -> list[HistoryPoint
     "The learning curves of a run, by the trials' own times; folds the log of the run again.",
 )
 async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
-    if query.as_of is not None:
-        return await answer_of_fold(web, "curves", run, query.as_of, _curves)
-    summary = await web.reader.run(run)
-    return await web.curves.curves(run, (summary.epoch, summary.state_version))
+    return await run_at(web, run, query.as_of).curves()
 
 
 @_get(
@@ -402,12 +458,8 @@ async def curves_of(web: Web, query: AsOfQuery, run: str) -> RunCurves:
 )
 async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
-    at = await answers_at(web, run, query.as_of, *OF_SNAPSHOT, *OF_COMPARISON)
+    at = await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT, *OF_COMPARISON)
     return outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment, query.budget)
-
-
-def _curves(folded: FoldedRun) -> RunCurves:
-    return run_curves(folded.run.state, folded.answers.run.state_version)
 
 
 # -----------------------------------------------------------------------------
@@ -483,19 +535,7 @@ async def failures_of(web: Web, query: NoQuery, run: str) -> list[FailureGroup]:
 
 @_get("/api/runs/{run}/matrix", "Each agent on each task: outcomes, a metric, and what is running.")
 async def _matrix(web: Web, query: MatrixQuery, run: str) -> Matrix:
-    if query.as_of is not None:
-        question = "matrix", query.metric, query.sort
-        return await answer_of_fold(web, question, run, query.as_of, partial(_matrix_as_of, query))
-    snapshot = await web.reader.snapshot(run)
-    stored = await web.trials.trials(run)
-    rows = [trial.row for trial in stored.values()]
-    return await asyncio.to_thread(matrix_of, rows, snapshot.in_flight, query.metric, query.sort)
-
-
-def _matrix_as_of(query: MatrixQuery, folded: FoldedRun) -> Matrix:
-    trials = enumerate(map(orjson.loads, folded.scored_trials()))
-    rows = [TrialRow.of(str(number), trial) for number, trial in trials]
-    return matrix_of(rows, folded.answers.in_flight, query.metric, query.sort)
+    return await run_at(web, run, query.as_of).matrix(query)
 
 
 @_get(
@@ -678,33 +718,21 @@ async def download(web: Web, query: AsOfQuery, run_id: str, ending: str) -> Resp
         TooManyTrials: the run has more than this server holds.
         TooManyFolds: too many questions wait already.
         ParquetMissing: pyarrow is not installed.
-        others: as `answer_of_fold`, where the trials of an earlier time are asked for.
+        others: as `FoldedAgain.answer`, where the trials of an earlier time are asked for.
     """
     run = await web.reader.run(run_id)
     if run.progress.done > log.MAX_TRIALS:
         raise log.TooManyTrials(run_id)
-    write, media_type = WRITERS[ending]
-    if query.as_of is not None:
-        content = await answer_of_fold(
-            web,
-            ("download", ending),
-            run_id,
-            query.as_of,
-            lambda folded: _written(write, folded.scored_trials(), folded.answers.run),
-        )
-    else:
-        question = "download", run_id, run.state_version, ending
-        content = await web.folds.answer(
-            question, lambda: _written(write, scored_trials(web.settings, run_id), run)
-        )
+    content = await run_at(web, run_id, query.as_of).file(ending)
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", run_id)[:100].lstrip(".") or "run"
     headers = {
         "content-disposition": f'attachment; filename="{name}-trials.{ending}"',
         "cache-control": "no-store",
     }
-    return Response(content, media_type=media_type, headers=headers)
+    return Response(content, media_type=WRITERS[ending][1], headers=headers)
 
 
-def _written(write: Writer, trials: Sequence[bytes], run: RunSummary) -> bytes:
+def _written(ending: str, trials: Sequence[bytes], run: RunSummary) -> bytes:
     """A file of these trials; the plan says how to read the run's named metrics."""
+    write, _ = WRITERS[ending]
     return write([orjson.loads(value) for value in trials], run.model_dump(mode="json")["metrics"])

@@ -38,7 +38,6 @@ from streamer.web.api import (
     MAX_HISTORIES,
     OPERATIONS,
     Web,
-    answers_at,
     comparison,
     curves_of,
     download,
@@ -46,6 +45,7 @@ from streamer.web.api import (
     labels,
     moves_of,
     outlook,
+    run_at,
     trials_of,
 )
 from streamer.web.app import STREAMS, openapi
@@ -435,7 +435,7 @@ async def test_one_run_is_folded_at_a_time(logged: Settings) -> None:
             asyncio.create_task(question)
             for question in (
                 moves_of(web, WhyQuery(), "run-1"),
-                answers_at(web, "run-1", "2"),
+                run_at(web, "run-1", "2").answers(),
                 comparison(web, AsOfQuery(as_of="2"), "run-1"),
                 labels(web, AsOfQuery(), "run-1", "team"),
                 download(web, AsOfQuery(), "run-1", "csv"),
@@ -464,7 +464,7 @@ async def test_a_log_that_lost_its_beginning_is_not_read(
     await feed.take([a_trial()])
     web = Web(settings)
     with pytest.raises(LogTruncated, match="begins at offset 7"):
-        await answers_at(web, "run-1", "9")
+        await run_at(web, "run-1", "9").answers()
     await web.reader.close()
 
 
