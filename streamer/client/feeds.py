@@ -6,7 +6,7 @@ older than the last one of the same key, so a reader's values only move forward.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -198,15 +198,27 @@ def scored_trials(settings: Settings, run_id: str) -> list[bytes]:
         NotInLog: there is none.
         TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
     """
+    if not (trials := scored_trials_of(settings, [run_id])[run_id]):
+        raise NotInLog(run_id, Names(settings.namespace).scored_trials)
+    return trials
+
+
+def scored_trials_of(settings: Settings, run_ids: Collection[str]) -> dict[str, list[bytes]]:
+    """The same of several runs, by run id; the topic is read once, and a run may have none.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
     topic = Names(settings.namespace).scored_trials
-    reader, latest = ScoredTrialReader(run_id), dict[bytes, bytes]()
-    for record in read_topic(settings, topic, run_id=run_id):
-        if (change := reader.change(record)) is None:
+    readers = {run_id: ScoredTrialReader(run_id) for run_id in run_ids}
+    latest: dict[str, dict[bytes, bytes]] = {run_id: {} for run_id in run_ids}
+    only = next(iter(run_ids)) if len(run_ids) == 1 else None
+    for record in read_topic(settings, topic, run_id=only):
+        run_id = run_of_key((record.key or b"").decode(errors="replace"))
+        if run_id not in readers or (change := readers[run_id].change(record)) is None:
             continue
         if change.value is None:
-            latest.pop(change.key, None)
+            latest[run_id].pop(change.key, None)
         else:
-            latest[change.key] = change.value
-    if not latest:
-        raise NotInLog(run_id, topic)
-    return [latest[key] for key in sorted(latest)]
+            latest[run_id][change.key] = change.value
+    return {run_id: [trials[key] for key in sorted(trials)] for run_id, trials in latest.items()}

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -44,6 +44,7 @@ from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     FiniteRange,
     answered,
+    is_file,
     json_option,
     open_records,
     out_option,
@@ -207,8 +208,8 @@ def compare_command(
     def hint(error: Exception) -> str | None:
         if isinstance(error, NoSuchRun) and error.run_ids and files:
             return "--a-run RUN and --b-run RUN choose"
-        is_file = not files and any(map(_is_file, (a, b)))
-        return "There is a file of that name: --files reads files of events" if is_file else None
+        named = not files and any(map(is_file, (a, b)))
+        return "There is a file of that name: --files reads files of events" if named else None
 
     with _no_verdict(settings, hint=hint):
         first, second = _both(a, b, (a_run, b_run), files, settings)
@@ -220,13 +221,6 @@ def compare_command(
     code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
     say(said)
     raise click.exceptions.Exit(code)
-
-
-def _is_file(name: str) -> bool:
-    """False also for a run's id that no file can have, because it is too long."""
-    with suppress(OSError):
-        return Path(name).is_file()
-    return False
 
 
 def _format_of(out: Path | None) -> str:
@@ -254,7 +248,7 @@ def _both(
 
 def _folded(name: str, run_id: str | None, settings: Settings) -> RunData:
     file = Path(name)
-    if not _is_file(name):
+    if not is_file(name):
         raise click.UsageError(f"there is no file {name}; without --files A and B are runs")
     prices = price_table(settings.prices_file)
     return answered(file, lambda lines: from_events(lines, run_id, datetime.now(UTC), prices))[0]

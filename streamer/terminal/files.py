@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from hashlib import sha256
@@ -20,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from streamer.schemas.base import MAX_PLANNED_ATTEMPTS
+from streamer.schemas.base import MAX_ORDER_HISTORY, MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
 from streamer.terminal import FAILED, StatusLine, fail_if, meanwhile, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
     as_of_option,
     file_argument,
+    history_option,
+    is_file,
     json_option,
     open_records,
     part,
@@ -40,9 +43,11 @@ from streamer.terminal.options import (
 from streamer.text import counted, shown, visible
 
 if TYPE_CHECKING:
+    from streamer.client.queries import BoardRun
     from streamer.folding.fold import Folding
     from streamer.folding.prices import Price, PriceTable
     from streamer.schemas.wire import Position
+    from streamer.views.history import PastRun
 
 
 # -----------------------------------------------------------------------------
@@ -377,6 +382,59 @@ def _named(unknown: Counter[str]) -> str:
 
 
 # -----------------------------------------------------------------------------
+# `--history`: earlier runs, from the servers or from files.
+
+
+def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
+    """The runs that --history names, each once.
+
+    Raises:
+        CannotBeFolded: an exception sets a run of a file apart.
+        UnknownRun, NotInLog and others: as `StateReader` and `scored_trials_of`.
+    """
+    from streamer.client.readers import StateReader
+
+    files = [Path(source) for source in sources if is_file(source)]
+    past = {
+        run.run.run_id: run for file in files for run in _runs_in(file, price_table(settings.prices_file))
+    }
+    if live := [source for source in sources if not is_file(source)]:
+        with StateReader(settings) as reader:
+            answers = [reader.answers(run_id, "agent_model") for run_id in dict.fromkeys(live)]
+        past |= {run.run.run_id: run for run in stored_runs(settings, [one.board for one in answers])}
+    return list(past.values())
+
+
+def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]:
+    """These runs with their scored trials, as published."""
+    from streamer.client.feeds import scored_trials_of  # only this needs a Kafka client
+    from streamer.views.history import PastRun
+
+    trials = scored_trials_of(settings, [one.run.run_id for one in runs])
+    return [PastRun.of(one.run, one.agents, map(orjson.loads, trials[one.run.run_id])) for one in runs]
+
+
+def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:
+    """The runs of a file of events."""
+    from streamer.client.folded import answers_of
+    from streamer.folding.fold import CannotBeFolded, fold_records
+    from streamer.views.history import PastRun
+
+    with open_records(file) as records:
+        folding = fold_records(records, prices=prices, on_rejected=report_rejected)
+    for failure in folding.failed:
+        raise click.ClickException(str(CannotBeFolded(failure)))
+    runs = []
+    for run in map(folding.pipeline.run, folding.runs()):
+        answers = answers_of(run, whole=False, tasks=False)
+        scored = (orjson.loads(change.value) for change in run.take_scored() if change.value is not None)
+        runs.append(PastRun.of(answers.run, answers.agents, scored))
+    if not runs:
+        raise click.UsageError(f"{file} has no run. --history takes runs and files of events")
+    return runs
+
+
+# -----------------------------------------------------------------------------
 # `streamer shuffle`: a random order of tasks that a harness can be given.
 
 
@@ -406,7 +464,13 @@ NOT_FOR_TERMINAL_BENCH = (
     type=click.Choice([HARBOR, TERMINAL_BENCH, INSPECT]),
     help="Print it as this harness takes it.",
 )
-@with_local_settings
+@click.option(
+    "--for-comparison",
+    is_flag=True,
+    help="Tasks that told earlier agents apart first; needs --history with runs that will be no side.",
+)
+@history_option
+@with_settings
 def shuffle_command(
     source: str | None,
     seed: str,
@@ -414,6 +478,8 @@ def shuffle_command(
     as_json: bool,
     run_id: str | None,
     harness: str | None,
+    for_comparison: bool,
+    history: tuple[str, ...],
     settings: Settings,
 ) -> None:
     """Print TASKS in a random order, one a line; the same seed gives the same order.
@@ -431,25 +497,37 @@ def shuffle_command(
     --for harbor prints a job configuration: harbor run -c JOB.json. Its tasks are paths of a directory, or
     names ORG/NAME. --for inspect prints the option with which Inspect shuffles by itself, and needs no TASKS.
     Terminal-Bench and fc-eval sort tasks by themselves, so they cannot be given an order.
+
+    --for-comparison decides a comparison with fewer trials. Tasks that 5 to 95 % of earlier agents pass come
+    first, shuffled, and the others behind. Such a run has no interval of its final pass rate. It has evidence
+    and ranks, unless a run of --history is one of the compared ones. --json and --run-id declare all of it.
     """
 
     from streamer.statistics.final import shuffled_rounds
 
+    if for_comparison != bool(history):
+        raise click.UsageError("--for-comparison and --history RUN|FILE belong together")
     if harness is not None and (as_json or run_id is not None):
         raise click.UsageError("--for excludes --json and --run-id; the plan is the same for all harnesses")
     if harness == TERMINAL_BENCH:
         raise click.UsageError(NOT_FOR_TERMINAL_BENCH)
     if harness == INSPECT:
+        if for_comparison:
+            raise click.UsageError("Inspect shuffles by itself: it cannot be given the order of a comparison")
         print_line(f"--sample-shuffle {_number(seed)}")
         return
     if source is None:
         raise click.UsageError("TASKS is missing: a file, a directory, or - for standard input")
-    trials = shuffled_rounds(_tasks(source), attempts, seed)
+    names, order = _tasks(source), dict[str, object](order_kind="shuffled")
+    if for_comparison:
+        trials, order = _by_history(settings, history, names, attempts, seed)
+    else:
+        trials = shuffled_rounds(names, attempts, seed)
     if harness == HARBOR:
         print_json(orjson.dumps({"tasks": [_harbor_task(source, task) for task, _ in trials]}))
     elif as_json or run_id is not None:
         event = {"type": "run_started", "run_id": run_id} if run_id is not None else {}
-        print_json(orjson.dumps(event | _plan(trials, attempts)))
+        print_json(orjson.dumps(event | _plan(trials, attempts) | order))
     else:
         for task, _ in trials:
             print_line(task)
@@ -481,7 +559,29 @@ def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
     """The fields of `run_started` that the list decides."""
     tasks = [task for task, attempt in trials if attempt == 1]
     order = tasks if attempts == 1 else trials
-    return {"tasks": tasks, "attempts": attempts, "order": order, "order_kind": "shuffled"}
+    return {"tasks": tasks, "attempts": attempts, "order": order}
+
+
+def _by_history(
+    settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
+) -> tuple[list[tuple[str, int]], dict[str, object]]:
+    """The order for a comparison, and what its plan says of it."""
+    from streamer.views.history import dead_words, order_for_comparison, tasks_of
+
+    runs = past_runs(settings, sources)
+    of_tasks = [task for task in tasks_of(runs) if task.task_id in set(names)]
+    if not of_tasks:
+        raise click.UsageError(
+            "No run of --history has tried a task of TASKS. Name runs of the same benchmark"
+        )
+    if len(runs) > MAX_ORDER_HISTORY:
+        raise click.UsageError(
+            f"--history has {len(runs):,} runs; a plan names {MAX_ORDER_HISTORY:,} at most"
+        )
+    say(dead_words(of_tasks))
+    run_ids = sorted(run.run.run_id for run in runs)
+    declared = dict[str, object](order_kind="chosen", order_reason="history", order_history=run_ids)
+    return order_for_comparison(names, of_tasks, attempts, seed), declared
 
 
 def _harbor_task(source: str, task: str) -> dict[str, str]:

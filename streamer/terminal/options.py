@@ -327,6 +327,26 @@ def _lines(file: Path, stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
 
 
 # -----------------------------------------------------------------------------
+# `--history`: earlier runs, from the servers or from files.
+
+
+history_option = click.option(
+    "--history",
+    multiple=True,
+    metavar="RUN|FILE",
+    help="An earlier run, or a file of events with all its runs; repeat it for more.",
+)
+"""Gives the command `history: tuple[str, ...]`."""
+
+
+def is_file(name: str) -> bool:
+    """False also for a run's id that no file can have, because it is too long."""
+    with suppress(OSError):
+        return Path(name).is_file()
+    return False
+
+
+# -----------------------------------------------------------------------------
 # The price table that a command folds or reports with.
 
 

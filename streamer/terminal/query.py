@@ -37,6 +37,7 @@ from streamer.terminal.options import (
     as_of_option,
     as_of_time_option,
     budget_option,
+    history_option,
     json_option,
     label_of,
     label_option,
@@ -47,6 +48,7 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import shown, visible
+from streamer.views.history import tasks_of, tasks_table
 from streamer.views.leaderboard import (
     BenchmarkBoard,
     boards_of,
@@ -397,6 +399,39 @@ def trials(
     print_board(trials_table(chosen), empty="No such trials.")
     for trial in chosen if task else ():
         print_payload(trial)
+
+
+@query_command.command()
+@click.argument("benchmark", required=False)
+@history_option
+@click.option("--task", help="Only this task.")
+@json_option
+@wide_option
+@with_settings
+def tasks(
+    benchmark: str | None, history: tuple[str, ...], task: str | None, as_json: bool, settings: Settings
+) -> None:
+    """The tasks of BENCHMARK, over all its runs: how often they pass, and which are dead.
+
+    A task is dead if all trials of two agents or more passed, or none did: it tells no agents apart. With
+    --history in place of BENCHMARK only these runs count, also from files without a server.
+    """
+    from streamer.terminal.files import past_runs, stored_runs
+
+    if (benchmark is None) == (not history):
+        raise click.UsageError(
+            "Name either a benchmark or runs: query tasks BENCHMARK, or --history RUN|FILE"
+        )
+    if benchmark is not None:
+        with StateReader(settings) as reader:
+            runs = stored_runs(settings, reader.board_runs(benchmark=benchmark))
+    else:
+        runs = past_runs(settings, history)
+    chosen = [one for one in tasks_of(runs) if task in (None, one.task_id)]
+    if as_json:
+        _print_json(one.model_dump(mode="json") for one in chosen)
+    else:
+        print_board(tasks_table(chosen), empty="No such task has a trial with a verdict.")
 
 
 query_command.add_command(leaderboard)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import orjson
+
 from streamer.client.queries import RunSnapshot
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.terminal.query import budget_forecast, budget_outlook
+from tests.support.board_runs import a_night
 from tests.support.events import a_plan, a_trial, folded, summaries
+from tests.support.online import Online
+from tests.terminal.calling import call, lines, published, settled
 
 START = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)
 
@@ -32,3 +37,28 @@ def test_the_budget_stands_beside_the_forecast_with_its_clock_time() -> None:
 
 def test_without_a_budget_the_forecast_stands_alone() -> None:
     assert "budget" not in budget_forecast(budget_outlook(half_done(), START, None))
+
+
+def test_tasks_of_a_benchmark_are_those_of_its_runs_and_order_the_next_one(stack: Online) -> None:
+    """The runs of the benchmark alone, whether it or they are named (inference 8b)."""
+    nights = {"history/1": "++-", "history/2": "+--"}
+    for number, (run, outcomes) in enumerate(nights.items(), 1):
+        published(
+            stack, [*a_night(run, number, {f"agent{number}": outcomes}, benchmark="history", attempts=1)]
+        )
+    published(stack, [*a_night("history/other", 3, {"agent3": "---"}, benchmark="another", attempts=1)])
+    for run in (*nights, "history/other"):
+        settled(stack, run)
+    named = [word for run in nights for word in ("--history", run)]
+    of_benchmark = call(stack, "query", "tasks", "history", "--json")
+    assert of_benchmark.stdout == call(stack, "query", "tasks", *named, "--json").stdout
+    tasks = lines(of_benchmark.stdout)
+    assert [task["dead"] for task in tasks] == ["passed", None, "failed"]
+    assert [task["first_changed"] for task in tasks] == [None, "history/2", None]
+    order = ("shuffle", "-", "--seed", "s", "--for-comparison", *named, "--json")
+    plan = orjson.loads(call(stack, *order, stdin="\n".join(t["task"] for t in tasks).encode()).stdout)
+    assert plan["order"][0] == tasks[1]["task"]
+    assert plan["order_history"] == list(nights)
+    unknown = call(stack, "query", "tasks", "--history", "history/none")
+    assert unknown.returncode == 1
+    assert b"There is no run 'history/none'" in unknown.stderr
