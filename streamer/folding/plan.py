@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
 from streamer.folding.score import ORACLE, ScoringRules, grading_profile
 from streamer.folding.slots import SlotKey
 from streamer.schemas.base import MAX_COUNT, NO_TIME, UNKNOWN, microseconds, model_of_agent, split_label
-from streamer.schemas.events import BROKEN_OFF, RunFinished, RunStarted
+from streamer.schemas.events import BROKEN_OFF, Ledger, RunFinished, RunStarted
 from streamer.schemas.wire import RUN, GroupId
 from streamer.statistics.final import DeclaredOrder, OrderEntry, OrderKind, OrderPlan, declared_order
+
+T = TypeVar("T")
 
 DEFAULT_BASELINE_TIER = "T0"
 RUNS_PER_TIER = 10
@@ -37,6 +40,22 @@ PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""
 
 
+class DeclaredLedger(NamedTuple):
+    """The ledger that a run belongs to (inference 8a).
+
+    Attributes:
+        ledger: its name, baseline and metric.
+        at: when that was declared, microseconds since 1970; None: not known.
+    """
+
+    ledger: Ledger
+    at: int | None
+
+    def precedes(self, began: int | None) -> bool:
+        """Whether it was declared before the first trial, by the times of `Roster.began`."""
+        return self.at is not None and (began is None or self.at <= began)
+
+
 class Plan:
     """Join of every plan event of a run: per field, the greatest (revision, fingerprint) that set it.
 
@@ -48,6 +67,8 @@ class Plan:
         self._labels: dict[str, tuple[PlanRank, str]] = {}
         self._complete: dict[PlanRank, RunStarted] = {}
         """All complete plans: each may be the first once the ones before it are deleted."""
+        self._ledgers: dict[PlanRank, DeclaredLedger] = {}
+        """The ledgers that plans name, likewise."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
         self._parts: dict[str, Plan] = {}
@@ -75,10 +96,9 @@ class Plan:
         for label, text in (event.labels or {}).items():
             changed |= _join(self._labels, label, rank, text)
         if event.plan_complete is not False and any(getattr(event, name) is not None for name in _ORDERING):
-            before = self._complete
-            kept = sorted(before.keys() | {rank})[-MOST_PLANS:]
-            self._complete = {at: before.get(at, event) for at in kept}
-            changed |= self._complete.keys() != before.keys()
+            changed |= _keep(self._complete, rank, event)
+        if event.ledger is not None:
+            changed |= _keep(self._ledgers, rank, DeclaredLedger(event.ledger, _declared_at(event)))
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
@@ -122,6 +142,19 @@ class Plan:
         return declared_order(plans, too_many=len(plans) == MOST_PLANS)
 
     @property
+    def ledger(self) -> DeclaredLedger | None:
+        """The ledger that the plan named first, by `planned_at`: a later plan moves no candidate.
+
+        Its time is not known where none of the plans has one, or where there may be more of them.
+        """
+        sources = [one._ledgers for one in (self, *self._in_order)]
+        plans = [(of.at is None, of.at or 0, rank, of) for one in sources for rank, of in one.items()]
+        if not plans:
+            return None
+        first = min(plans, key=itemgetter(0, 1, 2))[-1]
+        return first._replace(at=None) if any(len(one) == MOST_PLANS for one in sources) else first
+
+    @property
     def _declaring(self) -> Plan:
         """The plan whose events declare the order: its own, or its only part's."""
         return self if self._complete or len(self._parts) != 1 else self._in_order[0]
@@ -131,7 +164,7 @@ class Plan:
         set_by = (*self._fields.values(), *self._labels.values())
         ranks = {rank for rank, _ in set_by}
         ends = {end[1:] for end, _ in self._ends}
-        return ranks.union(self._complete, ends, *(part.ranks() for part in self._in_order))
+        return ranks.union(self._complete, self._ledgers, ends, *(part.ranks() for part in self._in_order))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -394,16 +427,31 @@ class Denominators:
         return len(pooled.subtests) if pooled else 0
 
 
-def _of_order(event: RunStarted) -> OrderPlan:
+def _declared_at(event: RunStarted) -> int | None:
+    """When a plan was declared, microseconds since 1970; None: not known."""
     at = microseconds(event.planned_at or event.started_at)
+    return None if at == NO_TIME else at
+
+
+def _of_order(event: RunStarted) -> OrderPlan:
     return OrderPlan(
-        None if at == NO_TIME else at,
+        _declared_at(event),
         event.revision,
         None if event.order is None else tuple(event.order),
         None if event.order_kind is None else OrderKind(event.order_kind),
         event.concurrency,
         lists_trials=event.tasks is not None or event.order is not None,
     )
+
+
+def _keep(plans: dict[PlanRank, T], rank: PlanRank, value: T) -> bool:
+    """Keep a plan among those with the greatest revisions; True if it is new there."""
+    if rank in plans:
+        return False
+    plans[rank] = value
+    if len(plans) > MOST_PLANS:
+        del plans[min(plans)]
+    return rank in plans
 
 
 def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any) -> bool:

@@ -645,6 +645,25 @@ class RunState:
             self.counts.mark(group_id, *marks)
 
 
+def compared_agents(run: RunState) -> list[GroupId]:
+    """The agent:models that are compared, by label: planned, started or with results; no baselines."""
+    roster = run.scores.roster
+    seen = {group for group in roster.groups() if group.agent and group.tier is None}
+    seen = {group for group in seen if roster.lineup(group).states.any()}
+    return _entered(run, seen) if seen else []
+
+
+def candidates_of(run: RunState) -> list[GroupId]:
+    """The agent:models that a run enters into its ledger (inference 8a); the same, also before a trial."""
+    return compared_agents(run) or _entered(run, ())
+
+
+def _entered(run: RunState, seen: Iterable[GroupId]) -> list[GroupId]:
+    planned = {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
+    every = (group for group in planned.union(seen) if not run.scores.is_baseline(group.agent or ""))
+    return sorted(every, key=lambda group: group.agent_model or "")
+
+
 def marks_of(slot: Slot) -> tuple[int, bool, bool, bool]:
     """Losers of a slot; whether it is in conflict, impoverished, or a plain failure that ran again."""
     return slot.superseded, slot.in_conflict, slot.is_impoverished, slot.is_failure_rerun

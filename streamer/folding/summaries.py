@@ -22,7 +22,14 @@ from streamer.folding.groups import ESTIMATED, FormulaCodeSums, GroupState, RunT
 from streamer.folding.plan import Denominators, GroupPlan, Plan
 from streamer.folding.score import NOP
 from streamer.folding.slots import SummaryChange
-from streamer.folding.state import AgentModel, MissingTrials, RunState, incomplete_trials, missing_sub_trials
+from streamer.folding.state import (
+    AgentModel,
+    MissingTrials,
+    RunState,
+    candidates_of,
+    incomplete_trials,
+    missing_sub_trials,
+)
 from streamer.folding.uncertainty import MEANS, Evidence, MeanError, error_of, uncertainty_body
 from streamer.schemas.base import SEMANTICS_VERSION, Message, microseconds, rfc3339
 from streamer.schemas.events import (
@@ -420,6 +427,21 @@ def planned_metrics(plan: Plan) -> dict[str, MetricPlan]:
     if primary.startswith(NAMED):
         planned.setdefault(primary.removeprefix(NAMED), MetricPlan())
     return dict(sorted(planned.items()))
+
+
+def ledger_entry(run: RunState) -> dict[str, Any] | None:
+    """The ledger that a run belongs to (inference 8a); None: its plan names none."""
+    declared = run.plan.ledger
+    if declared is None:
+        return None
+    return {
+        "name": declared.ledger.name,
+        "baseline": declared.ledger.baseline,
+        "metric": declared.ledger.metric or PRIMARY_METRIC,
+        "planned_at": None if declared.at is None else rfc3339(declared.at),
+        "in_time": declared.precedes(run.scores.began()),
+        "candidates": len(candidates_of(run)),
+    }
 
 
 def reading(plan: MetricPlan) -> dict[str, Any]:
@@ -838,6 +860,7 @@ RUN_FIELDS: dict[str, RunField] = bound(
         "primary_metric": lambda of: primary_metric(
             of.at.plan, has_verdicts=not of.at.numeric or of.verdict_trials > 0
         ),
+        "ledger": lambda of: ledger_entry(of.at.run),
         "status": lambda of: of.at.finished and (of.at.finished.status or "finished"),
         "started_at": lambda of: _instant(of.at.plan.get("started_at")),
         "finished_at": lambda of: _instant(of.at.finished.finished_at) if of.at.finished else None,

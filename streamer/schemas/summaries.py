@@ -70,6 +70,17 @@ class MetricReading(Message):
     label: str | None = Field(description="Heading for people; null: the name.")
 
 
+class LedgerEntry(Message):
+    """The ledger that a run's candidates belong to (inference 8a)."""
+
+    name: str = Field(description="Names the ledger.")
+    baseline: str = Field(description="What the candidates are compared with: RUN or RUN/AGENT:MODEL.")
+    metric: str = Field(description="What is compared.")
+    planned_at: Instant | None = Field(description="When this was declared, UTC; null: not known.")
+    in_time: bool = Field(description="It was declared before the first trial, so the candidates are judged.")
+    candidates: int = Field(ge=0, description="How many agent:models the run enters, planned ones too.")
+
+
 class NamedStatistics(Statistics, MetricReading):
     """Statistics of a metric that harnesses name themselves, over the trials that have it (R30)."""
 
@@ -651,6 +662,7 @@ class RunSummary(Counted):
     primary_metric: str = optional(
         "What boards are ordered by: one of their metrics, or `metrics/NAME`.", PRIMARY_METRIC
     )
+    ledger: LedgerEntry | None = optional("The ledger that the run belongs to, from the plan; null: none.")
     status: str | None = Field(description="What run_finished said; null while it runs.")
     started_at: Instant | None = Field(description="Start of the run, UTC, from the plan.")
     finished_at: Instant | None = Field(description="End of the run, UTC, from run_finished.")

@@ -689,13 +689,28 @@ class Place(NamedTuple):
     worst: int
 
 
+def holm(
+    hypotheses: int, shown: Callable[[Fraction], Collection[Direction]], alpha: Fraction
+) -> Collection[Direction]:
+    """The directions that are shown, all together at level alpha.
+
+    Some of m are shown at alpha/m, then perhaps more at alpha/(m-1), and so on, until no more are. Source:
+    Holm, "A simple sequentially rejective multiple test procedure", 1979.
+    """
+    result: Collection[Direction] = ()
+    while len(result) < hypotheses:
+        more = set(shown(alpha / (hypotheses - len(result))))
+        if len(more) <= len(result):
+            break
+        result = more
+    return result
+
+
 def places(
     agents: Iterable[str], shown: Callable[[Fraction], Collection[Direction]], alpha: Fraction = ALPHA
 ) -> dict[str, Place]:
     """The best and the worst place that each agent may truly have.
 
-    Holm's method over all m directed pairs: some are shown at alpha/m, then perhaps more at alpha/(m-1), and
-    so on, until no more are. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
     An agent stands behind every agent that it is shown to be worse than. Two agents may be shown to be worse
     than each other, at different looks. Neither then stands behind the other.
 
@@ -709,13 +724,7 @@ def places(
     {'a': Place(best=1, worst=2), 'b': Place(best=1, worst=2), 'c': Place(best=3, worst=3)}
     """
     ranked = list(agents)
-    directions = len(ranked) * (len(ranked) - 1)
-    directions_shown: Collection[Direction] = ()
-    while len(directions_shown) < directions:
-        more = set(shown(alpha / (directions - len(directions_shown))))
-        if len(more) <= len(directions_shown):
-            break
-        directions_shown = more
+    directions_shown = holm(len(ranked) * (len(ranked) - 1), shown, alpha)
     certain = [
         (behind, ahead) for behind, ahead in directions_shown if (ahead, behind) not in directions_shown
     ]

@@ -63,7 +63,7 @@ FOLDING = "genai_prices"
 
 LOCAL_COMMANDS = frozenset(
     {
-        *("fold", "report", "compare", "gate", "why", "prices", "verify", "rebuild", "config"),
+        *("fold", "report", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild", "config"),
         *("worker", "up", "watch", "serve", "notify", "live", "demo"),
     }
 )
@@ -391,6 +391,7 @@ COMMANDS = {
     "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
+    "ledger": ("compare", "Say which of all candidates tried are better, with one error for all of them."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
     "publish": ("files", "Publish events from a file or a pipe."),
     "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),

@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from streamer.folding.pairs import compared_agents
 from streamer.folding.pairs.contest import Contestant, Matched, Unmatched
-from streamer.folding.state import RunState
+from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
 from streamer.schemas.base import NO_TIME, Message, optional, task_key
@@ -373,7 +372,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
             why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
             final, ability_, matched = *_nothing_said(why, terms), None
-        elif not terms.any_tasks and _tasks_are_unfair(matched, ours, theirs):
+        elif not terms.any_tasks and tasks_are_unfair(matched, ours, theirs):
             final, ability_ = _nothing_said(f"{DIFFERENT_TASKS}; --allow tasks judges these", terms)
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
@@ -413,7 +412,8 @@ def _leading(sides: Iterable[Contestant | None]) -> str:
     return next((name for name in names if name in common), PRIMARY_METRIC)
 
 
-def _tasks_are_unfair(matched: Matched, ours: Contestant, theirs: Contestant) -> bool:
+def tasks_are_unfair(matched: Matched, ours: Contestant, theirs: Contestant) -> bool:
+    """Whether the sides have different tasks, so that the common ones may have been chosen (inference 7)."""
     common, ours_alone, theirs_alone = len(matched.tasks), len(matched.only_ours), len(matched.only_theirs)
     if not common or not (ours_alone or theirs_alone):
         return False
@@ -471,7 +471,7 @@ def _final_answer(
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
     result = paired(matched.every_task(), terms.alpha, complete=matched.over, over=matched.over)
-    ordered, worse, interval = _ordered(matched), None, result.interval
+    ordered, worse, interval = ordered_pairs(matched), None, result.interval
     if matched.unmatched:
         verdict = no_further_behind(_exact(interval), terms.max_drop)
     else:
@@ -495,7 +495,7 @@ def _exact(interval: Interval | None) -> Ends | None:
     return interval and Ends(*map(Fraction, interval))
 
 
-def _ordered(matched: Matched) -> list[Pair]:
+def ordered_pairs(matched: Matched) -> list[Pair]:
     """The pairs in an order that says something about tasks like these; []: there is none."""
     return matched.ordered or [] if matched.order_missing in (None, FinalMissing.ORDER_CHOSEN) else []
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamer.folding.pairs.contest import Contestant, orders_pairs
 from streamer.folding.slots import SummaryChange, TasksChange, packed
-from streamer.folding.state import RunState
+from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
@@ -489,18 +489,6 @@ class Comparisons:
         agents = compared_agents(run)
         body, trials = compared(run, agents, self._summaries.final_missing) if agents else (None, None)
         return sealed(run, COMPARISON, body, self._epoch, self._made_with), trials
-
-
-def compared_agents(run: RunState) -> list[GroupId]:
-    """The agent:models that are compared, by label: planned, started or with results; no baselines."""
-    roster = run.scores.roster
-    seen = {group for group in roster.groups() if group.agent and group.tier is None}
-    seen = {group for group in seen if roster.lineup(group).states.any()}
-    if not seen:
-        return []
-    planned = {GroupId(None, agent, model) for agent, model in run.plan.agent_models()}
-    every = (group for group in seen | planned if not run.scores.is_baseline(group.agent or ""))
-    return sorted(every, key=lambda group: group.agent_model or "")
 
 
 def compared(

@@ -1,0 +1,439 @@
+"""A ledger: candidate after candidate against a baseline, and at most 5 % false verdicts among all of them.
+
+A run enters its agents by `run_started.ledger` (inference 8a). The ledger follows from the runs as they
+stand, so the order in which events arrive cannot matter. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from streamer.folding.pairs.contest import Contestant, Matched
+from streamer.folding.state import RunState, candidates_of
+from streamer.folding.summaries import ledger_entry
+from streamer.schemas.base import Instant, Message
+from streamer.schemas.events import PRIMARY_METRIC
+from streamer.schemas.summaries import LedgerEntry, RunSummary
+from streamer.schemas.wire import GroupId
+from streamer.statistics.final import ALPHA
+from streamer.statistics.ledger import Judged, evidence_better, judged
+from streamer.statistics.pairs import Pair, is_behind
+from streamer.text import counted
+from streamer.views.columns import Board, Column
+from streamer.views.gate import Entrant, NoSuchSide, entrant, ordered_pairs, possible_runs, tasks_are_unfair
+from streamer.views.tables import Document, table_of
+
+# -----------------------------------------------------------------------------
+# A ledger as `streamer ledger`, `streamer gate --ledger` and the API write it.
+
+
+LedgerVerdict = Literal["better", "undecided", "not_judged"]
+Missing = Literal[
+    "undated",
+    "late",
+    "other_metric",
+    "metric_unknown",
+    "baseline_missing",
+    "no_plan",
+    "plan_changed",
+    "tasks_differ",
+    "not_ahead",
+]
+
+REASONS: dict[Missing, str] = {
+    "undated": "nothing says when it was declared",
+    "late": "declared after its first trial",
+    "other_metric": "the ledger judges another metric",
+    "metric_unknown": "only pass rates are judged",
+    "baseline_missing": "the baseline is not known, or names several agents",
+    "no_plan": "a side has no complete plan of its trials",
+    "plan_changed": "the plan has other trials than at first",
+    "tasks_differ": "the sides have different tasks",
+    "not_ahead": "the candidate is not ahead",
+}
+"""Why there is no verdict, or no better one, for people."""
+
+
+class LedgerCandidate(Message):
+    """One candidate of a ledger."""
+
+    place: int | None = Field(
+        ge=1, description="Its place among those judged, from 1; null: it is not judged."
+    )
+    run_id: str = Field(description="Its run.")
+    agent_model: str = Field(description="Label `agent:model`.")
+    planned_at: Instant | None = Field(description="When it was declared, UTC; null: not known.")
+    baseline: str = Field(description="What it is compared with: RUN or RUN/AGENT:MODEL.")
+    verdict: LedgerVerdict = Field(description="better, undecided or not_judged.")
+    missing: Missing | None = Field(description="Why it is not judged, or has no evidence; null: it has.")
+    evidence: float | None = Field(ge=0, description="Evidence that it is better; null: none.")
+    level: float | None = Field(gt=0, description="Its part of the ledger's error; null: it is not judged.")
+    needed: float | None = Field(gt=0, description="Evidence from which on it is better: 1 / level.")
+    pairs: int = Field(ge=0, description="Planned pairs with the baseline; 0: not known.")
+    wins: int = Field(ge=0, description="Pairs that only the candidate passed.")
+    losses: int = Field(ge=0, description="Pairs that only the baseline passed.")
+    unknown: int = Field(ge=0, description="Pairs without a final value on a side.")
+
+
+class LedgerResult(Message):
+    """A ledger as it stands. `words` say it in sentences, whose names are not escaped."""
+
+    type: Literal["ledger"] = Field(default="ledger", description="Always this.")
+    name: str = Field(description="Names it.")
+    metric: str = Field(description="What is compared: that of the first candidate that is judged.")
+    level: float = Field(
+        gt=0, lt=1, description="At most 1 - level of all better verdicts are false, on average."
+    )
+    tried: int = Field(ge=0, description="How many candidates are judged.")
+    better: int = Field(ge=0, description="How many of them are better.")
+    candidates: list[LedgerCandidate] = Field(
+        description="In the order in which they were declared; those that are not judged come last."
+    )
+    words: list[str] = Field(description="What it means, one sentence each.")
+
+    def of(self, run_id: str, label: str | None = None) -> list[LedgerCandidate]:
+        """The candidates of a run, or the one with a label."""
+        return [one for one in self.candidates if one.run_id == run_id and label in (None, one.agent_model)]
+
+
+class LedgerName(Message):
+    """One ledger in the list of all."""
+
+    name: str = Field(description="Names it.")
+    runs: int = Field(ge=1, description="How many runs belong to it.")
+    candidates: int = Field(ge=0, description="How many candidates they enter.")
+    baselines: list[str] = Field(description="What they are compared with.")
+
+
+class NoSuchLedger(Exception):
+    """No run names the ledger.
+
+    Args:
+        name: that was asked for.
+        names: those that there are.
+    """
+
+    def __init__(self, name: str, names: Iterable[str]) -> None:
+        listed = ", ".join(sorted(names)) or "none yet; a run names one in its run_started event"
+        super().__init__(f"No run belongs to a ledger {name!r}. Ledgers: {listed}")
+
+
+# -----------------------------------------------------------------------------
+# Which runs a ledger needs: its members, and the baselines that they name.
+
+
+Entries = Mapping[str, LedgerEntry]
+"""Run id to the ledger that the run belongs to."""
+
+
+def entries_of(runs: Iterable[RunSummary | RunState]) -> dict[str, LedgerEntry]:
+    """The ledgers of runs, from their summaries or their states; runs without one are left out."""
+    entries: dict[str, LedgerEntry] = {}
+    for run in runs:
+        stated = run.ledger if isinstance(run, RunSummary) else ledger_entry(run)
+        if stated is not None:
+            entries[run.run_id] = stated if isinstance(stated, LedgerEntry) else LedgerEntry(**stated)
+    return entries
+
+
+def names_of(entries: Entries) -> list[LedgerName]:
+    """All ledgers, by name."""
+    by_name: dict[str, list[LedgerEntry]] = {}
+    for entry in entries.values():
+        by_name.setdefault(entry.name, []).append(entry)
+    return [
+        LedgerName(
+            name=name,
+            runs=len(members),
+            candidates=sum(one.candidates for one in members),
+            baselines=sorted({one.baseline for one in members}),
+        )
+        for name, members in sorted(by_name.items())
+    ]
+
+
+def runs_of(name: str, entries: Entries) -> set[str]:
+    """The ids of a ledger's runs, and all that its baselines may name.
+
+    Raises:
+        NoSuchLedger: no run belongs to it.
+    """
+    members = {run_id: entry for run_id, entry in entries.items() if entry.name == name}
+    if not members:
+        raise NoSuchLedger(name, {entry.name for entry in entries.values()})
+    return {*members, *(run for entry in members.values() for run in possible_runs(entry.baseline))}
+
+
+def judged_before(entries: Entries, baseline: str, but: str | None) -> int:
+    """How many candidates of other runs ledgers judge against a run.
+
+    Args:
+        baseline: the run.
+        but: the run of the candidate itself.
+    """
+    return sum(
+        entry.candidates
+        for run_id, entry in entries.items()
+        if entry.in_time and run_id != but and baseline in possible_runs(entry.baseline)
+    )
+
+
+# -----------------------------------------------------------------------------
+# The ledger of some runs.
+
+
+class _Compared(NamedTuple):
+    """One candidate against its baseline; `missing`: why there is no evidence."""
+
+    evidence: float | None = None
+    ahead: bool = False
+    missing: Missing | None = None
+    pairs: Sequence[Pair] = ()
+    planned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """One candidate, as its run declares it; `at` None: it is not judged, `missing` says why."""
+
+    at: int
+    run: RunState
+    group: GroupId
+    entry: LedgerEntry
+    missing: Missing | None
+
+    @property
+    def key(self) -> tuple[bool, int, str, str]:
+        """Candidates stand in this order; those that are not judged come last."""
+        return self.missing is not None, self.at, self.run.run_id, self.group.agent_model or ""
+
+
+def ledger_of(name: str, runs: Mapping[str, RunState]) -> LedgerResult:
+    """A ledger as its runs stand.
+
+    Args:
+        name: names it; without a member it is empty.
+        runs: its members and their baselines, by id; others are left alone.
+    """
+    listed = sorted(_candidates(name, runs), key=attrgetter("key"))
+    metric = listed[0].entry.metric if listed else PRIMARY_METRIC
+    tried = [one for one in listed if one.missing is None and one.entry.metric == metric]
+    rest = sorted((one for one in listed if one not in tried), key=attrgetter("at", "key"))
+    compared = [_against(one, runs) for one in tried]
+    verdicts = judged(of.evidence if of.evidence and of.ahead else 0.0 for of in compared)
+    candidates = [
+        _line(one, of, verdict, place)
+        for place, (one, of, verdict) in enumerate(zip(tried, compared, verdicts, strict=True), start=1)
+    ]
+    candidates += [_line(one, _Compared(missing=one.missing or "other_metric"), None, None) for one in rest]
+    result = LedgerResult(
+        name=name,
+        metric=metric,
+        level=float(1 - ALPHA),
+        tried=len(tried),
+        better=sum(one.verdict == "better" for one in candidates),
+        candidates=candidates,
+        words=[],
+    )
+    return result.model_copy(update={"words": [*_words(result), *_chosen_baselines(tried, runs)]})
+
+
+def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]:
+    for run_id, entry in entries_of(runs.values()).items():
+        run = runs[run_id]
+        declared = run.plan.ledger
+        if declared is None or entry.name != name:
+            continue
+        missing: Missing | None = "undated" if declared.at is None else None if entry.in_time else "late"
+        for group in candidates_of(run):
+            if not _is_baseline(run, group, entry.baseline):
+                yield _Candidate(declared.at or 0, run, group, entry, missing)
+
+
+def _is_baseline(run: RunState, group: GroupId, baseline: str) -> bool:
+    """Whether a baseline's text names this agent of its own run."""
+    return baseline == f"{run.run_id}/{group.agent_model}"
+
+
+def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
+    """A candidate and its baseline, pair by pair."""
+    if candidate.entry.metric != PRIMARY_METRIC:
+        return _Compared(missing="metric_unknown")
+    theirs = _baseline(candidate.entry.baseline, runs).trials
+    if theirs is None:
+        return _Compared(missing="baseline_missing")
+    ours = Contestant(candidate.run, candidate.group)
+    if ours.run.queue.has_grown:
+        return _Compared(missing="plan_changed")
+    if ours.declared is None:
+        return _Compared(missing="no_plan")
+    matched = Matched(ours, theirs)
+    if matched.unmatched:
+        return _Compared(missing="no_plan")
+    if tasks_are_unfair(matched, ours, theirs):
+        return _Compared(missing="tasks_differ")
+    pairs, ordered = [
+        [Pair(pair.theirs, pair.ours) for pair in some] for some in (matched.pairs, ordered_pairs(matched))
+    ]
+    evidence = evidence_better(ordered, pairs, matched.planned)
+    ahead = is_behind(ordered, pairs, matched.planned)
+    return _Compared(evidence, ahead, None if ahead else "not_ahead", pairs, matched.planned)
+
+
+def _baseline(text: str, runs: Mapping[str, RunState]) -> Entrant:
+    try:
+        return entrant(text, text, runs, fixed=False)
+    except NoSuchSide:
+        return Entrant(text, None)
+
+
+def _line(one: _Candidate, of: _Compared, verdict: Judged | None, place: int | None) -> LedgerCandidate:
+    won = [pair.won() for pair in of.pairs]
+    lost = [pair.lost() for pair in of.pairs]
+    open_ = of.planned - sum(None not in pair for pair in of.pairs)
+    said: LedgerVerdict = "not_judged" if verdict is None else "better" if verdict.better else "undecided"
+    return LedgerCandidate(
+        place=place,
+        run_id=one.run.run_id,
+        agent_model=one.group.agent_model or "",
+        planned_at=one.entry.planned_at,
+        baseline=one.entry.baseline,
+        verdict=said,
+        missing=of.missing,
+        evidence=of.evidence,
+        level=verdict and verdict.level,
+        needed=verdict and verdict.needed,
+        pairs=of.planned,
+        wins=lost.count(True),
+        losses=won.count(True),
+        unknown=open_,
+    )
+
+
+# -----------------------------------------------------------------------------
+# A ledger in sentences and as a table.
+
+
+NAMED_CANDIDATES = 3
+
+LEDGER = Board(
+    "Ledger",
+    (
+        Column("place", "place", "number", ("place",), rank=0),
+        Column("agent", "candidate", "agent", ("agent_model",), rank=0, least=16),
+        Column("run", "run", "name", ("run_id",), rank=1, least=12),
+        Column("verdict", "verdict", "state", ("said",), rank=2),
+        Column("evidence", "evidence", "number", ("evidence",), rank=3),
+        Column("needed", "needed", "number", ("needed",), rank=4),
+        Column(
+            "wins", "candidate only", "count", ("wins",), rank=5, hint="Pairs that only the candidate passed"
+        ),
+        Column(
+            "losses",
+            "baseline only",
+            "count",
+            ("losses",),
+            rank=6,
+            hint="Pairs that only the baseline passed",
+        ),
+        Column("unknown", "open", "some", ("unknown",), rank=7),
+        Column("pairs", "pairs", "count", ("pairs",), rank=8),
+        Column("declared", "declared", "name", ("planned_at",), rank=9),
+        Column("against", "baseline", "name", ("against",), rank=10, least=12),
+    ),
+)
+"""The columns of a ledger, on every surface."""
+
+
+def _words(result: LedgerResult) -> Iterator[str]:
+    yield f"{counted(result.tried, 'candidate')} tried, {result.better} better than the baseline"
+    yield (
+        f"of all better verdicts at most {100 * (1 - result.level):.2g} % are false on average, however many "
+        "candidates come and however often you look"
+    )
+    if result.better:
+        yield "an older candidate that arrives late may take a verdict away"
+    alone = [one for one in result.candidates if _would_do_alone(one)]
+    for one in alone[:NAMED_CANDIDATES]:
+        yield (
+            f"{one.agent_model} of {one.run_id}: evidence of {_amount(one.evidence)} would do for a single "
+            f"candidate ({_amount(float(1 / ALPHA))}), not for number {one.place} ({_amount(one.needed)})"
+        )
+    left = len(alone) - NAMED_CANDIDATES
+    if left > 0:
+        yield f"so it is with {counted(left, 'more candidate')}"
+
+
+def _would_do_alone(one: LedgerCandidate) -> bool:
+    is_ahead = one.verdict == "undecided" and one.missing is None
+    return is_ahead and one.evidence is not None and one.evidence >= 1 / ALPHA
+
+
+def _chosen_baselines(tried: Sequence[_Candidate], runs: Mapping[str, RunState]) -> Iterator[str]:
+    """The baselines that had results before a candidate named them: they may be the worst of several."""
+    named: dict[str, int] = {}
+    for one in tried:
+        named[one.entry.baseline] = min(one.at, named.get(one.entry.baseline, one.at))
+    for baseline, at in sorted(named.items()):
+        trials = _baseline(baseline, runs).trials
+        began = None if trials is None else trials.run.scores.began()
+        if began is not None and began < at:
+            yield (
+                f"nothing shows that baseline {baseline} was named before its first trial: if it is the "
+                "worst of several runs, run it again"
+            )
+
+
+def _amount(value: float | None) -> str | None:
+    """Evidence for people: three digits, or whole.
+
+    >>> _amount(31.875), _amount(0.25), _amount(12345.6), _amount(1e30)
+    ('31.9', '0.25', '12,346', '1e+30')
+    """
+    if value is None:
+        return None
+    return f"{value:.3g}" if value < 1000 or value >= 1e15 else f"{value:,.0f}"
+
+
+def ledger_document(result: LedgerResult) -> Document:
+    """A ledger as a document of one table; names in it are not escaped."""
+    rows = [
+        {
+            **one.model_dump(mode="json", exclude={"baseline"}),
+            "against": one.baseline,
+            "said": _said(one),
+            "evidence": _amount(one.evidence),
+            "needed": _amount(one.needed),
+        }
+        for one in result.candidates
+    ]
+    table = table_of(LEDGER, rows)._replace(note="\n".join(f"{line}." for line in result.words))
+    return Document(f"Ledger {result.name}", [], [], [table])
+
+
+def _said(one: LedgerCandidate) -> str:
+    verdict = "not judged" if one.verdict == "not_judged" else one.verdict
+    return verdict if one.missing is None else f"{verdict}: {REASONS[one.missing]}"
+
+
+def names_document(names: Sequence[LedgerName]) -> Document:
+    """All ledgers as a document of one table."""
+    rows = [{**one.model_dump(), "listed": ", ".join(one.baselines)} for one in names]
+    return Document("Ledgers", [], [], [table_of(LEDGERS, rows)])
+
+
+LEDGERS = Board(
+    "Ledgers",
+    (
+        Column("name", "ledger", "name", ("name",), rank=0, least=12),
+        Column("runs", "runs", "count", ("runs",)),
+        Column("candidates", "candidates", "count", ("candidates",)),
+        Column("baselines", "baselines", "name", ("listed",), least=12),
+    ),
+)
+"""The columns of the list of ledgers."""

@@ -1,0 +1,345 @@
+"""A ledger: which candidates it judges, in which order, by which level, on which evidence (inference 8a)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.folding.state import RunState
+from streamer.schemas.wire import canonical_json
+from streamer.statistics.ledger import evidence_better, judged
+from streamer.statistics.pairs import Pair
+from streamer.terminal import cli
+from streamer.views.ledger import (
+    LedgerCandidate,
+    LedgerResult,
+    NoSuchLedger,
+    entries_of,
+    judged_before,
+    ledger_document,
+    ledger_of,
+    names_of,
+    runs_of,
+)
+from tests.folding.matched import ORDER, the_plan, trial
+from tests.support.events import Event, a_deletion, a_plan, folded
+
+NAME = "nightly"
+LEDGER = {"name": NAME, "baseline": "base"}
+
+
+def day(number: int, hour: int = 10) -> str:
+    return f"2026-03-{number:02}T{hour:02}:00:00Z"
+
+
+def entered(run: str, at: int, passed: Iterable[int] = (), agent: str = "b", **plan: Any) -> list[Event]:
+    """A candidate that was declared some day; it passes these of the twenty tasks, in the queue's order."""
+    plan = {"planned_at": day(at), "started_at": day(at), "ledger": LEDGER} | plan
+    return [the_plan(run, **plan), *trials(run, agent, passed, at)]
+
+
+def trials(run: str, agent: str, passed: Iterable[int], at: int, of: int = 20) -> list[Event]:
+    best = set(passed)
+    return [
+        trial(run, agent, task, n in best, started_at=day(at, 11), finished_at=day(at, 12))
+        for n, task in enumerate(ORDER[:of])
+    ]
+
+
+BASE = [
+    the_plan("base", started_at=day(1), planned_at=day(1), concurrency=4),
+    *trials("base", "a", range(4), 1),
+]
+"""The baseline passes the first four of twenty tasks."""
+
+BEST, EQUAL = range(20), range(4)
+
+
+def states_of(events: Iterable[Event]) -> dict[str, RunState]:
+    pipeline, _ = folded(events)
+    return {run_id: pipeline.run(run_id).state for run_id in pipeline.runs()}
+
+
+def ledger(events: Iterable[Event], name: str = NAME) -> LedgerResult:
+    return ledger_of(name, states_of(events))
+
+
+def lines(result: LedgerResult) -> list[tuple[int | None, str, str, str | None]]:
+    return [(one.place, one.run_id, one.verdict, one.missing) for one in result.candidates]
+
+
+def only(events: Iterable[Event]) -> LedgerCandidate:
+    [one] = ledger(events).candidates
+    return one
+
+
+# -----------------------------------------------------------------------------
+# Order and level.
+
+
+def test_candidates_are_judged_in_the_order_in_which_they_were_declared() -> None:
+    events = [*BASE, *entered("c", 4, BEST), *entered("d", 2, BEST), *entered("b", 3, EQUAL)]
+    result = ledger(events)
+    assert lines(result) == [
+        (1, "d", "better", None),
+        (2, "b", "undecided", "not_ahead"),
+        (3, "c", "better", None),
+    ]
+    assert (result.tried, result.better, result.metric) == (3, 2, "pass_rate")
+    expected = judged([result.candidates[0].evidence or 0, 0.0, result.candidates[2].evidence or 0])
+    assert [(one.level, one.needed) for one in result.candidates] == [
+        (one.level, one.needed) for one in expected
+    ]
+
+
+def test_candidates_of_one_time_come_by_run_and_by_label() -> None:
+    two = [*entered("c", 2), *trials("c", "x", BEST, 2), *trials("c", "y", BEST, 2)]
+    result = ledger([*BASE, *entered("d", 2, BEST), *two])
+    assert [(one.run_id, one.agent_model) for one in result.candidates] == [
+        *(("c", f"{agent}:m") for agent in "bxy"),
+        ("d", "b:m"),
+    ]
+
+
+def test_the_evidence_is_of_all_planned_pairs_and_unknown_ones_count_against_the_candidate() -> None:
+    one = only([*BASE, *entered("c", 2, BEST)[:16]])
+    pairs = [Pair(n < 4, True if n < 15 else None) for n in range(20)]
+    assert one.evidence == evidence_better(pairs, pairs, 20)
+    assert (one.pairs, one.wins, one.losses, one.unknown) == (20, 11, 0, 5)
+
+
+def test_a_planned_candidate_has_its_place_before_its_first_trial() -> None:
+    """Otherwise its first result would lower the level of others."""
+    waiting = the_plan("c", planned_at=day(2), ledger=LEDGER, agent_models=["b:m", "nop:m"])
+    result = ledger([*BASE, waiting, *entered("d", 3, BEST)])
+    assert lines(result) == [(1, "c", "undecided", "not_ahead"), (2, "d", "better", None)]
+    assert result.candidates[0].evidence == evidence_better([], [Pair(n < 4, None) for n in range(20)], 20)
+
+
+def test_an_agent_of_its_own_run_is_the_baseline_and_no_candidate() -> None:
+    ours = {"name": NAME, "baseline": "c/a:m"}
+    events = [*entered("c", 2, BEST, ledger=ours), *trials("c", "a", EQUAL, 2)]
+    assert [(one.agent_model, one.verdict) for one in ledger(events).candidates] == [("b:m", "better")]
+
+
+def test_a_verdict_needs_a_candidate_that_is_ahead() -> None:
+    """Much evidence of an early prefix, and behind in the end (inference 7, ahead)."""
+    tasks = [f"t{n:03}" for n in range(100)]
+    outcomes = [(n >= 40, n % 2 == 0) for n in range(100)]
+    runs = (("base", "a", 1, {}), ("c", "b", 2, {"ledger": LEDGER}))
+    events = [
+        event
+        for side, (run, agent, at, plan) in enumerate(runs)
+        for event in (
+            the_plan(run, tasks=tasks, order=tasks, planned_at=day(at), started_at=day(at), **plan),
+            *(
+                trial(run, agent, task, pair[side], started_at=day(at, 11))
+                for task, pair in zip(tasks, outcomes, strict=True)
+            ),
+        )
+    ]
+    one = only(events)
+    pairs = [Pair(*pair) for pair in outcomes]
+    assert one.evidence == evidence_better(pairs, pairs, 100)
+    assert (one.evidence or 0) > (one.needed or 0)
+    assert (one.verdict, one.missing, one.wins, one.losses) == ("undecided", "not_ahead", 20, 30)
+
+
+# -----------------------------------------------------------------------------
+# Late arrivals, and what is never judged.
+
+
+def test_an_older_candidate_that_arrives_late_takes_a_verdict_away() -> None:
+    before = [*BASE, *entered("c", 4, range(14))]
+    older = entered("b", 3, EQUAL)
+    result, later = ledger(before), ledger([*before, *older])
+    assert lines(result) == [(1, "c", "better", None)]
+    assert lines(later) == [(1, "b", "undecided", "not_ahead"), (2, "c", "undecided", None)]
+    assert result.candidates[0].evidence == later.candidates[1].evidence
+    assert "an older candidate that arrives late may take a verdict away" in result.words
+    assert [line for line in later.words if line.startswith("b:m of c: evidence of")] == [
+        "b:m of c: evidence of 93.3 would do for a single candidate (20), not for number 2 (153)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "missing"),
+    [
+        ({"planned_at": None, "started_at": None}, "undated"),
+        ({"planned_at": day(9)}, "late"),
+        ({"ledger": {"name": NAME, "baseline": "base", "metric": "cost_usd"}}, "other_metric"),
+    ],
+)
+def test_a_candidate_that_is_not_judged_is_listed_and_takes_no_place(
+    plan: dict[str, Any], missing: str
+) -> None:
+    result = ledger([*BASE, *entered("b", 3, BEST, **plan), *entered("c", 2, BEST)])
+    assert lines(result) == [(1, "c", "better", None), (None, "b", "not_judged", missing)]
+    assert (result.tried, result.candidates[1].level, result.candidates[1].needed) == (1, None, None)
+
+
+def test_results_without_any_time_are_no_proof_of_a_declaration_before_them() -> None:
+    events = [event | {"started_at": None, "finished_at": None} for event in entered("c", 2, BEST)[1:]]
+    assert only([*BASE, entered("c", 2)[0], *events]).missing == "late"
+
+
+@pytest.mark.parametrize(
+    ("events", "missing"),
+    [
+        (entered("c", 2, BEST), "baseline_missing"),
+        ([*BASE, *trials("base", "x", EQUAL, 1), *entered("c", 2, BEST)], "baseline_missing"),
+        ([*BASE, *entered("c", 2, BEST, tasks=20, order=None)[:16]], "no_plan"),
+        ([*BASE, *entered("c", 2, BEST, attempts=None)], "no_plan"),
+        ([*BASE, *entered("c", 2, BEST), the_plan("c", revision=1, tasks=ORDER[:12])], "plan_changed"),
+        ([*BASE, *entered("c", 2, BEST, tasks=[*ORDER[:10], "new"], order=None)[:11]], "tasks_differ"),
+        ([*BASE, *entered("c", 2, BEST, ledger={"name": NAME, "baseline": "base", "metric": "cost_usd"})],
+         "metric_unknown"),
+    ],
+)  # fmt: skip
+def test_a_candidate_without_evidence_keeps_its_place_and_says_why(events: list[Event], missing: str) -> None:
+    one = only(events)
+    assert (one.place, one.verdict, one.missing, one.evidence) == (1, "undecided", missing, None)
+
+
+def test_the_plan_that_named_a_ledger_first_counts_and_a_later_one_moves_nothing() -> None:
+    """Nobody leaves a ledger, or moves to its front, once results are known."""
+    events = [*BASE, *entered("b", 2, EQUAL), *entered("c", 3, BEST)]
+    other = {"name": "other", "baseline": "base"}
+    later = [
+        a_plan(run_id="c", revision=2, planned_at=day(5), ledger=other),
+        a_plan(run_id="c", revision=3, planned_at=day(6), ledger=LEDGER | {"baseline": "b"}),
+    ]
+    assert ledger([*events, *later]) == ledger([*later, *events]) == ledger(events)
+    assert ledger([*events, *later], "other").candidates == []
+    earlier = a_plan(run_id="c", revision=4, planned_at=day(1), ledger=LEDGER)
+    assert [one.run_id for one in ledger([*events, earlier]).candidates] == ["c", "b"]
+
+
+def test_a_ledger_of_parts_is_one_and_a_deleted_plan_counts_no_more() -> None:
+    parts = [
+        a_plan(
+            run_id="c", part=part, parts=2, planned_at=day(3 - number), tasks=tasks, attempts=1, ledger=LEDGER
+        )
+        for number, (part, tasks) in enumerate([("1", ORDER[:10]), ("2", ORDER[10:])])
+    ]
+    result = only([*BASE, *parts, *trials("c", "b", BEST, 4)])
+    assert (result.planned_at and result.planned_at.day, result.verdict) == (2, "better")
+    again = [a_deletion(run_id="c", revision=0), *entered("c", 5, BEST, revision=1)]
+    again = [
+        event | {"revision": 1} if event["run_id"] == "c" and "task_id" in event else event for event in again
+    ]
+    deleted = only([*BASE, *parts, *again])
+    assert (deleted.planned_at and deleted.planned_at.day, deleted.verdict) == (5, "better")
+
+
+def test_a_baseline_that_had_begun_before_it_was_named_is_said() -> None:
+    said = [line for line in ledger([*BASE, *entered("c", 2, BEST)]).words if "nothing shows" in line]
+    assert ["baseline base was named before its first trial" in line for line in said] == [True]
+    waiting = the_plan("c", planned_at=day(1, 1), started_at=day(2), ledger=LEDGER, agent_models=["b:m"])
+    assert not any("nothing shows" in line for line in ledger([*BASE, waiting]).words)
+
+
+# -----------------------------------------------------------------------------
+# Same events, same bytes; and what is printed.
+
+
+EVENTS = [
+    *BASE,
+    *entered("b", 3, [*EQUAL, 9]),
+    *entered("c", 2, BEST),
+    *trials("c", "x", range(2, 14), 2),
+    a_plan(run_id="c", revision=1, planned_at=day(5), ledger={"name": "other", "baseline": "b"}),
+    *entered("d", 4, range(1, 15)),
+    trial("d", "b", ORDER[3], False, revision=1, started_at=day(4, 11)),
+    *entered("late", 4, BEST, planned_at=day(9)),
+]
+
+
+def written(result: LedgerResult) -> bytes:
+    return canonical_json(result.model_dump(mode="json"))
+
+
+EXPECTED = written(ledger(EVENTS))
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 3))
+def test_the_same_events_give_the_same_bytes_in_any_order_and_twice(chance: Random, twice: int) -> None:
+    events = EVENTS + chance.choices(EVENTS, k=twice)
+    chance.shuffle(events)
+    assert written(ledger(events)) == EXPECTED
+
+
+def test_the_example_of_the_property_has_verdicts_of_each_kind() -> None:
+    verdicts = {one.verdict for one in ledger(EVENTS).candidates}
+    assert verdicts == {"better", "undecided", "not_judged"}
+
+
+def test_ledgers_are_listed_with_the_runs_that_they_need() -> None:
+    entries = entries_of(
+        states_of([*EVENTS, *entered("e", 5, ledger={"name": "x", "baseline": "u/v:w/x"})]).values()
+    )
+    assert [(one.name, one.runs, one.candidates, one.baselines) for one in names_of(entries)] == [
+        (NAME, 4, 5, ["base"]),
+        ("x", 1, 1, ["u/v:w/x"]),
+    ]
+    assert runs_of(NAME, entries) == {"base", "b", "c", "d", "late"}
+    assert runs_of("x", entries) == {"e", "u/v:w/x", "u"}
+    assert (judged_before(entries, "base", "d"), judged_before(entries, "base", None)) == (3, 4)
+    with pytest.raises(NoSuchLedger, match=f"no ledger 'y'. Ledgers: {NAME}, x|'y'. Ledgers: {NAME}, x"):
+        runs_of("y", entries)
+
+
+def test_the_summary_of_a_run_says_which_ledger_it_enters() -> None:
+    pipeline, _ = folded(EVENTS)
+    [summary] = [c.summary for c in pipeline.run("d").summaries() if c.kind == "run"]
+    assert summary is not None
+    assert summary["ledger"] == LEDGER | {
+        "metric": "pass_rate", "planned_at": day(4), "in_time": True, "candidates": 1
+    }  # fmt: skip
+
+
+def file_of(folder: Path, events: Iterable[Event]) -> Path:
+    file = folder / "events.ndjson"
+    file.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
+    return file
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, [str(one) for one in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_prints_the_ledger_of_a_file(tmp_path: Path) -> None:
+    file = file_of(tmp_path, EVENTS)
+    assert run("ledger", NAME, "--from", file, "--json").encode() == EXPECTED + b"\n"
+    assert run("ledger", NAME, "--from", file, "--format", "json").encode() == EXPECTED + b"\n"
+    text = run("ledger", NAME, "--from", file, "--wide")
+    assert "5 candidates" not in text
+    assert "4 candidates tried, 1 better than the baseline." in text
+    assert "not judged: declared after its first trial" in text
+    assert json.loads(run("ledger", "--from", file, "--json"))["name"] == NAME
+    done = CliRunner().invoke(cli, ["ledger", "nigthly", "--from", str(file)])
+    assert (done.exit_code, "Ledgers: nightly" in done.output) == (2, True)
+
+
+def test_names_from_outside_cannot_act_on_the_terminal_or_in_a_page(tmp_path: Path) -> None:
+    file = file_of(tmp_path, [*BASE, *entered("c\u202e<i>", 2, BEST, agent="b\u202e<img>")])
+    assert "\u202e" not in run("ledger", NAME, "--from", file, "--wide")
+    html = run("ledger", NAME, "--from", file, "--format", "html")
+    assert "<img>" not in html
+    assert "&lt;img&gt;" in html
+
+
+def test_every_reason_is_written_for_people() -> None:
+    [table] = ledger_document(ledger(EVENTS)).tables
+    assert [row[3] for row in table.rows][-1] == "not judged: declared after its first trial"
