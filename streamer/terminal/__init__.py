@@ -281,7 +281,7 @@ def explained(ctx: click.Context | None = None) -> Iterator[None]:
         raise
     except BrokenPipeError:
         silence_stdout()
-        _end("stopped: whoever read the output has closed it", PIPE_CLOSED)
+        raise click.exceptions.Exit(PIPE_CLOSED) from None  # as after `| head`: nothing went wrong
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", INTERRUPTED)
     except click.UsageError as error:

@@ -227,7 +227,7 @@ def test_a_wrong_configuration_file_is_one_line(tmp_path: Path, file: str, says:
     assert done.returncode == 2
 
 
-def test_a_reader_that_goes_away_ends_the_command_with_one_line(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_the_command_silently(tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson"
     file.write_bytes(b"".join(EVENT.replace(b'"r"', b'"r%d"' % n) % n for n in range(500)))
     with subprocess.Popen(
@@ -237,7 +237,7 @@ def test_a_reader_that_goes_away_ends_the_command_with_one_line(tmp_path: Path) 
         assert fold.stderr is not None
         fold.stdout.read(1)
         fold.stdout.close()
-        assert one_line(fold.stderr.read()) == "streamer: stopped: whoever read the output has closed it"
+        assert fold.stderr.read() == b""
     assert fold.returncode == 141
 
 
