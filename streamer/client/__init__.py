@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         finished,
     )
     from streamer.client.readers import AsyncStateReader, StateReader, StateUpdate
+    from streamer.operate import frames as frames  # needs extras, so `import *` leaves it out
     from streamer.settings import Settings
 
 
@@ -68,6 +69,8 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "frames":
+        return import_module("streamer.operate.frames")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_HOME[name]), name)

@@ -70,6 +70,7 @@ async def subscribe(
     run_id: str | None = None,
     from_beginning: bool = False,
     on_ready: Callable[[], None] = lambda: None,
+    on_caught_up: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Update]:
     """The messages of a feed, as they are published, without end; needs the broker, not Redis.
 
@@ -81,6 +82,7 @@ async def subscribe(
         run_id: only what is about this run; None: all.
         from_beginning: start with everything the topic holds; else with what comes from now on.
         on_ready: called once, when everything that is published from then on will be seen.
+        on_caught_up: called once, when all has been yielded that the topic held at the beginning.
 
     Raises:
         TopicMissing: no worker has created the topics.
@@ -93,12 +95,15 @@ async def subscribe(
     async with PartitionReader(settings, places, wait_ms=following_wait_ms(settings)) as reader:
         ends = await reader.ends()
         on_ready()
-        async for batch in reader.read({} if from_beginning else ends, None):
-            for record in batch:
-                update = _update(record)
-                is_newer = not versioned or guard.is_news(update.key, update.version)
-                if is_newer and (run_id is None or update.run_id == run_id):
-                    yield update
+        for start, stop in (({} if from_beginning else ends, ends), (ends, None)):
+            async for batch in reader.read(start, stop, patience_seconds=None):
+                for record in batch:
+                    update = _update(record)
+                    is_newer = not versioned or guard.is_news(update.key, update.version)
+                    if is_newer and (run_id is None or update.run_id == run_id):
+                        yield update
+            if stop is ends:
+                on_caught_up()
 
 
 def _update(record: Any) -> Update:

@@ -28,7 +28,7 @@ from streamer.client.queries import (
     parsed,
     stored_in,
 )
-from streamer.schemas.summaries import RunSummary
+from streamer.schemas.summaries import RunSummary, ScoredTrial
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, Keys, as_text, parse_version, read_run, version_text
@@ -79,7 +79,7 @@ class StateReader:
     """
 
     def __init__(self, settings: Settings | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        settings = settings or Settings()
+        self._settings = settings = settings or Settings()
         self._address, self._url = address(settings.redis), settings.redis
         self._questions = Queries(Keys(settings.namespace))
         with reachable(self._address, self._url):
@@ -109,6 +109,17 @@ class StateReader:
     board_runs = _asks(Queries.board_runs)
     history = _asks(Queries.history)
     workers = _asks(Queries.workers)
+
+    def trials(self, run_id: str) -> list[ScoredTrial]:
+        """The scored trial of every filled slot of a run, by key; from the log, as Redis has none of them.
+
+        Raises:
+            NotInLog: there is none.
+            TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+        """
+        from streamer.client.feeds import scored_trials  # other questions load no Kafka client
+
+        return list(map(ScoredTrial.model_validate_json, scored_trials(self._settings, run_id)))
 
     def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None
@@ -372,6 +383,13 @@ class AsyncStateReader:
     board_runs = _asks_async(Queries.board_runs)
     history = _asks_async(Queries.history)
     workers = _asks_async(Queries.workers)
+
+    async def trials(self, run_id: str) -> list[ScoredTrial]:
+        """As `StateReader.trials`."""
+        from streamer.client.feeds import scored_trials
+
+        values = await asyncio.to_thread(scored_trials, self._settings, run_id)
+        return list(map(ScoredTrial.model_validate_json, values))
 
     async def wait_for(
         self, run_id: str, until: Predicate = finished, *, timeout_seconds: float | None = None

@@ -63,8 +63,8 @@ FOLDING = "genai_prices"
 
 LOCAL_COMMANDS = frozenset(
     {
-        *("fold", "report", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild", "config"),
-        *("worker", "up", "watch", "serve", "notify", "live", "demo"),
+        *("fold", "report", "export", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild"),
+        *("config", "worker", "up", "watch", "serve", "notify", "live", "demo"),
     }
 )
 """Commands that need the extra `local`, in their own process or in one that they start."""
@@ -389,6 +389,7 @@ COMMANDS = {
     "fold": ("files", "Fold events into summaries, without a broker."),
     "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
     "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),
+    "export": ("replay", "Write runs as a data set of Parquet files, and keep it up to date."),
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
     "ledger": ("compare", "Say which of all candidates tried are better, with one error for all of them."),

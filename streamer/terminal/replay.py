@@ -3,6 +3,7 @@
 - `streamer verify`: compare the log, folded again, with Redis.
 - `streamer rebuild`: replace the state by the log, folded again.
 - `streamer report`: a run as a file: Markdown, HTML, CSV, Parquet or JSON.
+- `streamer export`: all runs as a data set of Parquet files.
 - `streamer why`: which trials moved a number of a run, and by how much.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +22,27 @@ import click
 
 from streamer.client.feeds import NotInLog
 from streamer.client.queries import ReaderError, UnknownMetric
+from streamer.client.readers import StateReader
 from streamer.folding.breakdowns import UnknownLabel
+from streamer.folding.fold import Folding, fold_records
 from streamer.operate.verify import CannotSwitch, Mismatch, Switch, Verdict, Verification
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC
-from streamer.schemas.wire import Position, canonical_json
+from streamer.schemas.wire import Failure, Position, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.storage.redis import RedisError
-from streamer.terminal import FAILED, UNVERIFIABLE, explain, print_json, print_line, print_table, say, write
+from streamer.terminal import (
+    FAILED,
+    UNVERIFIABLE,
+    explain,
+    fail_if,
+    print_json,
+    print_line,
+    print_table,
+    say,
+    write,
+)
 from streamer.terminal.options import (
     answered,
     as_of_option,
@@ -35,16 +50,18 @@ from streamer.terminal.options import (
     json_option,
     label_option,
     labels_of,
+    open_records,
     out_option,
     position_option,
     price_table,
+    report_rejected,
     say_if_truncated,
     stored_run,
     wait_option,
     wide_option,
     with_settings,
 )
-from streamer.text import UNSEEN, counted
+from streamer.text import UNSEEN, counted, visible
 from streamer.web import REPORT_FORMATS
 
 if TYPE_CHECKING:
@@ -307,6 +324,57 @@ def _say_if_moving(data: RunData) -> None:
         say(
             f"the summaries count {counted:,} trials and the log lists {len(data.trials):,}: results were "
             "coming in while this was read. Ask again once the run has finished"
+        )
+
+
+# -----------------------------------------------------------------------------
+# `streamer export`: runs as a data set, for DuckDB, polars, pandas and Arrow.
+
+
+@click.command()
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--runs", "pattern", metavar="GLOB", default="*", help="Only these runs, as 'nightly-*'.")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of events, instead of the servers. May be given again.",
+)
+@with_settings
+def export_command(out: Path, pattern: str, files: tuple[Path, ...], settings: Settings) -> None:
+    """Write runs as Parquet files into OUT, or bring what an earlier export wrote up to date.
+
+    Only runs that changed are folded and written; a run that was deleted goes. Readers see all of the old
+    data or all of the new. OUT/views.sql has a view for each table. The exit code is 1 if a run cannot be
+    folded.
+    """
+    from streamer.operate.dataset import export
+    from streamer.operate.frames import rows_folded, rows_in_log
+
+    failed: list[Failure] = []
+    if files:
+        folded = {rows.run.run_id: rows for rows in rows_folded(_folding(files, settings), failed.append)}
+        versions = {run_id: rows.version for run_id, rows in folded.items()}
+        done = export(out, versions, lambda due: map(folded.__getitem__, due), chosen=pattern)
+    else:
+        with StateReader(settings) as reader:
+            versions = {run.run_id: f"{run.epoch}:{run.state_version}" for run in reader.runs()}
+        done = export(out, versions, lambda due: rows_in_log(settings, due, failed.append), chosen=pattern)
+    for failure in failed:
+        say(f"streamer: run {visible(failure.run_id)} cannot be folded: {failure.reason}")
+    counts = (counted(len(runs), "run") for runs in (done.written, done.kept, done.removed))
+    print_line("{} written, {} unchanged, {} removed: {}".format(*counts, out / "current"))
+    fail_if(bool(failed))
+
+
+def _folding(files: Iterable[Path], settings: Settings) -> Folding:
+    with ExitStack() as stack:
+        records = [stack.enter_context(open_records(file)) for file in files]
+        return fold_records(
+            chain.from_iterable(records),
+            prices=price_table(settings.prices_file),
+            on_rejected=report_rejected,
         )
 
 

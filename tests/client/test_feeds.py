@@ -103,6 +103,32 @@ async def test_from_now_on_means_nothing_that_was_there_before(settings: Setting
     assert [update.version for update in await taking] == [(1, 7), (1, 8)]
 
 
+@pytest.mark.parametrize("from_beginning", [True, False])
+async def test_it_tells_once_when_all_that_was_there_has_come(
+    settings: Settings, from_beginning: bool
+) -> None:
+    topic = Names(settings.namespace).agent_model_summaries
+    await send(settings, topic, [a_record(n) for n in range(1, 6)])
+    seen: list[object] = []
+    updates = subscribe(
+        "agent-model",
+        settings,
+        from_beginning=from_beginning,
+        on_ready=lambda: seen.append("ready"),
+        on_caught_up=lambda: seen.append("caught up"),
+    )
+    async with asyncio.timeout(SECONDS), aclosing(updates) as following:  # type: ignore[type-var]
+        first = asyncio.ensure_future(anext(following))
+        while not seen:
+            await asyncio.sleep(0.01)
+        await send(settings, topic, [a_record(7)])
+        seen.append((await first).version)
+        while seen[-1] != (1, 7):
+            seen.append((await anext(following)).version)
+    before = [(1, n) for n in range(1, 6)] if from_beginning else []
+    assert seen == ["ready", *before, "caught up", (1, 7)]
+
+
 async def test_what_is_no_json_object_and_what_has_no_key_is_handed_on_as_it_is(settings: Settings) -> None:
     topic = Names(settings.namespace).trial_rejections
     async with AIOKafkaProducer(**settings.kafka_options()) as producer:
