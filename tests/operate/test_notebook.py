@@ -1,4 +1,4 @@
-"""docs/notebook.md says what is the case: its examples run in order, with pandas, polars and DuckDB from PyPI."""
+"""docs/notebook.md says what is the case: its examples run in order, with packages from PyPI."""
 
 from __future__ import annotations
 
