@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 from importlib.metadata import version
@@ -322,9 +322,10 @@ class _Tariff:
 class PriceTable:
     """Prices of models, by name. What is not found has no price: it never costs 0 (R2)."""
 
-    def __init__(self, user: tuple[Entry, ...] = ()) -> None:
+    def __init__(self, user: tuple[Entry, ...] = (), *, is_closed: bool = False) -> None:
         self._user = user
-        self._named = _named_prices(user, _default_entries())
+        self._named = _named_prices(user, () if is_closed else _default_entries())
+        self._is_closed = is_closed
         self._tariffs: dict[str, _Tariff | None] = {}
         self._prices: dict[str, Price | None] = {}
 
@@ -341,6 +342,11 @@ class PriceTable:
         """
         return cls(read_price_file(text, source="user's price table"))
 
+    @classmethod
+    def closed(cls, text: str) -> PriceTable:
+        """These prices alone, without the default ones. Raises PriceTableError."""
+        return cls(read_price_file(text, source="price list"), is_closed=True)
+
     def digest(self) -> str:
         """Equal for tables that give every model the same price."""
         named = sorted(
@@ -348,6 +354,16 @@ class PriceTable:
             for name, price in self._named.items()
         )
         return sha256_hex(canonical_json([named, genai_prices_version()]))
+
+    def toml(self, models: Iterable[str]) -> str:
+        """The prices of these models, as `closed` reads them; a model without a price is left out."""
+        lines = []
+        for name in sorted({model_for_pricing(model) for model in models}):
+            if price := self.price(name):
+                rates = [(rate, getattr(price, rate)) for rate in _FIELDS[:4]]
+                lines.append(f"[models.{_quoted(name)}]\nsource = {_quoted(price.source)}")
+                lines += [f"{rate} = {_decimal(of)}" for rate, of in rates if of is not None]
+        return "\n".join([*lines, ""])
 
     def price(self, model: str) -> Price | None:
         """Price of a model in USD per token, exact; None if no table has it.
@@ -426,7 +442,7 @@ class PriceTable:
 
     def _find(self, model: str) -> Price | None:
         names = [model_for_pricing(name) for name in spellings(model)]
-        prices = chain(map(self._named.get, names), map(self._listed, names))
+        prices = chain(map(self._named.get, names), () if self._is_closed else map(self._listed, names))
         return next((price for price in prices if price is not None), None)
 
     def _listed(self, name: str) -> Price | None:
@@ -448,6 +464,14 @@ def _named_prices(user: tuple[Entry, ...], default: tuple[Entry, ...]) -> dict[s
     users = {name: entry.price for entry in user for name in entry.names}
     defaults = {name: users.get(entry.names[0], entry.price) for entry in default for name in entry.names}
     return defaults | users
+
+
+def _quoted(text: str) -> str:
+    return canonical_json(text).decode().replace("\x7f", "\\u007f")
+
+
+def _decimal(price: Fraction) -> str:
+    return f"{Context(prec=200).divide(price.numerator * TOKENS_PER_PRICE, price.denominator):f}"
 
 
 # -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
@@ -185,6 +186,36 @@ def _other_version(stored: Mapping[str, Any]) -> str | None:
         f"published by semantics_version {version}, compared by {SEMANTICS_VERSION}; "
         "the workers publish it again once they are upgraded"
     )
+
+
+def json_difference(name: str, log: Any, stored: Any, but: Iterable[str]) -> list[Mismatch]:
+    """One difference that names the first places where two JSON values differ; [] if nowhere.
+
+    Args:
+        name: of both.
+        log: by the log; times are text in it.
+        stored: what claims to be equal.
+        but: keys, at any depth, whose values do not count.
+
+    >>> json_difference("x", {"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 5}], "c": 4}, ["c"])[0].fields
+    ('a[1].b',)
+    """
+    expected = canonical_json(log)
+    places = tuple(islice(_places(orjson.loads(expected), stored, frozenset(but)), SHOWN_FIELDS))
+    return (
+        [Mismatch(name, sha256_hex(expected), sha256_hex(canonical_json(stored)), places)] if places else []
+    )
+
+
+def _places(log: Any, stored: Any, but: frozenset[str], at: str = "") -> Iterator[str]:
+    if isinstance(log, dict) and isinstance(stored, dict):
+        for key in sorted((log.keys() | stored.keys()) - but):
+            yield from _places(log.get(key), stored.get(key), but, f"{at}.{key}" if at else key)
+    elif isinstance(log, list) and isinstance(stored, list) and len(log) == len(stored):
+        for number, pair in enumerate(zip(log, stored, strict=True)):
+            yield from _places(*pair, but, f"{at}[{number}]")
+    elif log != stored:
+        yield at
 
 
 def hash_differences(suffix: str, log: Mapping[str, str], in_redis: Mapping[bytes, bytes]) -> list[Mismatch]:

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import click
 
@@ -64,7 +64,7 @@ FOLDING = "genai_prices"
 LOCAL_COMMANDS = frozenset(
     {
         *("fold", "report", "export", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild"),
-        *("config", "worker", "up", "watch", "serve", "notify", "live", "demo"),
+        *("bundle", "check", "config", "worker", "up", "watch", "serve", "notify", "live", "demo"),
     }
 )
 """Commands that need the extra `local`, in their own process or in one that they start."""
@@ -393,6 +393,8 @@ COMMANDS = {
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
     "ledger": ("compare", "Say which of all candidates tried are better, with one error for all of them."),
+    "bundle": ("operate", "Write runs into one file that anybody can check, without a server."),
+    "check": ("operate", "Fold the runs of a bundle again and compare."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
     "publish": ("files", "Publish events from a file or a pipe."),
     "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),
@@ -573,13 +575,25 @@ def write(content: bytes, out: Path | None) -> None:
     if out is None:
         click.get_binary_stream("stdout").write(content)
         return
+    with writing(out) as file:
+        file.write(content)
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[BinaryIO]:
+    """A partial file beside `out`, which replaces it at the end; on stderr, how large it is.
+
+    Raises:
+        OSError: as :func:`write`.
+    """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(out)) from error
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+            size = file.seek(0, os.SEEK_END)
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
@@ -587,4 +601,4 @@ def write(content: bytes, out: Path | None) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    say(f"{out}: {len(content):,} bytes")
+    say(f"{out}: {size:,} bytes")

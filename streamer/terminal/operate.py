@@ -6,19 +6,23 @@
 - `streamer rejections`: list what the workers rejected, and requeue it.
 - `streamer subscribe`: follow a public topic.
 - `streamer events`: print the events of a run from the log.
+- `streamer bundle`: write runs into a file that anybody can check. `streamer check`: check one.
 - `streamer config`: which prices, profiles and formulas the workers publish with.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from hashlib import file_digest
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +45,30 @@ from streamer.operate.health import (
     repair,
     requeue,
 )
-from streamer.schemas.wire import Reason, canonical_json, decode, may_name
+from streamer.schemas.wire import Reason, canonical_json, decode, may_name, records_of_lines
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.outbox import ThreadedPublisher, outgoing
-from streamer.terminal import FAILED, fail_if, print_json, print_line, print_table, say
-from streamer.terminal.options import bundled, json_option, label_of, price_table, wait_option, with_settings
+from streamer.terminal import FAILED, UNVERIFIABLE, fail_if, print_json, print_line, print_table, say, writing
+from streamer.terminal.options import (
+    bundled,
+    json_option,
+    label_of,
+    open_records,
+    price_table,
+    prices_option,
+    say_if_truncated,
+    wait_option,
+    with_local_settings,
+    with_settings,
+)
 from streamer.text import counted, dollars, shown, visible
 
 if TYPE_CHECKING:
     from streamer.client.queries import WorkerStatus
     from streamer.client.readers import StateReader
+    from streamer.operate.bundle import Source
+    from streamer.sources.base import ConvertReport
 
 # -----------------------------------------------------------------------------
 # `streamer status`: broker, Redis, workers, lag.
@@ -678,6 +695,103 @@ def _unknown(run: str, others: list[str]) -> str:
     if others:
         return f"{problem}. The latest of {len(others)} runs in it: {', '.join(others[-_SUGGESTED:])}"
     return f"{problem}, nor of any other run; publish some first"
+
+
+# -----------------------------------------------------------------------------
+# `streamer bundle` and `streamer check`: runs in one file that anybody can check.
+
+
+FIRST_LINES = 100
+"""One of these lines is an event, or the file is of a harness."""
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="RUN|FILE...")
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--history",
+    multiple=True,
+    metavar="RUN|FILE",
+    help="Put this in, too, as what a plan or an order rests on; it is not judged. Repeatable.",
+)
+@prices_option
+@with_settings
+def bundle_command(
+    sources: tuple[str, ...], out: Path, history: tuple[str, ...], prices: Path | None, settings: Settings
+) -> None:
+    """Write runs into the file OUT, so that a stranger can check what you claim with `streamer check OUT`.
+
+    What exists as a file or directory is read: events, or the files of a harness, as `streamer fold` and
+    `streamer convert` read them. Any other name is a run in the event log.
+
+    OUT has the events as they stand in the log, plans, provenance, prices, summaries and verdicts. It has no
+    settings. The same input gives the same bytes. The exit code is 1 if something could not be read.
+    """
+    from streamer.operate.bundle import is_bundle, write_bundle
+    from streamer.sources.base import ConvertReport
+    from streamer.terminal.harness import lines_of
+
+    if out.exists() and not is_bundle(out):
+        raise click.UsageError(f"{out} is there, and is no bundle. Name a file that is not there yet")
+    report = ConvertReport()
+    named = [(name, False) for name in sources] + [(name, True) for name in history]
+    with ExitStack() as opened:
+        parts = [_source(name, settings, opened, report, is_history=past) for name, past in named]
+        with writing(out) as file:
+            manifest = write_bundle(file, parts, price_table(prices or settings.prices_file))
+    for line in lines_of(report) if any(part.kind == "harness" for part in parts) else ():
+        say(line)
+    for part in parts:
+        say_if_truncated(part.begins_at, part.name)
+    counts = {part: sum(one[part] for one in manifest["sources"]) for part in ("events", "rejected")}
+    runs = sum(len(one["runs"]) for one in manifest["sources"])
+    say(f"{counted(runs, 'run')}, {counted(counts['events'], 'event')}, {counts['rejected']} rejected")
+    fail_if(report.unreadable or counts["rejected"])
+
+
+def _source(
+    name: str, settings: Settings, opened: ExitStack, report: ConvertReport, *, is_history: bool
+) -> Source:
+    """A file of events, files of a harness, or a run in the log."""
+    from streamer.operate.bundle import Source, is_event, source_of_run
+    from streamer.sources.base import ConvertOptions
+    from streamer.sources.convert import convert
+
+    path = Path(name)
+    if not os.path.exists(name):
+        return source_of_run(settings, name, is_history=is_history)
+    if path.is_file():
+        records = opened.enter_context(open_records(path))
+        first = list(islice(records, FIRST_LINES))
+        if any(map(is_event, first)):
+            return Source(path.name, "events", chain(first, records), is_history)
+    events = map(canonical_json, convert([path], ConvertOptions(), report))
+    return Source(path.resolve().name, "harness", records_of_lines(events), is_history)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+@with_local_settings
+def check_command(file: Path, as_json: bool, settings: Settings) -> None:
+    """Fold the runs of a bundle again, without any server, and compare each number that it claims.
+
+    Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is no bundle, is damaged, or was made
+    by another version of the semantics.
+    """
+    from streamer.operate.bundle import NotABundle, check_bundle
+    from streamer.terminal.replay import end_with
+
+    try:
+        with file.open("rb") as stream:
+            verdicts = check_bundle(stream, file.name)
+            stream.seek(0)
+            digest = file_digest(stream, "sha256").hexdigest()
+    except NotABundle as error:
+        say(f"streamer: {file} cannot be checked: {error}")
+        raise click.exceptions.Exit(UNVERIFIABLE) from error
+    say(f"SHA-256 of {file}: {digest}")
+    end_with(verdicts, as_json)
 
 
 # -----------------------------------------------------------------------------

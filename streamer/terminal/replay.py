@@ -99,13 +99,18 @@ def verify_command(
     verdicts = verdicts_of(settings, run, wait, topics=topics)
     if verdicts and not as_json:
         print_line(f"Compared by semantics_version {SEMANTICS_VERSION}.")
+    if not verdicts:
+        say("streamer: cannot be verified: the log and Redis hold no runs")
+    end_with(verdicts, as_json)
+
+
+def end_with(verdicts: list[Verdict], as_json: bool) -> None:
+    """Print the verdicts, and end the command with their exit code."""
     for verdict in verdicts:
         if as_json:
             print_json(canonical_json(asdict(verdict)))
         else:
             print_verdict(verdict)
-    if not verdicts:
-        say("streamer: cannot be verified: the log and Redis hold no runs")
     raise click.exceptions.Exit(exit_code(verdicts))
 
 

@@ -17,7 +17,9 @@ from tests.support.worker_process import wait_for
 
 DOCS = ROOT / "docs"
 GUIDES = ("harness-author.md", "viewer.md", "operator.md")
-PAGES = [*GUIDES, "concepts.md", "report.md", "notices.md", "http.md"]
+OFFLINE = ("bundle.md", "decide.md")
+"""Pages whose commands need no server."""
+PAGES = [*GUIDES, *OFFLINE, "concepts.md", "report.md", "notices.md", "http.md"]
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -67,6 +69,13 @@ def test_every_command_of_the_guides_works_in_order(tmp_path: Path) -> None:
     assert "guide: equal" in printed
     assert "missing_field" in printed
     assert (tmp_path / "guide.html").read_bytes().startswith(b"<!doctype html>")
+
+
+@pytest.mark.parametrize("page", OFFLINE)
+def test_every_command_of_a_page_without_a_server_works_in_order(page: str, tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    printed = "".join(newcomer.run(block) for _, block in BLOCK.findall((DOCS / page).read_text("utf-8")))
+    assert ": equal, " in printed
 
 
 def test_the_three_guides_are_linked_from_the_readme() -> None:

@@ -1,0 +1,497 @@
+"""A bundle: runs in one file that anybody can check, without a broker and without Redis (docs/bundle.md).
+
+It holds the events as they stand in the log, and everything that was concluded from them. `check_bundle`
+folds the events again and compares. The file is a tar archive without compression, and each of its bytes
+follows from its content. So the same input gives the same bytes, and every change of one is noticed. Nothing
+in it can unpack to more than it is, or name a place on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from tarfile import BLOCKSIZE, USTAR_FORMAT, TarInfo
+from typing import Any, BinaryIO, Literal, Self
+
+import msgspec
+import orjson
+
+from streamer.client.folded import RunLog
+from streamer.folding.fold import CannotBeFolded, Folding, event_in, fold_records
+from streamer.folding.plan import Plan
+from streamer.folding.prices import PriceTable
+from streamer.folding.run import Run
+from streamer.folding.slots import SummaryChange
+from streamer.operate.verify import Mismatch, Verdict, difference, json_difference
+from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
+from streamer.schemas.events import RunStarted
+from streamer.schemas.wire import LogRecord, Reason, Record, canonical_json, decode, sha256_hex
+from streamer.settings import Settings
+from streamer.views.gate import verdicts_of
+
+# -----------------------------------------------------------------------------
+# The sources of a bundle, and what is concluded from them.
+
+
+FORMAT = 1
+"""Version of the file format; `manifest.json` names it as `bundle`."""
+
+DISTRIBUTION = "trialstream"
+Json = dict[str, Any]
+
+
+class CannotBeBundled(Exception):
+    """Runs that do not fit in one bundle; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where runs of a bundle come from.
+
+    Attributes:
+        name: the run, or the name of the file or directory without the folders above it.
+        kind: the event log, a file of events, or files of a harness.
+        records: read once.
+        is_history: its runs are not judged: they are what plans and orders rest on.
+        begins_at: offset at which the log begins; above 0: earlier events were deleted.
+    """
+
+    name: str
+    kind: Literal["log", "events", "harness"]
+    records: Iterable[LogRecord] = field(repr=False)
+    is_history: bool = False
+    begins_at: int = 0
+
+
+def is_event(record: LogRecord, run_id: str | None = None) -> bool:
+    """Whether a record is an event, of this run if one is named."""
+    event, *_ = event_in(record.value)
+    return not isinstance(event, Reason) and run_id in (None, event.run_id)
+
+
+def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Source:
+    """A run in the event log: its own events alone, whatever else the partition holds.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: while the records are read, too.
+    """
+    log = RunLog(settings, run_id)
+    own = (record for record in log.records() if is_event(record, run_id))
+    return Source(run_id, "log", own, is_history, log.begins_at)
+
+
+@dataclass(slots=True)
+class _Folded:
+    """A source, folded: the record with each run's first plan, and how many records there are."""
+
+    source: Source
+    folding: Folding = field(init=False)
+    plans: dict[str, LogRecord] = field(default_factory=dict)
+    events: int = 0
+
+    @classmethod
+    def of(cls, source: Source, prices: PriceTable, keep: Callable[[LogRecord], object] = id) -> Self:
+        """Fold a source; `keep` is called with each record before."""
+        folded = cls(source)
+
+        def counted_records() -> Iterator[LogRecord]:
+            for record in source.records:
+                keep(record)
+                folded.events += 1
+                if record.value and b"run_started" in record.value:
+                    event = decode(record.value)
+                    if isinstance(event, RunStarted):
+                        folded.plans.setdefault(event.run_id, record)
+                yield record
+
+        folded.folding = fold_records(counted_records(), prices=prices)
+        return folded
+
+    def runs(self) -> list[Run]:
+        return [self.folding.pipeline.run(run_id) for run_id in self.folding.runs()]
+
+    def described(self) -> Json:
+        """The source as the manifest has it, with the plan and the provenance of each run (R36)."""
+        return {
+            "name": self.source.name,
+            "kind": self.source.kind,
+            "history": self.source.is_history,
+            "begins_at": self.source.begins_at,
+            "events": self.events,
+            "rejected": self.folding.rejected,
+            "runs": [self._run_described(run.state.run_id, run.state.plan) for run in self.runs()],
+        }
+
+    def _run_described(self, run_id: str, plan: Plan) -> Json:
+        at = self.plans.get(run_id)
+        logged = at and {"partition": at.partition, "offset": at.offset, "timestamp": at.timestamp}
+        times = {name: plan.get(name) for name in ("planned_at", "started_at", "attempts")}
+        return {
+            "run_id": run_id,
+            "plan": times | {"tasks": plan.task_count, "order_kind": plan.order.kind, "logged": logged},
+            "provenance": plan.get("provenance") or {},
+            "varies": plan.get("varies") or [],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Conclusions:
+    """What follows from the events: summaries by run and key of Redis, verdicts and manifest as JSON."""
+
+    summaries: dict[tuple[str, str], SummaryChange]
+    verdicts: Json
+    manifest: Json
+
+    @classmethod
+    def of(cls, sources: Sequence[_Folded]) -> Self:
+        runs = [run for one in sources for run in one.runs()]
+        changes = [change for run in runs for change in run.summaries()]
+        manifest = {
+            "bundle": FORMAT,
+            "product": version(DISTRIBUTION),
+            "semantics_version": SEMANTICS_VERSION,
+            "schema_version": EVENT_SCHEMA_VERSION,
+            "sources": [one.described() for one in sources],
+        }
+        judged = [run for one in sources if not one.source.is_history for run in one.runs()]
+        keyed = {(change.run_id, change.group.redis_suffix): change for change in changes}
+        return cls(keyed, verdicts_of(judged), manifest)
+
+
+# -----------------------------------------------------------------------------
+# The file: a tar archive of regular files in a fixed order, each header as this code writes it.
+
+
+EVENTS, RECORDS, PRICES, SUMMARIES, VERDICTS, MANIFEST, SUMS = MEMBERS = (
+    "events.ndjson",
+    "records.ndjson",
+    "prices.toml",
+    "summaries.ndjson",
+    "verdicts.json",
+    "manifest.json",
+    "SHA256SUMS",
+)
+"""Members in their order. `SHA256SUMS` names the others, as `sha256sum -c` reads it."""
+
+Parts = Mapping[str, tuple[int, int]]
+"""Member to where its content begins, and to its size in bytes."""
+
+END = bytes(2 * BLOCKSIZE)
+PIECE = 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""Members other than events and records are read whole, up to this size."""
+
+MOST_LINE_BYTES = 64 * 1024
+"""A line of records.ndjson; a topic has at most 249 characters, and a file's name 255 bytes."""
+
+MOST_VALUE_BYTES = 64 * 1024 * 1024
+"""The value of one record; an event has 1 MiB at most."""
+
+
+class _Place(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a record stood in the log; `bytes` of its value in `events.ndjson`, None: it had no value."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    bytes: int | None
+
+
+class NotABundle(Exception):
+    """A file that cannot be checked; the message says where it is wrong, and what to do."""
+
+    def __init__(self, what: str, advice: str = "Get the bundle again from where it was published.") -> None:
+        super().__init__(f"{what}. {advice}")
+
+
+def write_bundle(file: BinaryIO, sources: Iterable[Source], prices: PriceTable) -> Json:
+    """Write a bundle into an empty file that can be sought; its manifest.
+
+    Args:
+        file: open for reading and writing.
+        sources: in the order in which they are folded.
+        prices: the price table (R2).
+
+    Raises:
+        CannotBeBundled: a source holds no run, two hold the same one, or they are too large.
+        CannotBeFolded: an exception sets a run apart.
+        others: as the sources' records.
+    """
+    places = bytearray()
+    file.write(bytes(BLOCKSIZE))
+    folded = []
+    for source in sources:
+        folded.append(_Folded.of(source, prices, partial(_keep, source, file, places)))
+    size = file.tell() - BLOCKSIZE
+    file.write(_padding(size))
+    _check_runs(folded)
+    said = _Conclusions.of(folded)
+    groups = (group for one in folded for run in one.runs() for group in run.state.groups)
+    models = {group.model for group in groups if group.model is not None}
+    rows = ({"run_id": at[0], "key": at[1], "summary": of.summary} for at, of in said.summaries.items())
+    members = {
+        RECORDS: bytes(places),
+        PRICES: prices.toml(models).encode(),
+        SUMMARIES: _lines(*rows),
+        VERDICTS: _lines(said.verdicts),
+        MANIFEST: _lines(said.manifest),
+    }
+    file.seek(0)
+    file.write(_header(EVENTS, size))
+    sums = {EVENTS: _sha256(file, BLOCKSIZE, size)}
+    sums |= {name: sha256_hex(content) for name, content in members.items()}
+    file.seek(0, os.SEEK_END)
+    for name, content in (members | {SUMS: _sums(sums)}).items():
+        file.write(_header(name, len(content)) + content + _padding(len(content)))
+    file.write(END)
+    return said.manifest
+
+
+def _keep(source: Source, file: BinaryIO, places: bytearray, record: LogRecord) -> None:
+    """Write the value of a record, and note where it stood."""
+    value = record.value
+    if value is not None and not isinstance(value, bytes):
+        raise CannotBeBundled(
+            f"the record at offset {record.offset} of partition {record.partition} of topic {record.topic} "
+            "cannot be read, so it cannot be copied either. `streamer rejections` says why"
+        )
+    topic = record.topic if source.kind == "log" else source.name
+    size = None if value is None else len(value)
+    place = _Place(topic, record.partition, record.offset, record.timestamp, size)
+    places.extend(msgspec.json.encode(place) + b"\n")
+    file.write((value or b"") + b"\n")
+
+
+def _check_runs(folded: Iterable[_Folded]) -> None:
+    seen: dict[str, str] = {}
+    for one in folded:
+        if one.folding.failed:
+            raise CannotBeFolded(one.folding.failed[0])
+        if not one.folding.runs():
+            name, is_log = one.source.name, one.source.kind == "log"
+            raise CannotBeBundled(
+                f"there is no file {name}, and the event log holds no run of that name"
+                if is_log
+                else f"{name} holds no run. `streamer fold` says what is wrong with a file of events"
+            )
+        for run_id in one.folding.runs():
+            if run_id in seen:
+                raise CannotBeBundled(
+                    f"run {run_id!r} comes from both {seen[run_id]} and {one.source.name}, and a bundle has "
+                    "a run once. Give one of them another name (`streamer convert --run-id`), or leave it out"
+                )
+            seen[run_id] = one.source.name
+
+
+def _header(name: str, size: int) -> bytes:
+    info = TarInfo(name)
+    info.size = size
+    try:
+        return info.tobuf(USTAR_FORMAT)
+    except ValueError as error:
+        raise CannotBeBundled(
+            f"{name} has {size:,} bytes, more than a tar archive can say. Bundle fewer runs at once"
+        ) from error
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % BLOCKSIZE)
+
+
+def _lines(*rows: Json) -> bytes:
+    return b"".join(canonical_json(row) + b"\n" for row in rows)
+
+
+def _sums(sums: Mapping[str, str]) -> bytes:
+    return "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
+
+
+def _sha256(file: BinaryIO, start: int, size: int) -> str:
+    file.seek(start)
+    digest = hashlib.sha256()
+    while size > 0 and (piece := file.read(min(size, PIECE))):
+        digest.update(piece)
+        size -= len(piece)
+    return digest.hexdigest()
+
+
+# -----------------------------------------------------------------------------
+# Checking: the same conclusions from the same events, or every difference by its name.
+
+
+WORDS = frozenset({"words", "title", "notes", "in_common"})
+"""Sentences of verdicts; another version of the product may say the same in other words."""
+
+
+def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
+    """Fold the events of a bundle again and compare: a verdict on each run.
+
+    If the file itself differs from what its sums, verdicts or manifest should be, a verdict on `name` comes
+    first.
+
+    Raises:
+        NotABundle: the file cannot be read, or another version has to check it.
+    """
+    parts, damage = _parts(file), damage_of(file)
+    try:
+        return _checked(file, name, parts, damage)
+    except (NotABundle, KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        if isinstance(error, NotABundle) and not damage:
+            raise
+        harmed = f"Damaged: {', '.join(one.key for one in damage)}. " if damage else ""
+        raise NotABundle(f"{harmed}{type(error).__name__}: {error}") from error
+
+
+def _checked(file: BinaryIO, name: str, parts: Parts, damage: list[Mismatch]) -> list[Verdict]:
+    manifest = _json(MANIFEST, _read(file, parts, MANIFEST))
+    _refuse_other(manifest)
+    prices = PriceTable.closed(_read(file, parts, PRICES).decode())
+    stored = _stored_summaries(_read(file, parts, SUMMARIES))
+    records = _records(file, parts)
+    folded = []
+    for of in manifest["sources"]:
+        own = islice(records, of["events"])
+        folded.append(_Folded.of(Source(of["name"], of["kind"], own, of["history"], of["begins_at"]), prices))
+    if next(records, None) is not None:
+        raise NotABundle(f"{RECORDS} has more records than {MANIFEST} counts")
+    said = _Conclusions.of(folded)
+    by_run: dict[str, list[Mismatch | None]] = {}
+    for at in sorted(said.summaries.keys() | stored.keys()):
+        differs = difference(at[1], said.summaries.get(at), stored.get(at))
+        by_run.setdefault(at[0], []).append(differs)
+    ours, theirs = version(DISTRIBUTION), manifest.get("product")
+    why = None if ours == theirs else f"made by {theirs}, checked by {ours}"
+    verdicts = _json(VERDICTS, _read(file, parts, VERDICTS))
+    whole = [
+        *damage,
+        *json_difference(VERDICTS, said.verdicts, verdicts, WORDS if why else ()),
+        *json_difference(MANIFEST, said.manifest, manifest, ("product", "schema_version")),
+    ]
+    failed = {one.run_id: one.reason for each in folded for one in each.folding.failed}
+    result = [_verdict(name, len(said.summaries), whole, why)] if whole else []
+    for run_id, of_run in by_run.items():
+        verdict = _verdict(run_id, len(of_run), [one for one in of_run if one], why)
+        reason = failed.get(run_id)
+        result.append(Verdict(run_id, "unverifiable", reason=reason) if reason else verdict)
+    return result
+
+
+def _verdict(name: str, summaries: int, differences: Sequence[Mismatch], why: str | None) -> Verdict:
+    named = tuple(replace(one, topic="bundle", reason=one.reason or why) for one in differences)
+    return Verdict(name, "differs" if named else "equal", summaries, named)
+
+
+def _refuse_other(manifest: Json) -> None:
+    """Raise NotABundle where this version would compute other numbers, or does not know the format."""
+    for key, ours in (("bundle", FORMAT), ("semantics_version", SEMANTICS_VERSION)):
+        if manifest.get(key) != ours:
+            made_by = f"'{DISTRIBUTION}[local]=={manifest.get('product')}'"
+            raise NotABundle(
+                f"The bundle has {key} {manifest.get(key)}, and this version of the product has {ours}",
+                f"Check it with the version that made it: pip install {made_by}",
+            )
+
+
+def _parts(file: BinaryIO) -> Parts:
+    """Begin and size of each member; everything between them must be as `write_bundle` writes it."""
+    total = file.seek(0, os.SEEK_END)
+    parts: dict[str, tuple[int, int]] = {}
+    at = 0
+    for name in MEMBERS:
+        header = _at(file, at, BLOCKSIZE)
+        try:
+            size = int(header[124:135], 8)
+            is_right = header == _header(name, size)
+        except (ValueError, CannotBeBundled):
+            is_right = False
+        if not is_right:
+            raise NotABundle(f"At byte {at:,} there is no header of {name}, as a bundle has it")
+        begin, at = at + BLOCKSIZE, at + BLOCKSIZE + size + len(_padding(size))
+        if at > total:
+            raise NotABundle(f"{name} has {size:,} bytes by its header, and the file ends before")
+        if _at(file, begin + size, at - begin - size) != _padding(size):
+            raise NotABundle(f"There are bytes between {name} and what follows it")
+        if size > MOST_BYTES and name not in (EVENTS, RECORDS):
+            raise NotABundle(f"{name} has {size:,} bytes; at most {MOST_BYTES:,} are read")
+        parts[name] = (begin, size)
+    if total - at != len(END) or _at(file, at, len(END)) != END:
+        raise NotABundle(f"Behind {SUMS} there is something else than the end of an archive")
+    return parts
+
+
+def damage_of(file: BinaryIO) -> list[Mismatch]:
+    """The members whose SHA-256 is not as `SHA256SUMS` says, or that file itself; nothing is folded.
+
+    Raises:
+        NotABundle: the file is no archive as `write_bundle` writes it.
+    """
+    parts = _parts(file)
+    actual = {name: _sha256(file, *place) for name, place in parts.items() if name != SUMS}
+    stored = _read(file, parts, SUMS)
+    if stored == _sums(actual):
+        return []
+    lines = (line.partition("  ") for line in stored.decode("ascii", "replace").split("\n"))
+    named = {name: digest for digest, _, name in lines}
+    wrong = [name for name, digest in actual.items() if named.get(name) != digest]
+    return [Mismatch(one, actual.get(one), named.get(one), ("SHA-256",)) for one in wrong or [SUMS]]
+
+
+def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
+    """The records as they stood in the log."""
+    (begin, left), (at, places) = parts[EVENTS], parts[RECORDS]
+    end = at + places
+    while at < end:
+        file.seek(at)
+        line = file.readline(min(MOST_LINE_BYTES, end - at))
+        at += len(line)
+        place = msgspec.json.decode(line, type=_Place)
+        size = place.bytes or 0
+        is_right = 0 <= size < min(left, MOST_VALUE_BYTES)
+        value = _at(file, begin, size + 1) if is_right else b""
+        if not value.endswith(b"\n"):
+            raise NotABundle(f"{RECORDS} and {EVENTS} do not fit each other")
+        begin, left = begin + size + 1, left - size - 1
+        kept = None if place.bytes is None else value[:-1]
+        yield Record(kept, place.offset, place.partition, place.timestamp, None, place.topic)
+    if left:
+        raise NotABundle(f"{EVENTS} has more bytes than {RECORDS} counts")
+
+
+def _stored_summaries(lines: bytes) -> dict[tuple[str, str], bytes]:
+    stored: dict[tuple[str, str], bytes] = {}
+    for line in lines.splitlines():
+        row = orjson.loads(line)
+        at = str(row["run_id"]), str(row["key"])
+        if at in stored:
+            raise NotABundle(f"{SUMMARIES} has {at[1]} of run {at[0]!r} twice")
+        stored[at] = canonical_json(row["summary"])
+    return stored
+
+
+def _json(name: str, content: bytes) -> Json:
+    value = orjson.loads(content)
+    if not isinstance(value, dict):
+        raise NotABundle(f"{name} is no JSON object")
+    return value
+
+
+def _read(file: BinaryIO, parts: Parts, name: str) -> bytes:
+    return _at(file, *parts[name])
+
+
+def _at(file: BinaryIO, begin: int, size: int) -> bytes:
+    file.seek(begin)
+    return file.read(size)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file begins as a bundle does."""
+    with path.open("rb") as file:
+        return file.read(len(EVENTS) + 1) == EVENTS.encode() + b"\0"

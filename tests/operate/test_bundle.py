@@ -1,0 +1,426 @@
+"""A bundle says what was claimed, and a stranger's check notices every change of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from streamer.client.folded import fold_run
+from streamer.folding.fold import fold_records
+from streamer.folding.prices import PriceTable
+from streamer.operate.bundle import (
+    END,
+    EVENTS,
+    MANIFEST,
+    MEMBERS,
+    PRICES,
+    RECORDS,
+    SUMMARIES,
+    SUMS,
+    VERDICTS,
+    NotABundle,
+    Source,
+    check_bundle,
+    damage_of,
+    write_bundle,
+)
+from streamer.operate.verify import Verdict
+from streamer.schemas.wire import Position, Record, canonical_json, digest_of
+from streamer.settings import Settings
+from tests.client.publish.publishing import make_topics, settings_of
+from tests.operate.verifying import a_run, publish
+from tests.sources.builders import a_result
+from tests.sources.builders import a_run as a_directory
+from tests.support.bounded import GIB, sparse
+from tests.support.cli import streamer
+from tests.support.events import Event, a_plan, a_trial, digests, folded, records
+from tests.terminal.calling import lines, ndjson
+
+Members = dict[str, bytes]
+
+
+def trials(run_id: str, agents: str = "ab", tasks: int = 6, **fields: Any) -> list[Event]:
+    """A planned run in which agent b passes more often than agent a."""
+    plan = a_plan(run_id=run_id, tasks=[f"t{n}" for n in range(tasks)], planned_at="2026-01-01T00:00:00Z")
+    results = [
+        a_trial(run_id=run_id, task_id=f"t{n}", agent=agent, resolved=agent == "b" or n % 3 == 0, **fields)
+        for n in range(tasks)
+        for agent in agents
+    ]
+    return [plan | {"attempts": 1, "provenance": {"harness_version": "1.2"}}, *results]
+
+
+def bundled(*runs: list[Event], prices: PriceTable | None = None) -> bytes:
+    file = io.BytesIO()
+    sources = [Source(f"{number}.ndjson", "events", records(run)) for number, run in enumerate(runs)]
+    write_bundle(file, sources, prices or PriceTable.default())
+    return file.getvalue()
+
+
+def checked(content: bytes) -> dict[str, Verdict]:
+    return {verdict.run_id: verdict for verdict in check_bundle(io.BytesIO(content), "the bundle")}
+
+
+def members_of(content: bytes) -> Members:
+    """As any tar reads it."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
+
+
+def packed(members: Members, *, sums: bool = True) -> bytes:
+    """The archive of these members; with the sums that they have, whatever the member says."""
+    if sums:
+        named = ((hashlib.sha256(members[name]).hexdigest(), name) for name in MEMBERS if name != SUMS)
+        members = members | {SUMS: "".join(f"{digest}  {name}\n" for digest, name in named).encode()}
+    content = b""
+    for name, member in members.items():
+        info = tarfile.TarInfo(name)
+        info.size = len(member)
+        content += info.tobuf(tarfile.USTAR_FORMAT) + member + bytes(-len(member) % 512)
+    return content + END
+
+
+def changed(content: bytes, member: str, change: Callable[[bytes], bytes], *, sums: bool = True) -> bytes:
+    members = members_of(content)
+    before = members[member]
+    members[member] = change(before)
+    assert members[member] != before
+    return packed(members, sums=sums)
+
+
+def test_a_bundle_of_a_file_checks_as_equal_and_is_a_plain_archive(tmp_path: Path) -> None:
+    events = ndjson(trials("one") + trials("two"))
+    (tmp_path / "events.ndjson").write_bytes(events)
+    for out in ("a.tar", "b.tar"):
+        done = streamer("bundle", tmp_path / "events.ndjson", tmp_path / out)
+        assert done.returncode == 0, done.stderr
+    content = (tmp_path / "a.tar").read_bytes()
+    assert content == (tmp_path / "b.tar").read_bytes()
+    assert packed(members_of(content)) == content
+    members = members_of(content)
+    assert members[EVENTS] == events
+    manifest = orjson.loads(members[MANIFEST])
+    [source] = manifest["sources"]
+    assert [run["plan"]["planned_at"] for run in source["runs"]] == ["2026-01-01T00:00:00Z"] * 2
+    assert source["runs"][0]["provenance"] == {"harness_version": "1.2"}
+    verdicts = orjson.loads(members[VERDICTS])
+    assert all(pair["words"] for run in verdicts["agents"] for pair in run["pairs"])
+    assert [(pair["a"], pair["b"]) for pair in verdicts["runs"]] == [("one", "two")]
+    done = streamer("check", tmp_path / "a.tar")
+    assert (done.returncode, done.stdout) == (0, b"one: equal, 4 summaries\ntwo: equal, 4 summaries\n")
+    assert hashlib.sha256(content).hexdigest() in done.stderr.decode()
+
+
+def test_its_summaries_are_those_of_a_fold() -> None:
+    events = trials("one")
+    rows = [orjson.loads(line) for line in members_of(bundled(events))[SUMMARIES].splitlines()]
+    assert sorted(row["summary"]["digest"] for row in rows) == sorted(digests(folded(events)[0]).values())
+
+
+def one_digit(content: bytes) -> bytes:
+    return content.replace(b'"resolved":2', b'"resolved":3', 1)
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_a_changed_digit_is_named(sums: bool) -> None:
+    """With the right SHA-256 beside it, too, and with the right digest of the summary."""
+    content = changed(bundled(trials("one")), SUMMARIES, one_digit, sums=sums)
+    verdicts = checked(content)
+    [difference] = verdicts["one"].differences
+    assert (difference.key, difference.fields) == ("agent_model:a:gpt-5", ("digest", "resolved"))
+    if not sums:
+        [damage] = verdicts["the bundle"].differences
+        assert (damage.key, damage.fields) == (SUMMARIES, ("SHA-256",))
+
+
+def test_a_claim_with_a_right_digest_is_still_another_claim() -> None:
+    def claim(content: bytes) -> bytes:
+        rows = [orjson.loads(line) for line in content.splitlines()]
+        rows[0]["summary"]["resolved"] += 1
+        rows[0]["summary"]["digest"] = digest_of(rows[0]["summary"])
+        return b"".join(canonical_json(row) + b"\n" for row in rows)
+
+    [difference] = checked(changed(bundled(trials("one")), SUMMARIES, claim))["one"].differences
+    assert difference.fields == ("resolved",)
+
+
+@pytest.mark.parametrize(
+    ("member", "old", "new", "place"),
+    [
+        (VERDICTS, b"a:gpt-5 minus b:gpt-5", b"a:gpt-5 above b:gpt-5", "agents[0].pairs[0].words[0]"),
+        (MANIFEST, b"2026-01-01", b"2025-01-01", "sources[0].runs[0].plan.planned_at"),
+        (MANIFEST, b'"harness_version":"1.2"', b'"harness_version":"1.3"', "sources[0].runs[0].provenance"),
+        (MANIFEST, b'"rejected":0', b'"rejected":1', "sources[0].rejected"),
+    ],
+)
+def test_a_changed_claim_beside_the_summaries_is_named(
+    member: str, old: bytes, new: bytes, place: str
+) -> None:
+    verdicts = checked(changed(bundled(trials("one")), member, lambda content: content.replace(old, new)))
+    [difference] = verdicts.pop("the bundle").differences
+    assert difference.key == member
+    assert difference.fields[0].startswith(place)
+    assert verdicts["one"].outcome == "equal"
+
+
+def test_a_changed_event_changes_the_summaries_that_follow_from_it() -> None:
+    def passed(content: bytes) -> bytes:
+        return content.replace(b'"resolved": false', b'"resolved": true ', 1)
+
+    verdicts = checked(changed(bundled(trials("one")), EVENTS, passed))
+    assert "agent_model:a:gpt-5" in {one.key for one in verdicts["one"].differences}
+
+
+def test_a_run_that_is_missing_and_one_too_many_are_named() -> None:
+    def without_one(content: bytes) -> bytes:
+        return b"".join(line for line in content.splitlines(True) if b'"run_id":"one"' not in line)
+
+    verdicts = checked(changed(bundled(trials("one"), trials("two")), SUMMARIES, without_one))
+    assert {one.found for one in verdicts["one"].differences} == {None}
+    assert verdicts["two"].outcome == "equal"
+
+
+def test_every_flipped_byte_is_noticed() -> None:
+    content = bundled([a_trial(cost_usd=0.5)])
+    assert damage_of(io.BytesIO(content)) == []
+    silent = []
+    for at in range(len(content)):
+        for bits in (0x01, 0xFF):
+            flipped = bytearray(content)
+            flipped[at] ^= bits
+            try:
+                noticed = bool(damage_of(io.BytesIO(flipped)))
+            except NotABundle:
+                noticed = True
+            silent += [] if noticed else [(at, bits)]
+    assert silent == []
+    for at in range(0, len(content), len(content) // 60):
+        flipped = bytearray(content)
+        flipped[at] ^= 0x01
+        with suppress(NotABundle):
+            assert checked(bytes(flipped))["the bundle"].outcome == "differs"
+
+
+WHOLE = packed(members_of(bundled([a_trial()])))
+
+
+def member(name: str, content: bytes) -> bytes:
+    return packed(members_of(WHOLE) | {name: content})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "no header of events.ndjson"),
+        (WHOLE[:-1], "the end of an archive"),
+        (WHOLE[: len(WHOLE) // 2], "the file ends before"),
+        (WHOLE + b"\0", "the end of an archive"),
+        (WHOLE.replace(b"events.ndjson", b"../events.nds", 1), "no header of events.ndjson"),
+        (WHOLE.replace(b"ustar", b"pax\0\0", 1), "no header of events.ndjson"),
+        (member(EVENTS, b""), "do not fit each other"),
+        (member(RECORDS, b""), "more bytes than records.ndjson counts"),
+        (member(RECORDS, b"[]\n"), "ValidationError"),
+        (member(RECORDS, b"{" * 100_000), "DecodeError"),
+        (member(PRICES, b"[models]\nx = 1"), "price table"),
+        (member(PRICES, b"\xff"), "UnicodeDecodeError"),
+        (member(SUMMARIES, b"[1]\n"), "TypeError"),
+        (member(SUMMARIES, members_of(WHOLE)[SUMMARIES] * 2), "twice"),
+        (member(VERDICTS, b"[]"), "no JSON object"),
+        (member(VERDICTS, b"[" * 100_000), "JSONDecodeError"),
+        (member(MANIFEST, b"{}"), "has bundle None"),
+        (member(MANIFEST, b"\xff"), "JSONDecodeError"),
+        (member(MANIFEST, members_of(WHOLE)[MANIFEST].replace(b'"events":1', b'"events":-1')), "ValueError"),
+        (
+            member(MANIFEST, members_of(WHOLE)[MANIFEST].replace(b'cs_version":', b'cs_version":10')),
+            "has semantics_version 103, and this version of the product has 3",
+        ),
+    ],
+)
+def test_what_is_no_bundle_is_refused_in_a_sentence(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "b.tar").write_bytes(content)
+    done = streamer("check", tmp_path / "b.tar")
+    said = done.stderr.decode()
+    assert (done.returncode, done.stdout) == (3, b""), said
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_nothing_is_read_because_a_header_says_that_it_is_there(tmp_path: Path) -> None:
+    """Sizes beyond the file, and members of gigabytes, cost nothing; nothing is compressed in it."""
+    info = tarfile.TarInfo(EVENTS)
+    info.size = 8 * GIB - 1
+    file = tmp_path / "b.tar"
+    file.write_bytes(info.tobuf(tarfile.USTAR_FORMAT))
+    with pytest.raises(NotABundle, match="the file ends before"), file.open("rb") as stream:
+        check_bundle(stream, "b.tar")
+    members = members_of(WHOLE)
+    at = WHOLE.index(PRICES.encode())
+    info = tarfile.TarInfo(PRICES)
+    info.size = GIB
+    sparse(file, at + 512 + GIB)
+    with file.open("r+b") as stream:
+        stream.write(WHOLE[:at] + info.tobuf(tarfile.USTAR_FORMAT))
+        with pytest.raises(NotABundle, match=f"{PRICES} has 1,073,741,824 bytes; at most"):
+            check_bundle(stream, "b.tar")
+    assert list(members) == list(MEMBERS)
+
+
+PRICE = '[models."{}"]\ninput = {}\noutput = 8.5\n'
+
+
+def test_the_prices_that_were_used_travel_along() -> None:
+    """By any other table, and by another genai-prices: what had no price has none."""
+    mine = PriceTable.from_toml(PRICE.format("my-model", 1.234567891))
+    tokens = {"input_tokens": 1_000, "output_tokens": 10}
+    events = [a_trial(model=model, **tokens) for model in ("my-model", "gpt-5", "nobody-knows-its-price")]
+    content = bundled(events, prices=mine)
+    assert checked(content)["run-1"].outcome == "equal"
+    told = PriceTable.closed(members_of(content)[PRICES].decode())
+    for model in ("my-model", "gpt-5", "nobody-knows-its-price"):
+        assert told.cost(model, 1_000, 10, 5) == mine.cost(model, 1_000, 10, 5)
+    assert told.price("gpt-4o") is None
+    cheaper = changed(content, PRICES, lambda text: text.replace(b"1.234567891", b"1.134567891"))
+    [agent, *_] = checked(cheaper)["run-1"].differences
+    assert "statistics" in agent.fields
+
+
+def test_names_of_models_cannot_break_the_price_list() -> None:
+    names = ['q"uote', "back\\slash", "del\x7f", "line\nend\t", "\U0001f40c]", "a.b = 1"]
+    mine = PriceTable.from_toml("".join(PRICE.format(f"x{n}", n + 1) for n in range(len(names))))
+    prices = {name: mine.price(f"x{n}") for n, name in enumerate(names)}
+    mine.price = prices.__getitem__  # type: ignore[assignment, method-assign]
+    told = PriceTable.closed(mine.toml(names))
+    for name, price in prices.items():
+        assert price is not None
+        assert told.cost(name, 1_000_000, 0) == float(price.input * 1_000_000)
+
+
+def test_another_version_of_the_product_may_say_the_same_in_other_words() -> None:
+    def reworded(content: bytes) -> bytes:
+        return content.replace(b" minus ", b" less ")
+
+    content = changed(bundled(trials("one")), VERDICTS, reworded)
+    assert checked(content)["the bundle"].outcome == "differs"
+    older = changed(content, MANIFEST, lambda text: text.replace(b'"product":"', b'"product":"0.'))
+    assert {one.outcome for one in checked(older).values()} == {"equal"}
+
+
+def test_values_that_are_no_lines_come_back_as_they_were() -> None:
+    values = [b"not an event\n\r\n\xff", None, b"", orjson.dumps(a_trial(), option=orjson.OPT_INDENT_2)]
+    file = io.BytesIO()
+    stored = [Record(value, 7 + n, 3, 1_700_000_000_000 + n, None, "t") for n, value in enumerate(values)]
+    write_bundle(file, [Source("run-1", "log", stored)], PriceTable.default())
+    assert {one.outcome for one in checked(file.getvalue()).values()} == {"equal"}
+    members = members_of(file.getvalue())
+    places = [orjson.loads(line) for line in members[RECORDS].splitlines()]
+    assert [place["bytes"] for place in places] == [None if v is None else len(v) for v in values]
+    assert members[EVENTS] == b"".join((value or b"") + b"\n" for value in values)
+
+
+def test_files_of_a_harness_are_folded_as_convert_and_fold_do_it(tmp_path: Path) -> None:
+    run = a_directory(tmp_path / "run1", [a_result("a"), a_result("b", is_resolved=False)])
+    out = tmp_path / "run.tar"
+    done = streamer("bundle", run, out)
+    assert done.returncode == 0, done.stderr
+    assert streamer("check", out).returncode == 0
+    events = streamer("convert", run).stdout
+    expected = {
+        orjson.loads(line)["digest"] for line in streamer("fold", "--json", stdin=events).stdout.splitlines()
+    }
+    stored = {row["summary"]["digest"] for row in lines(members_of(out.read_bytes())[SUMMARIES])}
+    assert stored == expected
+    assert str(tmp_path).encode() not in out.read_bytes()
+
+
+def test_history_is_in_it_and_not_judged(tmp_path: Path) -> None:
+    for name in ("one", "old"):
+        (tmp_path / name).write_bytes(ndjson(trials(name)))
+    out = tmp_path / "b.tar"
+    done = streamer("bundle", tmp_path / "one", out, "--history", tmp_path / "old")
+    assert done.returncode == 0, done.stderr
+    members = members_of(out.read_bytes())
+    roles = {one["name"]: one["history"] for one in orjson.loads(members[MANIFEST])["sources"]}
+    assert roles == {"one": False, "old": True}
+    verdicts = orjson.loads(members[VERDICTS])
+    assert ([run["run_id"] for run in verdicts["agents"]], verdicts["runs"]) == (["one"], [])
+    assert streamer("check", out).stdout == b"old: equal, 4 summaries\none: equal, 4 summaries\n"
+
+
+def test_what_cannot_be_bundled_is_said_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(ndjson(trials("same")))
+    out = tmp_path / "b.tar"
+    twice = streamer("bundle", tmp_path / "one", tmp_path / "two", out)
+    assert (twice.returncode, out.exists()) == (1, False)
+    assert "run 'same' comes from both one and two" in twice.stderr.decode()
+    forgotten = streamer("bundle", tmp_path / "one", tmp_path / "two")
+    assert (forgotten.returncode, (tmp_path / "two").read_bytes()) == (2, ndjson(trials("same")))
+    (tmp_path / "empty").write_bytes(b"{}\n")
+    empty = streamer("bundle", tmp_path / "empty", out)
+    assert (empty.returncode, out.exists(), "holds no run" in empty.stderr.decode()) == (1, False, True)
+    (tmp_path / "half").write_bytes(ndjson(trials("half")) + b"{}\n")
+    half = streamer("bundle", tmp_path / "half", out)
+    assert (half.returncode, streamer("check", out).returncode) == (1, 0)
+    assert orjson.loads(members_of(out.read_bytes())[MANIFEST])["sources"][0]["rejected"] == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+SECRET = "not-for-strangers"
+
+
+def bundle_of_the_log(settings: Settings, tmp_path: Path) -> bytes:
+    """The bundle of run `one` out of a log with another run; no worker and no Redis."""
+    publish(settings, a_run("one") + a_run("two") + [a_trial(run_id="three", message="as in run one")])
+    environment = {
+        "STREAMER_BOOTSTRAP": settings.bootstrap,
+        "STREAMER_NAMESPACE": settings.namespace,
+        "STREAMER_EMBEDDED": str(settings.embedded),
+        "STREAMER_REDIS": f"redis://user:{SECRET}@127.0.0.1:1/0",
+    }
+    out = tmp_path / "b.tar"
+    done = streamer("bundle", "one", out, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert (checked_file := streamer("check", out)).returncode == 0, checked_file
+    missing = streamer("bundle", "never", tmp_path / "never.tar", environment=environment)
+    assert (missing.returncode, "no file never, and the event log" in missing.stderr.decode()) == (1, True)
+    return out.read_bytes()
+
+
+def assert_as_in_the_log(settings: Settings, content: bytes) -> None:
+    members = members_of(content)
+    events = [orjson.loads(line) for line in members[EVENTS].splitlines()]
+    assert events == a_run("one")
+    assert SECRET.encode() not in content
+    places = [orjson.loads(line) for line in members[RECORDS].splitlines()]
+    assert {place["topic"] for place in places} == {f"{settings.namespace}.trial-events"}
+    assert all(place["timestamp"] > 1_700_000_000_000 for place in places)
+    half = places[len(places) // 2]
+    restored = [
+        Record(value, place["offset"], place["partition"], place["timestamp"])
+        for value, place in zip(members[EVENTS].splitlines(), places, strict=True)
+    ]
+    prices, position = PriceTable.default(), Position(offset=half["offset"])
+    then = fold_records(restored, prices=prices, as_of=position)
+    of_log = fold_run(settings, "one", prices, position)
+    assert [c.digest for c in then.summaries()] == [c.digest for c in of_log.run.summaries()]
+
+
+def test_a_run_of_the_log_has_its_offsets_and_times_and_no_event_of_another(
+    embedded_broker: str, namespace: str, tmp_path: Path
+) -> None:
+    settings = make_topics(settings_of(embedded_broker, namespace))
+    assert_as_in_the_log(settings, bundle_of_the_log(settings, tmp_path))
+
+
+@pytest.mark.kafka
+def test_from_kafka_as_well(kafka_bootstrap: str, namespace: str, tmp_path: Path) -> None:
+    settings = make_topics(settings_of(kafka_bootstrap, namespace, embedded=False))
+    assert_as_in_the_log(settings, bundle_of_the_log(settings, tmp_path))
