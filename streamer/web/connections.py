@@ -201,6 +201,7 @@ def _affordable() -> int:
 COOKIE = "streamer_session"
 SESSION_PATH = "/api/session"
 EVENTS_PATH = "/api/events"
+MCP_PATH = "/api/mcp"
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

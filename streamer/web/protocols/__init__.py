@@ -1,0 +1,1 @@
+"""What clients speak with the page's server besides plain questions."""
