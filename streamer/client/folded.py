@@ -37,7 +37,7 @@ from streamer.folding.run import Run
 from streamer.folding.state import RunState
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import board_values, can_have_board
-from streamer.schemas.summaries import TASK_OUTCOMES, RunSummary, TrialInFlight, is_over, state_of
+from streamer.schemas.summaries import RunSummary, TasksOfRun, TrialInFlight, is_over, state_of
 from streamer.schemas.wire import BadPosition, Failure, LogRecord, Position, Reason, may_name, time_of, up_to
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
@@ -171,8 +171,8 @@ def answers_of(
     in_flight = [TrialInFlight.model_validate_json(trial) for trial in trials.values()]
     ended = any(isinstance(one, RunSummary) and is_over(one) for one in summaries)
     by_task = run.comparisons.tasks() if tasks and (whole or ended) else {}
-    outcomes = {task: TASK_OUTCOMES.validate_json(value) for task, value in by_task.items()}
-    answers = RunAnswers.of(summaries, in_flight, outcomes, moment or datetime.now(UTC))
+    tasks_of_run = TasksOfRun.of(by_task.items())
+    answers = RunAnswers.of(summaries, in_flight, tasks_of_run, moment or datetime.now(UTC))
     assert answers is not None, "the run exists"
     return answers
 

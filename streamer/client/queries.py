@@ -24,13 +24,14 @@ from pydantic import ValidationError
 from streamer.schemas.base import Message, decode_id
 from streamer.schemas.events import BOARD_METRICS, board_metric, can_have_board
 from streamer.schemas.summaries import (
-    TASK_OUTCOMES,
     AgentModelSummary,
     Published,
     RunComparison,
     RunSummary,
     State,
     TaskOutcomes,
+    TaskProvenance,
+    TasksOfRun,
     TierSummary,
     TrialInFlight,
     is_over,
@@ -74,11 +75,13 @@ class ComparedRun:
         comparison: every two agents, and their ranks; None: fewer than two agents.
         tasks: task, as :func:`~streamer.schemas.base.task_key` writes it, to the trials of each
             agent:model: known, passed, unknown.
+        provenance: task to what the trials of each agent:model say they were made with (R36).
     """
 
     run: RunSummary
     comparison: RunComparison | None
     tasks: dict[str, TaskOutcomes]
+    provenance: dict[str, TaskProvenance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,13 @@ class BoardRun:
     Attributes:
         run: the run itself.
         agents: every agent:model, baselines too, by label.
-        tasks: as of `ComparedRun`; {} while the run is not over.
+        tasks, provenance: as of `ComparedRun`; {} while the run is not over.
     """
 
     run: RunSummary
     agents: list[AgentModelSummary]
     tasks: dict[str, TaskOutcomes]
+    provenance: dict[str, TaskProvenance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,13 +391,14 @@ class RunAnswers:
     in_flight: list[TrialInFlight] = field(default_factory=list)
     comparison: RunComparison | None = None
     tasks: dict[str, TaskOutcomes] = field(default_factory=dict)
+    provenance: dict[str, TaskProvenance] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         summaries: Iterable[AnySummary],
         in_flight: Iterable[TrialInFlight],
-        tasks: Mapping[str, TaskOutcomes],
+        tasks: TasksOfRun,
         moment: datetime,
     ) -> Self | None:
         """From the parts in any order; None: the run's own summary is not among them."""
@@ -409,7 +414,8 @@ class RunAnswers:
             sorted(of_kind[TierSummary], key=lambda tier: (tier.tier, tier.agent_model or "")),
             sorted(in_flight, key=_longest_first),
             next(iter(of_kind[RunComparison]), None),
-            dict(sorted(tasks.items())),
+            dict(sorted(tasks.outcomes.items())),
+            dict(sorted(tasks.provenance.items())),
         )
 
     @property
@@ -418,12 +424,13 @@ class RunAnswers:
 
     @property
     def compared(self) -> ComparedRun:
-        return ComparedRun(self.run, self.comparison, self.tasks)
+        return ComparedRun(self.run, self.comparison, self.tasks, self.provenance)
 
     @property
     def board(self) -> BoardRun:
         """As leaderboards read it: with tasks once it is over."""
-        return BoardRun(self.run, self.agents, self.tasks if is_over(self.run) else {})
+        tasks = (self.tasks, self.provenance) if is_over(self.run) else ({}, {})
+        return BoardRun(self.run, self.agents, *tasks)
 
 
 def answers_in(keys: Keys, run_id: str, stored: Mapping[str, Any]) -> RunAnswers | None:
@@ -459,14 +466,12 @@ def parsed(kind: type[Stored], key: str, value: bytes) -> Stored:
         raise UnreadableSummary(key, error) from error
 
 
-def _tasks(key: str, stored: Sequence[bytes | str]) -> dict[str, TaskOutcomes]:
+def _tasks(key: str, stored: Sequence[bytes | str]) -> TasksOfRun:
     """The tasks of a run by task key, from the fields and values of the hash under `key`."""
     try:
-        pairs = zip(stored[::2], stored[1::2], strict=True)
-        outcomes = {as_text(task): TASK_OUTCOMES.validate_json(value) for task, value in pairs}
+        return TasksOfRun.of(zip(map(as_text, stored[::2]), stored[1::2], strict=True))
     except ValidationError as error:
         raise UnreadableSummary(key, error) from error
-    return outcomes
 
 
 def _in_flight(key: str, stored: Sequence[bytes]) -> list[TrialInFlight]:

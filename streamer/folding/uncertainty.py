@@ -19,6 +19,7 @@ from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED, NO_FAILURE
 from streamer.schemas.plain import Result
+from streamer.schemas.summaries import OF_TRIALS
 from streamer.schemas.wire import RUN, GroupId, groups_of
 from streamer.statistics.ability import (
     Attempted,
@@ -85,6 +86,7 @@ class Rows:
             trial has none.
         speedups: row to the task speedup of a trial that carries FormulaCode's sections, or whose trial
             group does; None: not measured.
+        provenance: row to what its trial was made with, of the fields that comparisons read (R36).
     """
 
     def __init__(self) -> None:
@@ -96,6 +98,7 @@ class Rows:
         self.positions: dict[int, int] = {}
         self.values = {metric: array("d") for metric in MEANS}
         self.speedups: dict[int, float | None] = {}
+        self.provenance: dict[int, dict[str, str]] = {}
 
     def append(self, key: SlotKey, task: int) -> int:
         """A new row, of a slot that holds nothing yet; its number."""
@@ -178,6 +181,15 @@ class Lineup:
             first += len(part.keys)
         return positions
 
+    def provenance(self) -> Iterator[tuple[SlotKey, dict[str, str]]]:
+        """Slot and provenance of each trial that has its own (R36)."""
+        for part in self._parts:
+            yield from (
+                (part.keys[row], of)
+                for row, of in part.provenance.items()
+                if of and part.states[row] & STORED
+            )
+
     def others(self) -> set[int]:
         """Positions of the run's other trials in its one queue."""
         others = (part for part in self._every if part not in self._parts)
@@ -210,6 +222,7 @@ class Roster:
         self._rows: dict[Owner, Rows] = {}
         self._groups: dict[GroupId, list[Rows]] = {}
         self._tasks: dict[str, int] = {}
+        self._provenance: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self.positions_changed = 0
         self._began: int | None = None
 
@@ -226,10 +239,14 @@ class Roster:
             rows.speedups.pop(row, None)
 
     def timed(self, key: SlotKey, slot: Slot, event: Result) -> None:
-        """The result that stands in the slot, or is about to, has these times."""
+        """The result that stands in the slot, or is about to, has these times and this provenance."""
         at, rows = microseconds(event.started_at or event.finished_at), self._rows_of(key, slot)
         before, rows.times[slot.row] = rows.times[slot.row], _NEVER if at == NO_TIME else at
         self._timed(before, rows.times[slot.row])
+        if event.provenance or rows.provenance:
+            said = sorted(one for one in (event.provenance or {}).items() if one[0] in OF_TRIALS)
+            # trials of one task mostly say the same, so they share it
+            rows.provenance[slot.row] = self._provenance.setdefault(tuple(said), dict(said))
 
     def began(self) -> int | None:
         """When the first trial started, or ended if that is earlier or all that is known; in microseconds.

@@ -2,9 +2,9 @@
 
 # Annotations are evaluated, as in `schemas/base.py`.
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -351,10 +351,73 @@ class RunComparison(Published):
 
 
 PairTrials = Annotated[int, Field(ge=0)]
-TaskOutcomes = dict[str, tuple[PairTrials, PairTrials, PairTrials]]
+_Counts = tuple[PairTrials, PairTrials, PairTrials]
+TaskOutcomes = dict[str, _Counts]
 """The trials at one task: agent:model to how many are known, how many passed, how many are unknown."""
 
-TASK_OUTCOMES: TypeAdapter[TaskOutcomes] = TypeAdapter(TaskOutcomes)
+
+# -----------------------------------------------------------------------------
+# What trials were made with (R36): the fields that are compared, and the tasks of a run as Redis has them.
+
+
+HARNESS_CHANGING = frozenset(
+    {
+        *("dataset", "dataset_version", "task_digest", "timeout", "timeout_multiplier", "resources"),
+        *("judge", "judge_version", "limits"),
+    }
+)
+"""The fields of provenance in which two results must agree to be comparable (R36)."""
+
+OF_TRIALS = HARNESS_CHANGING | {"harness_version", "agent_version", "model_served", "prices"}
+"""The fields of a trial's provenance that comparisons read; it may name others."""
+
+
+def side_by_side(provenance: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What several trials were made with; values that differ stand side by side, sorted.
+
+    >>> side_by_side([{"timeout": "600"}, {"timeout": "300", "judge": "x"}])
+    {'timeout': '300, 600', 'judge': 'x'}
+    """
+    values: dict[str, set[str]] = {}
+    for one in provenance:
+        for name, value in one.items():
+            values.setdefault(name, set()).add(value)
+    return {name: ", ".join(sorted(said)) for name, said in values.items()}
+
+
+TaskProvenance = dict[str, dict[str, str]]
+"""What the trials at one task say that they were made with: agent:model to field to text (R36)."""
+
+_TASK: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    dict[str, _Counts | tuple[PairTrials, PairTrials, PairTrials, dict[str, str]]]
+)
+
+
+class TasksOfRun(NamedTuple):
+    """The tasks of a run by :func:`~streamer.schemas.base.task_key`, as the hash `tasks` has them."""
+
+    outcomes: dict[str, TaskOutcomes]
+    provenance: dict[str, TaskProvenance]
+
+    @classmethod
+    def of(cls, fields: Iterable[tuple[str, str | bytes]]) -> Self:
+        """From the fields of the hash; ValidationError: a value has another shape.
+
+        Trials with numbers alone have a provenance and no outcome (R31).
+
+        >>> TasksOfRun.of([("t", '{"a:m":[1,1,0],"b:m":[0,0,0,{"timeout":"600"}]}')])
+        TasksOfRun(outcomes={'t': {'a:m': (1, 1, 0)}}, provenance={'t': {'b:m': {'timeout': '600'}}})
+        """
+        outcomes, provenance = dict[str, TaskOutcomes](), dict[str, TaskProvenance]()
+        for task, value in fields:
+            cells = _TASK.validate_json(value)
+            own = {label: cell[3] for label, cell in cells.items() if len(cell) > 3}
+            if own:
+                provenance[task] = own
+                cells = {label: cell[:3] for label, cell in cells.items() if any(cell[:3])}
+            if cells:
+                outcomes[task] = cells
+        return cls(outcomes, provenance)
 
 
 # -----------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from streamer.schemas.base import (
     MAX_METRIC_NAME_CHARACTERS,
     MAX_METRICS,
     MAX_NAME_CHARACTERS,
+    MAX_PROVENANCE_CHARACTERS,
     MAX_RECORD_BYTES,
     METRIC_NAME,
     UNKNOWN,
@@ -611,6 +612,25 @@ def without_secrets(text: str) -> str:
     for pattern, left in _RULES:
         text = pattern.sub(left, text)
     return text
+
+
+def made_with(fields: Mapping[str, Any]) -> dict[str, str] | None:
+    """Fields of provenance as text, without secrets and unknown ones (R36); None: nothing is known.
+
+    >>> made_with({"timeout": {"agent": 600, "verifier": None}, "seed": 7, "limits": None, "judge": {}})
+    {'timeout': 'agent=600', 'seed': '7'}
+    """
+    texts = {name: _provenance(value)[:MAX_PROVENANCE_CHARACTERS] for name, value in fields.items()}
+    return {name: without_secrets(text) for name, text in texts.items() if text} or None
+
+
+def _provenance(value: Any) -> str:
+    if isinstance(value, Mapping):
+        texts = {name: _provenance(of) for name, of in value.items()}
+        return ",".join(f"{name}={text}" if name else text for name, text in texts.items() if text)
+    if isinstance(value, list):
+        return ",".join(filter(None, map(_provenance, value)))
+    return "" if value is None else clean_text(str(value)).strip()
 
 
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -233,6 +233,57 @@ def time_of(value: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return time if time.tzinfo else None
+
+
+_CLOCK_STEP = timedelta(minutes=15)
+"""Every time zone is a multiple of this from UTC."""
+
+
+def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
+    """A time that a harness wrote in the machine's own time, with its zone.
+
+    Another moment tells it, of which both the own time and the time in UTC are known.
+
+    >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
+    '2026-01-02T12:30:00+02:00'
+    >>> with_zone("2026-01-02T12:30:00", None, None) is None
+    True
+    """
+    utc, here, naive = time_of(same_moment), naive_time(same_moment_local), naive_time(local)
+    if utc is None or here is None or naive is None:
+        return None
+    steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
+    offset = steps * _CLOCK_STEP
+    return naive.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
+
+
+def naive_time(value: Any) -> datetime | None:
+    """A time without a zone; None for anything else."""
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is None else None
+
+
+def times_in(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Start and end of a trial, and why there are none.
+
+    Two times without a zone are of one clock, so their difference counts.
+
+    >>> times_in({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
+    {'duration_seconds': 60.5}
+    """
+    times = {name: result.get(name) for name in ("started_at", "finished_at")}
+    start, end = map(naive_time, times.values())
+    if start is None and end is None:
+        return times, None
+    if start is None or end is None:
+        kept = {name: time for name, time in times.items() if naive_time(time) is None}
+        return kept, "one of the two is left out, and there is no duration"
+    seconds = (end - start).total_seconds()
+    why = "their durations count, their starts and ends are unknown"
+    return ({"duration_seconds": seconds}, why) if seconds >= 0 else ({}, "they end before they start")
 
 
 def is_plain(name: str) -> bool:

@@ -17,7 +17,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -35,6 +34,7 @@ from streamer.sources.base import (
     Unreadable,
     count_of,
     is_finite,
+    made_with,
     metric_name,
     silence,
     usage_of,
@@ -59,7 +59,9 @@ from streamer.sources.files import (
     subdirectories,
     text,
     time_of,
+    times_in,
     walk,
+    with_zone,
 )
 
 # -----------------------------------------------------------------------------
@@ -115,9 +117,6 @@ DATABASE = "harbor.sqlite3"
 
 SERVED = "job.json"
 """What a server says of a job, where its jobs are copied from its HTTP interface (`GET /jobs/{job_id}`)."""
-
-_CLOCK_STEP = timedelta(minutes=15)
-"""Every time zone is a multiple of this from UTC."""
 
 Planned = tuple[str | None, str | None, str]
 """Agent, model and task of a planned trial."""
@@ -338,56 +337,6 @@ def served_job(path: Path) -> dict[str, Any]:
     except sqlite3.Error:
         return {}
     return dict(zip(("name", "state", "finished_at"), row, strict=True)) if row else {}
-
-
-# -----------------------------------------------------------------------------
-# Times that harbor writes without a zone: those of a job, and up to 0.1.28 those of a trial.
-
-
-def with_zone(local: Any, same_moment_local: Any, same_moment: Any) -> str | None:
-    """A time that harbor wrote in the machine's own time, with its zone.
-
-    A job's own times have none. Its start does, nearly: the lock is made right after it, in UTC.
-
-    >>> with_zone("2026-01-02T12:30:00", "2026-01-02T12:00:00", "2026-01-02T10:00:01Z")
-    '2026-01-02T12:30:00+02:00'
-    >>> with_zone("2026-01-02T12:30:00", None, None) is None
-    True
-    """
-    utc, here, naive = time_of(same_moment), _naive(same_moment_local), _naive(local)
-    if utc is None or here is None or naive is None:
-        return None
-    steps = round((here - utc.astimezone(UTC).replace(tzinfo=None)) / _CLOCK_STEP)
-    offset = steps * _CLOCK_STEP
-    return naive.replace(tzinfo=timezone(offset)).isoformat() if abs(offset) < timedelta(days=1) else None
-
-
-def _times(result: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Start and end of a trial, and why there are none.
-
-    Two times without a zone are of one clock, so their difference counts.
-
-    >>> _times({"started_at": "2025-12-17T21:03:06", "finished_at": "2025-12-17T21:04:06.5"})[0]
-    {'duration_seconds': 60.5}
-    """
-    times = {name: result.get(name) for name in ("started_at", "finished_at")}
-    start, end = map(_naive, times.values())
-    if start is None and end is None:
-        return times, None
-    if start is None or end is None:
-        kept = {name: time for name, time in times.items() if _naive(time) is None}
-        return kept, "one of the two is left out, and there is no duration"
-    seconds = (end - start).total_seconds()
-    why = "their durations count, their starts and ends are unknown"
-    return ({"duration_seconds": seconds}, why) if seconds >= 0 else ({}, "they end before they start")
-
-
-def _naive(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-    return time if time.tzinfo is None else None
 
 
 # -----------------------------------------------------------------------------
@@ -737,6 +686,7 @@ class Harbor:
         if missing := missing_files(path, result):
             plan.lacks(missing)
         if ended:
+            # a job's times have no zone; its start does, nearly: the lock is made right after it
             zoned = with_zone(ended, result.get("started_at"), lock.get("created_at"))
             end = mtime_ns(path / RESULT), zoned, "completed"
         elif served.get("state") in _SERVED_ENDS:
@@ -754,6 +704,7 @@ class Harbor:
         planned = planned_trials(lock, task_names(path))
         agents = [(name, model) for name, model, _ in planned] or configured_agents(config)
         benchmark, version = _benchmark(config)
+        concurrency = lock.get("n_concurrent_trials") or config.get("n_concurrent_trials")
         return present(
             {
                 "type": "run_started",
@@ -764,12 +715,21 @@ class Harbor:
                 "tasks": list(dict.fromkeys(task for *_, task in planned if task)) or None,
                 "attempts": attempts(planned) if planned else config.get("n_attempts"),
                 "order": queue_of_each(planned),
-                "concurrency": lock.get("n_concurrent_trials") or config.get("n_concurrent_trials"),
+                "concurrency": concurrency,
                 "plan_complete": bool(planned) and not problems,
                 "agent_models": labels(agents),
                 "benchmark": benchmark,
                 "benchmark_version": version,
                 "metrics": {MAIN_REWARD: {"direction": "higher"}},
+                "provenance": made_with(
+                    {
+                        "dataset": [text(one.get("name")) for one in objects(config, "datasets")],
+                        "dataset_version": version,
+                        "harness_version": part(lock, "harbor").get("version"),
+                        "concurrency": concurrency,
+                    }
+                    | _made_by_job(config)
+                ),
             }
         )
 
@@ -777,6 +737,7 @@ class Harbor:
         self, path: Path, plan: RunPlan, options: ConvertOptions, within: Path | None = None
     ) -> Iterator[Item]:
         rewards = counted_rewards({} if within else peek(path / RESULT))
+        of_job = _made_by_job(peek(path / CONFIG))
         for directory in [within] if within else subdirectories(path):
             file = directory / RESULT
             if self.skip(directory):
@@ -794,7 +755,7 @@ class Harbor:
                 yield Unreadable(file, f"not a trial result of harbor: {reason}")
                 continue
             yield from _remarks(file, result, rewards.get(clean_name(directory)))
-            yield self._trial(path, file, result, options)
+            yield self._trial(path, file, result, options, of_job)
 
     def part(self, run: Path, changed: Path) -> Path | None:
         """The directory of the trial; for a file of the job the whole of it."""
@@ -802,11 +763,15 @@ class Harbor:
         trial = run / inside[0] if inside else run
         return trial if trial != run and is_directory(trial) else None
 
-    def _trial(self, job: Path, file: Path, result: dict[str, Any], options: ConvertOptions) -> Parsed:
+    def _trial(
+        self, job: Path, file: Path, result: dict[str, Any], options: ConvertOptions, of_job: dict[str, Any]
+    ) -> Parsed:
         totals = _totals(result)
         resolved, no_verdict = verdict(result)
         length, no_length = trajectory_length(file.parent, result)
         slot = slot_of(file.parent, result, options)
+        config = part(result, "config")
+        made = _made(config, part(config, "agent")) if config else {}
         event = {
             "type": "trial_result",
             "harness": self.name,
@@ -822,7 +787,14 @@ class Harbor:
             "artifacts": artifacts_of(job, file.parent, folders_of(file.parent, result), OWN_FILES),
             **_usage(slot["agent"], totals),
             "trajectory_length": length,
-            **_times(result)[0],
+            **times_in(result)[0],
+            "provenance": made_with(
+                {
+                    "task_digest": result.get("task_checksum"),
+                    "agent_version": part(result, "agent_info").get("version"),
+                }
+                | {name: value for name, value in made.items() if of_job.get(name) != value}
+            ),
         }
         return Parsed(
             file,
@@ -834,7 +806,7 @@ class Harbor:
 
 def _remarks(file: Path, result: Mapping[str, Any], of_job: Mapping[str, float] | None) -> Iterator[Remark]:
     """What the file of a trial leaves open, and where it differs from what the job's file says of it."""
-    if odd := _times(result)[1]:
+    if odd := times_in(result)[1]:
         yield Remark(file, TIMES_WITHOUT_ZONE, odd)
     mode = failure_mode(result)
     if not reward_counts(result) and mode not in _KNOWN:
@@ -848,6 +820,35 @@ def _revision(job: Path, file: Path, result: Mapping[str, Any]) -> int:
     """The time of writing; the end of a server's trial: copies of its retries may be written in any order."""
     ended = time_of(result.get("finished_at"))
     return microseconds(ended) * 1000 if ended and server_job(job) is not None else mtime_ns(file)
+
+
+_PHASES = ("agent", "verifier", "agent_setup", "environment_build")
+OF_TASK = "as the task says"
+
+
+def _made(config: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]:
+    """What the config of a job or a trial sets in place of what tasks say, for one agent (R36)."""
+    place, limited = part(config, "environment"), {"agent": agent, "verifier": part(config, "verifier")}
+    timeouts = {
+        f"{of}{end}": by.get(f"{kind}_timeout_sec")
+        for of, by in limited.items()
+        for kind, end in (("override", ""), ("max", "_max"))
+    }
+    resources = {name.removeprefix("override_"): of for name, of in place.items() if name[:9] == "override_"}
+    multipliers = {phase: config.get(f"{phase}_timeout_multiplier") for phase in _PHASES}
+    return {
+        "timeout": timeouts if any(timeouts.values()) else OF_TASK,
+        "timeout_multiplier": {"": config.get("timeout_multiplier", 1.0), **multipliers},
+        "resources": resources if any(resources.values()) else OF_TASK,
+        "environment": text(place.get("type")),
+    }
+
+
+def _made_by_job(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a whole job: what holds for all of its agents."""
+    first, *others = [_made(config, agent) for agent in objects(config, "agents") or [{}]]
+    same = {name: value for name, value in first.items() if all(one[name] == value for one in others)}
+    return same if config else {}
 
 
 def _labels(result: Mapping[str, Any]) -> dict[str, str] | None:

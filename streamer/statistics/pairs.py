@@ -734,7 +734,9 @@ def places(
 
 
 def places_at_end(
-    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]], alpha: Fraction = EACH
+    tasks: Mapping[str, Mapping[str, Sequence[Attempts]]],
+    alpha: Fraction = EACH,
+    common: Callable[[str, str, Collection[str]], Collection[str]] = lambda _, __, tasks: tasks,
 ) -> dict[str, Place]:
     """The places of agents whose runs are over, by the one-sided sign test of every two.
 
@@ -746,6 +748,7 @@ def places_at_end(
         tasks: agent to task to the agent's trials there, run by run, the newest first. A task that unknown
             trials leave open counts against either claim, as long as it can.
         alpha: chance that any range is wrong, at one look fixed beforehand. Live ranks have the other half.
+        common: of the common tasks of two agents those that count.
 
     >>> passed, failed = [Attempts(1, 1)], [Attempts(1, 0)]
     >>> places_at_end({"a": dict.fromkeys("abcdefgh", passed), "b": dict.fromkeys("abcdefgh", failed)})
@@ -757,9 +760,9 @@ def places_at_end(
     }
     counts: dict[Direction, tuple[int, int]] = {}
     for one, other in combinations(tasks, 2):
-        common = tasks[one].keys() & tasks[other].keys()
-        means = [_mean(trials for task in common for trials in tasks[agent][task]) for agent in (one, other)]
-        pairs_there = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in common)
+        both = common(one, other, tasks[one].keys() & tasks[other].keys())
+        means = [_mean(trials for task in both for trials in tasks[agent][task]) for agent in (one, other)]
+        pairs_there = (_of_equal_attempts(pools[one][task], pools[other][task]) for task in both)
         pairs = Counter(pair for pair in pairs_there if pair is not None)
         if means[0] < means[1]:
             counts[one, other] = _possible_wins(pairs), _sure_losses(pairs)

@@ -28,6 +28,7 @@ from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.schemas.base import METRIC_NAME, Message
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
+from streamer.schemas.summaries import HARNESS_CHANGING
 from streamer.schemas.wire import Position, canonical_json
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
@@ -58,6 +59,7 @@ from streamer.terminal.options import (
     wide_option,
     with_settings,
 )
+from streamer.views.comparable import not_comparable
 from streamer.views.compare import (
     COMPARED_METRICS,
     column_of,
@@ -104,9 +106,10 @@ FORMATS = ("text", "json", "md", "html")
 
 _allow_option = click.option(
     "--allow",
-    type=click.Choice(["tasks"]),
+    type=click.Choice(["tasks", *sorted(HARNESS_CHANGING)]),
     multiple=True,
-    help="Judge the common tasks though the sides ran different ones.",
+    help="Judge though the sides differ in this; may be repeated. tasks: they ran different ones. Else a "
+    "field of provenance.",
 )
 
 
@@ -228,8 +231,8 @@ def compare_command(
     with _no_verdict(settings, hint=hint):
         first, second = _both(a, b, (a_run, b_run), files, settings)
         sides = side_of(first, a_agent), side_of(second, b_agent)
-        comparison = compare_sides(*sides, 0, limit, any_tasks="tasks" in allow)
-        comparison = with_order(comparison, first.folded, second.folded)
+        comparison = compare_sides(*sides, 0, limit, allow)
+        comparison = with_order(comparison, first.folded, second.folded, allow)
         _write(comparison_document(comparison), comparison, form, out)
     metric = metric or _leading(comparison, (first, second))
     code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
@@ -285,7 +288,8 @@ def _verdict(
     difference = comparison.differences.get(metric)
     worse = None if difference is None else worse_by(difference)
     if comparison.not_comparable and comparison.tasks:
-        return UNVERIFIABLE, f"not comparable: {comparison.not_comparable}; --allow tasks judges these"
+        reasons = dict.fromkeys(comparison.refused, comparison.not_comparable)
+        return UNVERIFIABLE, not_comparable(reasons)
     if metric == PRIMARY_METRIC and worse is None and comparison.tasks:
         named = [name for name, of in comparison.differences.items() if name.startswith(NAMED) and of.tasks]
         return UNVERIFIABLE, f"cannot be compared by {metric}: {no_verdicts(named)}"
@@ -678,7 +682,7 @@ def gate_command(
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
     program = _program(on_verdict)
-    terms = Terms(question, metric, max_drop, 1 - level, target, "tasks" in allow)
+    terms = Terms(question, metric, max_drop, 1 - level, target, allow)
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
         gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))

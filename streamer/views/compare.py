@@ -38,6 +38,7 @@ from streamer.statistics.pairs import (
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
+from streamer.views.comparable import Made, comparable
 from streamer.views.models import (
     DIFFERENT_TASKS,
     AnyRow,
@@ -288,12 +289,14 @@ class ComparedSide:
         agents: of the run, baselines too.
         agent_model: whose trials are compared; None: of all but baselines.
         trials: of the run.
+        left_out: tasks that are not compared, as summaries name them.
     """
 
     run: ComparedRun
     agents: Sequence[AgentModelSummary]
     agent_model: str | None
     trials: Sequence[AnyRow]
+    left_out: frozenset[str] = frozenset()
 
     @cached_property
     def chosen(self) -> list[AgentModelSummary]:
@@ -308,7 +311,8 @@ class ComparedSide:
     @cached_property
     def rows(self) -> list[AnyRow]:
         """The trials that are compared."""
-        return [row for row in self.trials if row.agent_model in self.labels]
+        rows = [row for row in self.trials if row.agent_model in self.labels]
+        return [row for row in rows if _key_of(row) not in self.left_out] if self.left_out else rows
 
     @property
     def ended(self) -> bool:
@@ -331,17 +335,28 @@ class ComparedSide:
         planned, tasks = sum(agent.runs_planned or 0 for agent in self.chosen), self.run.tasks
         if self.chosen and all(agent.verdict_trials == 0 for agent in self.chosen):
             tasks = {task: {self.labels[0]: (0, 0, len(rows))} for task, rows in self.by_key.items()}
-        return outcomes_of(tasks, self.labels, planned)
+        every = outcomes_of(tasks, self.labels, planned)
+        compared = {task: one for task, one in every.tasks.items() if task not in self.left_out}
+        return every._replace(tasks=compared) if self.left_out else every
+
+    @property
+    def made(self) -> Made:
+        """What its trials were made with."""
+        return Made.by(self.run.run, self.outcomes.tasks, self.run.provenance, self.labels)
 
     @cached_property
     def by_key(self) -> dict[str, list[AnyRow]]:
         """The trials of each task as summaries name it."""
-        return _grouped(self.rows, lambda row: task_key(row.tier, row.subtest, row.task_id))
+        return _grouped(self.rows, _key_of)
 
     @cached_property
     def by_task(self) -> dict[Task, list[AnyRow]]:
         """The trials of each task of a tier."""
         return _grouped(self.rows, lambda row: (row.task_id, row.tier))
+
+
+def _key_of(row: AnyRow) -> str:
+    return task_key(row.tier, row.subtest, row.task_id)
 
 
 def _grouped(rows: Iterable[AnyRow], key: Callable[[AnyRow], Any]) -> dict[Any, list[AnyRow]]:
@@ -411,18 +426,24 @@ def _fields(means: Mapping[str, float | None]) -> dict[str, Any]:
 
 
 def compare_sides(
-    a: ComparedSide, b: ComparedSide, offset: int, limit: int, *, any_tasks: bool = False
+    a: ComparedSide, b: ComparedSide, offset: int, limit: int, allowed: Collection[str] = ()
 ) -> Comparison:
     """Compare two sides, and say what may be said of them (inference 8).
 
     Args:
         a, b: the sides; of a named metric that both plans explain, the first one's words count.
         offset, limit: which of the tasks to list; the counts are of all.
-        any_tasks: judge the common tasks, however they came about.
+        allowed: `tasks`: judge the common tasks, however they came about; and fields of provenance that may
+            differ (R36).
     """
+    made = comparable(a.made, b.made, allowed=allowed)
+    a, b = (replace(side, left_out=made.left_out) if made.left_out else side for side in (a, b))
     tasks = common_tasks(b.outcomes, a.outcomes)
     starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]
-    is_fair = any_tasks or not tasks.differ or tasks_are_fair(len(tasks.pairs), tasks.total, starts)
+    refused = dict(made.refused)
+    if tasks.differ and not ("tasks" in allowed or tasks_are_fair(len(tasks.pairs), tasks.total, starts)):
+        refused = {"tasks": DIFFERENT_TASKS} | refused
+    is_fair = not refused
     over = is_fair and a.ended and b.ended
     tested = [
         pair if pair.even else _in_pairs(pair, *(side.by_key.get(str(task), []) for side in (b, a)))
@@ -456,7 +477,9 @@ def compare_sides(
         neither=passed[False, False],
         differences=differences,
         ended=over,
-        not_comparable=None if is_fair else DIFFERENT_TASKS,
+        not_comparable="; ".join(dict.fromkeys(refused.values())) or None,
+        refused=list(refused),
+        left_out=sorted(made.left_out)[listed],
         flips=_flip_groups(judged, limit),
         pairs=[one.shown() for one in common[listed]],
         only_a_tasks=sorted(name_of(one.task) for one in judged if one.passed == (True, False))[listed],
@@ -465,6 +488,7 @@ def compare_sides(
         not_in_b=_alone(a, b)[listed],
     )
     words = _words_of(a, b, comparison, tasks, rates)
+    words += [said for said in made.words if said not in refused.values()]
     words += _without_results(rates, unscored) if over else []
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
@@ -753,7 +777,7 @@ NOT_COMMON = Board(
     ),
 )
 
-STILL_OPEN = "No intervals and no p: trials are missing, or the sides ran different tasks."
+STILL_OPEN = "No intervals and no p: trials are missing, or the sides are not comparable."
 METHODS = (
     "p: exact sign test over the tasks that differ, on the attempts that both sides have. 95 %: interval of "
     "the difference on tasks like these, clustered by task, of pass rates from 5 tasks on and of other means "

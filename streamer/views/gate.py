@@ -48,6 +48,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
+from streamer.views.comparable import Comparability, Made, comparable, not_comparable
 from streamer.views.compare import LOOKS, UNRELATED, ComparedSide, compare_sides, overtaken, pair_standings
 from streamer.views.leaderboard import boards_of, with_words
 from streamer.views.models import DIFFERENT_TASKS, Comparison, TrialRow
@@ -144,6 +145,7 @@ class GatePairs(Message):
     tasks: int = Field(ge=0, description="Common tasks, with planned ones that have no name.")
     only_candidate: list[str] = Field(description="Tasks that the baseline does not have, if that is known.")
     only_baseline: list[str] = Field(description="Tasks that the candidate does not have, if that is known.")
+    left_out: list[str] = optional("Tasks whose trials were made in different ways (R36).", [])
 
 
 class GateResult(Message):
@@ -165,6 +167,9 @@ class GateResult(Message):
     ability: AbilityAnswer | None = Field(description="Null: there is no baseline, or a side has not begun.")
     target: TargetAnswer | None = Field(description="Null: no target was given, or nothing has begun.")
     over: bool = Field(description="True if nothing more is awaited on either side.")
+    refused: list[str] = optional(
+        "What `--allow` has to name for an answer: `tasks`, or fields of provenance (R36).", []
+    )
     saved: GateSaved | None = Field(description="Null: nothing is saved, or nothing is decided.")
     words: list[str] = Field(description="What is known, one sentence each.")
 
@@ -192,7 +197,7 @@ def words(result: GateResult) -> list[str]:
     metric, level = result.metric, f"{100 * result.level:g} %"
     said = [
         result.final and f"final: {_final_words(result.final, metric, level)}",
-        result.ability and f"ability: {_ability_words(result.ability, metric, level)}",
+        result.ability and not result.refused and f"ability: {_ability_words(result.ability, metric, level)}",
         result.target and f"target: {_target_words(result.target)}",
     ]
     return [one for one in said if one] or [
@@ -346,7 +351,8 @@ class Terms:
         max_drop: how much worse is allowed, in the metric's unit.
         alpha: 1 - level.
         target: the wanted final pass rate; None: none.
-        any_tasks: judge the common tasks, however they came about.
+        allowed: `tasks`: judge the common tasks, however they came about; and fields of provenance that may
+            differ (R36).
     """
 
     question: Question = "final"
@@ -354,7 +360,7 @@ class Terms:
     max_drop: Fraction = Fraction("0.02")
     alpha: Fraction = ALPHA
     target: Fraction | None = None
-    any_tasks: bool = False
+    allowed: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,15 +379,20 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     terms = replace(terms, metric=metric)
     if metric != PRIMARY_METRIC:
         ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
-    matched = Matched(ours, theirs) if ours and theirs else None
+    made, matched = Comparability(), None
+    if ours and theirs:
+        made = comparable(_made(ours), _made(theirs), ("the candidate", "the baseline"), terms.allowed)
+        left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
+        matched = Matched(ours, theirs, left_out)
     higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
     final = ability_ = None
+    refused: dict[str, str] = {}
     if matched is not None and ours and theirs:
         if metric == PRIMARY_METRIC and not (ours.has_verdicts and theirs.has_verdicts):
             why = no_verdicts(sorted(ours.named_metrics & theirs.named_metrics))
             final, ability_, matched = *_nothing_said(why, terms), None
-        elif not terms.any_tasks and tasks_are_unfair(matched, ours, theirs):
-            final, ability_ = _nothing_said(f"{DIFFERENT_TASKS}; --allow tasks judges these", terms)
+        elif refused := _refused(made, matched, ours, theirs, terms):
+            final, ability_ = _nothing_said(not_comparable(refused), terms)
         elif metric == PRIMARY_METRIC:
             final, ability_ = _final_of(matched, terms), _ability_answer(matched, terms)
         else:
@@ -399,7 +410,8 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         level=float(1 - terms.alpha),
         candidate=_side(candidate),
         baseline=None if baseline is None else _side(baseline),
-        pairs=None if matched is None else _pairs(matched),
+        pairs=None if matched is None else _pairs(matched, made.left_out),
+        refused=list(refused),
         final=final,
         ability=ability_,
         target=target,
@@ -407,7 +419,22 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         saved=None if verdict is GateVerdict.UNDECIDED or ours is None else _saved(ours),
         words=[],
     )
-    return result.model_copy(update={"words": words(result)})
+    said = [said for said in made.words if said not in made.refused.values()]
+    return result.model_copy(update={"words": words(result) + said})
+
+
+def _made(side: Contestant) -> Made:
+    plan, own = side.run.plan, side.provenance
+    said = {name: plan.get(name) for name in ("harness", "provenance", "varies")}
+    return Made.of(said, {task_key(*task): own.get(task, {}) for task in side.tasks})
+
+
+def _refused(
+    made: Comparability, matched: Matched, ours: Contestant, theirs: Contestant, terms: Terms
+) -> dict[str, str]:
+    """What `--allow` has to name for a verdict, each with the reason."""
+    unfair = "tasks" not in terms.allowed and tasks_are_unfair(matched, ours, theirs)
+    return ({"tasks": DIFFERENT_TASKS} if unfair else {}) | made.refused
 
 
 def _leading(sides: Iterable[Contestant | None]) -> str:
@@ -580,7 +607,7 @@ def _side(entrant: Entrant) -> GateSide:
     )
 
 
-def _pairs(matched: Matched) -> GatePairs:
+def _pairs(matched: Matched, left_out: Iterable[str]) -> GatePairs:
     won, lost = [pair.won() for pair in matched.pairs], [pair.lost() for pair in matched.pairs]
     decided = sum(None not in pair for pair in matched.pairs)
     wins, losses = won.count(True), lost.count(True)
@@ -594,6 +621,7 @@ def _pairs(matched: Matched) -> GatePairs:
         tasks=matched.planned_tasks,
         only_candidate=[task_key(*task) for task in matched.only_ours],
         only_baseline=[task_key(*task) for task in matched.only_theirs],
+        left_out=sorted(left_out),
     )
 
 
@@ -734,16 +762,19 @@ class Live(NamedTuple):
     worse: Literal["a", "b"] | None
 
 
-def with_order(comparison: Comparison, a: RunState | None, b: RunState | None) -> Comparison:
+def with_order(
+    comparison: Comparison, a: RunState | None, b: RunState | None, allowed: Collection[str] = ()
+) -> Comparison:
     """A comparison, and what the order of the trials allows to say.
 
     Args:
         comparison: the two sides compared.
         a, b: their runs, folded; None: its log is not at hand, so nothing is added.
+        allowed: as of `compare_sides`.
     """
     if a is None or b is None or not needs_order(comparison):
         return comparison
-    return with_live(comparison, in_order(a, b, comparison.a.agent_model, comparison.b.agent_model))
+    return with_live(comparison, in_order(a, b, comparison.a.agent_model, comparison.b.agent_model, allowed))
 
 
 def with_live(comparison: Comparison, live: Live) -> Comparison:
@@ -757,19 +788,22 @@ def needs_order(comparison: Comparison) -> bool:
     return not comparison.ended and comparison.not_comparable is None
 
 
-def in_order(a: RunState, b: RunState, a_agent: str | None, b_agent: str | None) -> Live:
+def in_order(
+    a: RunState, b: RunState, a_agent: str | None, b_agent: str | None, allowed: Collection[str] = ()
+) -> Live:
     """What may be said of two sides before the end, B minus A as everywhere; nothing of several agents.
 
     Args:
         a, b: two folded runs; of one and the same there are no words, `between` has them.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
+        allowed: as of `Terms`.
     """
     try:
         ours = _entrant_of(a.run_id, a, a_agent, fixed=False)
         theirs = _entrant_of(b.run_id, b, b_agent, fixed=False)
     except NoSuchSide:
         return Live([], None)
-    terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction())
+    terms = Terms(metric=PRIMARY_METRIC, max_drop=Fraction(), allowed=allowed)
     of_a, of_b = judge(ours, theirs, terms), judge(theirs, ours, terms)
     worse: Literal["a", "b"] | None = "a" if _shown_worse(of_a) else "b" if _shown_worse(of_b) else None
     return Live([] if a.run_id == b.run_id else _words_in_order(of_b), worse)

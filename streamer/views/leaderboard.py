@@ -6,7 +6,7 @@ for its agent:model: the sums by task that pooling needs are published of passes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -17,13 +17,14 @@ from pydantic import Field
 from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
 from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id, optional
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
-from streamer.schemas.summaries import AgentModelSummary, Rank, is_over, state_of
+from streamer.schemas.summaries import AgentModelSummary, Rank, TaskOutcomes, is_over, state_of
 from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
+from streamer.views.comparable import Made, Pool, comparable
 from streamer.views.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of
@@ -149,9 +150,13 @@ class Change(Message):
         description="Exact two-sided sign test over the tasks with equal attempts, the largest that unknown "
         "trials leave; null: there is no such task.",
     )
-    certain: bool = Field(description="The sign test shows it at 5 %, and the mean agrees (inference 7).")
+    certain: bool = Field(
+        description="The sign test shows it at 5 %, the mean agrees (inference 7), and the runs are "
+        "comparable (R36)."
+    )
     said: str = Field(
-        description="The difference, its interval, and `real`, `may be chance` or `attempts differ`."
+        description="The difference, its interval, and `real`, `may be chance`, `attempts differ` or "
+        "`not comparable` (R36)."
     )
     words: list[str] = Field(description="What may be said, one sentence each; names are not escaped.")
 
@@ -162,9 +167,14 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
     It is one comparison that was chosen before its outcome was seen. Of twenty agents that did not change,
     about one looks as if it had.
     """
-    sides = (outcomes_of(run.tasks, [agent_model]) for run in (after, before))
+    older, newer = (ComparedRun(run.run, None, run.tasks, run.provenance) for run in (before, after))
+    names = before.run.run_id, after.run.run_id
+    made = comparable(_made(before, agent_model), _made(after, agent_model), names)
+    sides = (outcomes_of(_without(run.tasks, made.left_out), [agent_model]) for run in (after, before))
     result = paired(list(common_tasks(*sides).pairs.values()), over=True)
-    older, newer = (ComparedRun(run.run, None, run.tasks) for run in (before, after))
+    words = between(newer, older, agent_model, agent_model, result)
+    if made.refused:
+        words = [f"not comparable: {'; '.join(dict.fromkeys(made.refused.values()))}"]
     ends = result.interval
     return Change(
         before=before.run.run_id,
@@ -172,18 +182,35 @@ def change_between(before: BoardRun, after: BoardRun, agent_model: str) -> Chang
         difference=result.difference,
         interval=ends and Ends(low=ends.low, high=ends.high),
         p_value=result.p_value,
-        certain=result.certain,
-        said=_said(result),
-        words=between(newer, older, agent_model, agent_model, result),
+        certain=result.certain and not made.refused,
+        said=_said(result, is_refused=bool(made.refused)),
+        words=words + [said for said in made.words if said not in made.refused.values()],
     )
 
 
-def _said(result: Paired) -> str:
+def _made(run: BoardRun, agent_model: str, tasks: Iterable[str] | None = None) -> Made:
+    names = run.tasks if tasks is None else tasks
+    return Made.by(run.run, names, run.provenance, [agent_model])
+
+
+def _without(tasks: Mapping[str, TaskOutcomes], left_out: Collection[str]) -> dict[str, TaskOutcomes]:
+    return {task: of for task, of in tasks.items() if task not in left_out}
+
+
+def _said(result: Paired, *, is_refused: bool) -> str:
     if result.difference is None:
         return UNSEEN
     ends, untested = result.interval, result.uneven == result.tasks
     between = f" {ends_in_points(ends.low, ends.high)}" if ends else ""
-    judged = "real" if result.certain else "attempts differ" if untested else "may be chance"
+    judged = (
+        "not comparable"
+        if is_refused
+        else "real"
+        if result.certain
+        else "attempts differ"
+        if untested
+        else "may be chance"
+    )
     return f"{points(result.difference)}{between}, {judged}"
 
 
@@ -253,6 +280,11 @@ class BenchmarkBoard(Message):
     rank_missing: Literal["metric", "too_many_agents", "one_agent"] | None = Field(
         description="Why no agent is ranked; null: they are."
     )
+    differences: list[str] = optional(
+        "How its ranked runs were made in different ways, one sentence each (R36). Agents are ranked against "
+        "each other only by tasks on which they agree. Names are not escaped.",
+        [],
+    )
 
 
 def boards_of(
@@ -292,7 +324,12 @@ def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bo
     pooled = [_pooled(group, of, together=together) for group in groups.values()]
     pooled.sort(key=lambda pair: (sign * pair[0], pair[1].agent_model))
     missing = _rank_missing(metric, len(pooled))
-    ranks = {} if missing else places_at_end({row.agent_model: tasks for _, row, tasks in pooled})
+    made = Pool(
+        {label: {one.run.run.run_id: _pool_made(one, together) for one in of} for label, of in groups.items()}
+    )
+    ranks = (
+        {} if missing else places_at_end({r.agent_model: tasks for _, r, tasks in pooled}, common=made.common)
+    )
     below = [entry for entry in entries if entry.left_out is not None]
     below.sort(key=lambda entry: (sign * entry.value, entry.agent.agent_model, entry.run.run.run_id))
     named = {run.run.benchmark_version for run in runs}
@@ -307,6 +344,7 @@ def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bo
         rows=_placed(pooled, {label: Rank(best=p.best, worst=p.worst) for label, p in ranks.items()}),
         below=[_row_below(entry, now) for entry in below],
         rank_missing=missing,
+        differences=made.words(),
     )
 
 
@@ -364,6 +402,13 @@ def _task_names(entry: Entry, *, together: bool) -> Mapping[str, Attempts]:
         return entry.tasks
     of = f"run {run.run_id}" if run.benchmark is None else f"benchmark {run.benchmark}"
     return {f"{of}\n{task}": attempts for task, attempts in entry.tasks.items()}
+
+
+def _pool_made(entry: Entry, together: bool) -> Made:
+    """What the trials of one run were made with, under the names that its tasks have on the board."""
+    made = _made(entry.run, entry.agent.agent_model, entry.tasks)
+    names = zip(_task_names(entry, together=together), made.tasks.values(), strict=True)
+    return replace(made, tasks=dict(names))
 
 
 def _placed(
@@ -530,6 +575,7 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     said = [MIXED] if board.mixed else []
     if len(board.versions) > 1:
         said.append(f"Versions of the benchmark are pooled: {', '.join(map(shown, board.versions))}.")
+    said += [f"{shown(difference)}." for difference in board.differences]
     if board.rows:
         said.append(ALL_RUNS if board.metric == "pass_rate" else NEWEST)
         said.append(RANKED if board.rank_missing is None else NOT_RANKED[board.rank_missing])

@@ -354,8 +354,13 @@ class Comparison(Message):
         False,
     )
     not_comparable: str | None = optional(
-        "Why no verdict is possible, because the sides ran different tasks; null: one is."
+        "Why no verdict is possible: the sides ran different tasks, or were made in different ways; null: "
+        "one is."
     )
+    refused: list[str] = optional(
+        "What `--allow` has to name for a verdict: `tasks`, or fields of provenance (R36).", []
+    )
+    left_out: list[str] = optional("Common tasks whose trials were made in different ways (R36).", [])
     worse: Literal["a", "b"] | None = optional(
         "The side that evidence of 20 shows to be worse while trials are missing; null: none, or at the end."
     )

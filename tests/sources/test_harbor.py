@@ -182,6 +182,11 @@ def test_a_trial_tells_agent_model_times_tokens_cost_and_length(recorded: Path, 
         "trajectory_length": 2,
         "started_at": result["started_at"],
         "finished_at": result["finished_at"],
+        "provenance": {
+            "task_digest": result["task_checksum"],
+            "agent_version": "1.2",
+            "timeout": "agent=0.5",
+        },
     }
 
 

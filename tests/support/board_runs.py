@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from streamer.client.queries import BoardRun
-from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, RunSummary, is_over
+from streamer.schemas.summaries import AgentModelSummary, RunSummary, TasksOfRun, is_over
 from tests.support.events import Event, a_plan, a_trial, folded
 
 FINISHED = "2026-01-{day:02}T03:00:00Z"
@@ -52,7 +52,6 @@ def _board_run(folded_run: Any) -> BoardRun:
     changes: Sequence[Any] = folded_run.summaries()
     [run] = [RunSummary.model_validate_json(c.value) for c in changes if c.kind == "run"]
     agents = [AgentModelSummary.model_validate_json(c.value) for c in changes if c.kind == "agent_model"]
-    tasks = {
-        task: TASK_OUTCOMES.validate_json(stored) for task, stored in folded_run.comparisons.tasks().items()
-    }
-    return BoardRun(run, sorted(agents, key=lambda a: a.agent_model), tasks if is_over(run) else {})
+    tasks = TasksOfRun.of(folded_run.comparisons.tasks().items())
+    parts = tasks if is_over(run) else ({}, {})
+    return BoardRun(run, sorted(agents, key=lambda a: a.agent_model), *parts)

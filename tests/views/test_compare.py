@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import task_key
-from streamer.schemas.summaries import TASK_OUTCOMES, AgentModelSummary, Rank, RunComparison, RunSummary
+from streamer.schemas.summaries import AgentModelSummary, Rank, RunComparison, RunSummary, TasksOfRun
 from streamer.statistics.pairs import (
     Direction,
     Pair,
@@ -70,7 +70,7 @@ def compare(
 ) -> Comparison:
     """Two sides of which these trials are all that there is."""
     sides = (side_with(rows, *name, ended, readings) for rows, name in zip((a, b), names, strict=True))
-    return compare_sides(*sides, offset, limit, any_tasks=True)
+    return compare_sides(*sides, offset, limit, ["tasks"])
 
 
 def side_with(
@@ -279,7 +279,7 @@ def test_different_tasks_are_judged_only_where_one_side_planned_the_common_ones_
     assert subset_later.not_comparable is not None
     assert (passes.mean, passes.interval, passes.p_value) == (1.0, None, None)
     assert subset_later.words[0] == f"not comparable: {subset_later.not_comparable}"
-    allowed = two_sides("-" * 20, "+" * 10, planned=(20, 10), any_tasks=True)
+    allowed = two_sides("-" * 20, "+" * 10, planned=(20, 10), allowed=["tasks"])
     assert allowed.differences["pass_rate"].interval is not None
 
 
@@ -443,11 +443,11 @@ def compared(events: list[dict[str, Any]]) -> ComparedRun:
     run = folded(events)[0].run("run-1")
     changes = {change.kind: change.value or b"" for change in run.summaries()}
     comparison = changes.get("comparison")
-    tasks = {task: TASK_OUTCOMES.validate_json(stored) for task, stored in run.comparisons.tasks().items()}
+    tasks = TasksOfRun.of(run.comparisons.tasks().items())
     return ComparedRun(
         RunSummary.model_validate_json(changes["run"]),
         None if comparison is None else RunComparison.model_validate_json(comparison),
-        tasks,
+        *tasks,
     )
 
 

@@ -73,7 +73,7 @@ def test_common_tasks_that_results_may_have_chosen_are_judged_only_if_allowed() 
         (early, late, {}, GateVerdict.FAIL),
         (late, early, {}, GateVerdict.UNDECIDED),
         ({}, {}, {}, GateVerdict.UNDECIDED),
-        (late, early, {"any_tasks": True}, GateVerdict.FAIL),
+        (late, early, {"allowed": ["tasks"]}, GateVerdict.FAIL),
     ):
         plans = [the_plan("r", tasks=few, order=few) | ours_began, the_plan("s") | theirs_began]
         result = judged([*plans, *trials], fixed=True, **terms)

@@ -128,18 +128,20 @@ class TaskTable:
         return orders * (len(self.sides) // len(orders))
 
     def fields(self) -> dict[str, str]:
-        """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial."""
+        """Task to the JSON of {agent:model: [known, passed, unknown]}, without agents that have no trial.
+
+        A fourth value is what the trials say they were made with, field by field (R36).
+        """
         planned, low, high = self.by_task()
         cells = np.stack([planned - high + low, low, high - low], axis=2)
-        fields: list[dict[str, list[int]]] = [{} for _ in self.tasks]
+        fields: dict[Task, dict[str, list[Any]]] = {task: {} for task in self.tasks}
         for side, row, present in zip(self.sides, cells, self._summed(self._present), strict=True):
             label, tasks = side.label, np.flatnonzero(present)
             for task, cell in zip(tasks.tolist(), row[tasks].tolist(), strict=True):
-                fields[task][label] = cell
-        return {
-            task_key(*task): canonical_json(counts).decode()
-            for task, counts in zip(self.tasks, fields, strict=True)
-        }
+                fields[self.tasks[task]][label] = cell
+            for name, provenance in side.provenance.items():
+                fields.setdefault(name, {}).setdefault(label, [0, 0, 0]).append(provenance)
+        return {task_key(*task): canonical_json(counts).decode() for task, counts in fields.items()}
 
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""

@@ -22,6 +22,7 @@ from streamer.folding.state import RunState
 from streamer.folding.uncertainty import NUMERIC, conclusion
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED
+from streamer.schemas.summaries import side_by_side
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome, digest, with_gaps
 from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask, Pairing, Task, pairings_of
@@ -190,6 +191,14 @@ class Contestant:
             tasks.setdefault(pairing.task, []).append(pairing)
         return tasks
 
+    @cached_property
+    def provenance(self) -> dict[Task, dict[str, str]]:
+        """What the trials at each task say that they were made with (R36)."""
+        said: dict[Task, list[dict[str, str]]] = {}
+        for key, of in self._lineup.provenance():
+            said.setdefault((key.tier, key.subtest, key.task_id), []).append(of)
+        return {task: side_by_side(every) for task, every in said.items()}
+
     def attempts(self, task: Task) -> Attempts:
         """Its trials at a task, counted."""
         outcomes = [self.outcomes[pairing] for pairing in self.tasks.get(task, [])]
@@ -307,6 +316,10 @@ class Unmatched(StrEnum):
 class Matched:
     """Both sides, trial by trial and task by task, as they stand; the order of events cannot matter.
 
+    Args:
+        ours, theirs: the sides.
+        left_out: tasks of both that are no pairs, because their trials were made in different ways (R36).
+
     Attributes:
         pairs: the common ones, in any order; planned ones of which nothing is known may be missing.
         planned: how many there will be; trials without a name count, as far as they may be common.
@@ -321,8 +334,11 @@ class Matched:
         over: nothing more is awaited on either side.
     """
 
-    def __init__(self, ours: Contestant, theirs: Contestant) -> None:
+    def __init__(
+        self, ours: Contestant, theirs: Contestant, left_out: Collection[Task] = frozenset()
+    ) -> None:
         self._ours, self._theirs, self._same_run = ours, theirs, ours.run is theirs.run
+        self._left_out = left_out
         self._shared = self._same_run and ours.declared is not None and theirs.declared is not None
         self.over = ours.over and theirs.over
         common = self._common()
@@ -336,7 +352,7 @@ class Matched:
         self.planned_tasks = len(common) + unseen
         self.unpaired = 0 if self._shared else sum(len(mine ^ other) for mine, other in both)
         if self._shared:
-            self.planned = max(len(trials), ours.declared or 0)
+            self.planned = max(len(trials), (ours.declared or 0) - len(left_out) * self._attempts)
             self.planned_tasks = max(len(common), self.planned // self._attempts)
         self.pairs = [] if self.unmatched else [self._pair(one) for one in trials]
         later, other = self._by_start()
@@ -365,8 +381,9 @@ class Matched:
         """The tasks of both sides. Two agents of a run share its plan: what one has, the other will have."""
         ours, theirs = self._ours.tasks, self._theirs.tasks
         if self._shared:
-            return [*ours, *(task for task in theirs if task not in ours)]
-        return [task for task in ours if task in theirs]
+            every = [*ours, *(task for task in theirs if task not in ours)]
+            return [task for task in every if task not in self._left_out]
+        return [task for task in ours if task in theirs and task not in self._left_out]
 
     def _unseen(self, common: list[Task]) -> int:
         """Common tasks at most, beyond those that are named on both sides.
@@ -374,8 +391,9 @@ class Matched:
         A planned task without a name may be one that the other side names, or none names: the most are taken.
         """
         ours, theirs = self._ours.unnamed, self._theirs.unnamed
-        at_theirs = min(ours, len(self._theirs.tasks) - len(common))
-        at_ours = min(theirs, len(self._ours.tasks) - len(common))
+        named = len(common) + len(self._left_out)
+        at_theirs = min(ours, len(self._theirs.tasks) - named)
+        at_ours = min(theirs, len(self._ours.tasks) - named)
         return at_theirs + at_ours + min(ours - at_theirs, theirs - at_ours)
 
     def _reason(self, common: list[Task], trials: int, unseen: int) -> Unmatched | None:
@@ -421,7 +439,7 @@ class Matched:
         """Tasks that only this side has. Agents of one run may be at different tasks for now."""
         if self._same_run and not side.over:
             return []
-        return sorted((task for task in side.tasks if task not in self.tasks), key=str)
+        return sorted((t for t in side.tasks if t not in self.tasks and t not in self._left_out), key=str)
 
 
 def _start(side: Contestant) -> tuple[int, str, int, str]:

@@ -1,0 +1,411 @@
+"""May two sides be compared (R36, inference 10)? Every surface names a difference, unless it was declared."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from streamer.schemas.summaries import HARNESS_CHANGING
+from streamer.terminal import cli
+from streamer.views.comparable import Comparability, Made, comparable, normalised
+from streamer.views.leaderboard import BenchmarkBoard, boards_of, with_words
+from tests.support.board_runs import a_night, board_runs
+from tests.support.events import Event, a_plan, a_trial
+from tests.terminal.calling import ndjson
+
+TASKS = [f"t{number:02}" for number in range(10)]
+UNCOMPARABLE = 3
+NOW = datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def a_run(
+    run: str, day: int, agent: str = "a", trials: dict[str, str] | None = None, **plan: Any
+) -> list[Event]:
+    """A finished run of ten tasks, of which the first six pass; `trials` is every trial's own provenance."""
+    own = {} if trials is None else {"provenance": trials}
+    at = {"run_id": run, "agent": agent, "model": "m"}
+    return [
+        a_plan(run_id=run, tasks=TASKS, attempts=1, benchmark="tb", **plan),
+        *(a_trial(task_id=task, resolved=task < "t06", **at, **own) for task in TASKS),
+        {"type": "run_finished", "run_id": run, "finished_at": f"2026-01-0{day}T00:00:00Z"},
+    ]
+
+
+def of_tasks(events: list[Event], count: int, **provenance: str) -> list[Event]:
+    """The same events; so many trials have another provenance."""
+    own = {"provenance": provenance}
+    return [e | own if e.get("task_id") in TASKS[:count] else e for e in events]
+
+
+class Sides(NamedTuple):
+    """Two runs as files, and as events."""
+
+    folder: Path
+    a: list[Event]
+    b: list[Event]
+
+    @classmethod
+    def of(cls, folder: Path, a: list[Event], b: list[Event]) -> Sides:
+        for name, events in (("a", a), ("b", b)):
+            (folder / f"{name}.ndjson").write_bytes(ndjson(events))
+        return cls(folder, a, b)
+
+    def call(self, *arguments: str) -> Result:
+        files = {"A": str(self.folder / "a.ndjson"), "B": str(self.folder / "b.ndjson")}
+        return CliRunner().invoke(cli, [files.get(one, one) for one in arguments])
+
+    def compare(self, *options: str) -> Result:
+        return self.call("compare", "--files", "A", "B", *options)
+
+    def gate(self, *options: str) -> Result:
+        """B is the candidate, so that it stands first."""
+        return self.call("gate", "B", "--against", "A", *options)
+
+    def board(self) -> BenchmarkBoard:
+        [board] = with_words(boards_of(board_runs([*self.a, *self.b]), "pass_rate", NOW))
+        return board
+
+    def surfaces(self) -> dict[str, str]:
+        """What every surface that compares says: terminal, JSON, Markdown, HTML, the page's answer."""
+        markdown = self.folder / "gate.md"
+        said = {
+            **{form: self.compare("--format", form).output for form in ("text", "json", "md", "html")},
+            "gate": self.gate("--markdown", str(markdown)).output,
+            "gate --json": self.gate("--json").output,
+            "leaderboard": "\n".join(self.board().notes),
+            "gate --markdown": markdown.read_text("utf-8"),
+        }
+        return {surface: " ".join(unescape(text).replace("\\", "").split()) for surface, text in said.items()}
+
+
+# -----------------------------------------------------------------------------
+# Values are normalised before they are compared.
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("timeout", ["600", "600.0", "10m", "600s", "10 min", "600 seconds"]),
+        ("timeout", ["3600", "1h", "60m", "1h 0m"]),
+        ("timeout_multiplier", ["2", "2.0", "2.00", "2e0"]),
+        ("resources", ["cpus=2,memory_mb=4096", "memory_mb=4096.0; cpus=2.0"]),
+        ("limits", ["time=10m, messages=50", "messages=50,time=600"]),
+        ("seed", ["7", "7.0"]),
+        ("task_digest", ["sha256:ABC0", "abc0"]),
+    ],
+)
+def test_values_that_mean_the_same_are_equal(name: str, values: list[str]) -> None:
+    assert len({normalised(name, value) for value in values}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("dataset_version", "1.1", "1.10"),
+        ("harness_version", "2", "2.0"),
+        ("limits", "tokens=10m", "tokens=600"),
+        ("resources", "memory=10m", "memory=600"),
+        ("timeout", "10m", "10h"),
+        ("timeout", "nan", "600"),
+        ("timeout", "1e400", "600"),
+    ],
+)
+def test_values_that_differ_stay_different(name: str, one: str, other: str) -> None:
+    assert normalised(name, one) != normalised(name, other)
+
+
+# -----------------------------------------------------------------------------
+# Twenty planted differences: every surface names each in one line; those of the harness forbid a verdict.
+
+
+class Planted(NamedTuple):
+    """A field in which two runs differ, or all of their trials do."""
+
+    name: str
+    a: str
+    b: str
+    of_trials: bool = False
+
+    def sides(self, folder: Path, **plan: Any) -> Sides:
+        ours, theirs = {self.name: self.a}, {self.name: self.b}
+        if self.of_trials:
+            a, b = a_run("A", 1, trials=ours, **plan), a_run("B", 2, "b", trials=theirs, **plan)
+        else:
+            a = a_run("A", 1, provenance=ours, **plan)
+            b = a_run("B", 2, "b", provenance=theirs, **plan)
+        return Sides.of(folder, a, b)
+
+
+PLANTED = [
+    Planted("timeout", "600", "20m"),
+    Planted("timeout_multiplier", "1.0", "2.0"),
+    Planted("resources", "cpus=2,memory_mb=4096", "cpus=4,memory_mb=4096"),
+    Planted("dataset", "terminal-bench", "terminal-bench-pro"),
+    Planted("dataset_version", "1.1", "1.10"),
+    Planted("judge", "openai/gpt-5", "anthropic/claude-opus-4-5"),
+    Planted("judge_version", "2025-08-07", "2026-01-10"),
+    Planted("limits", "messages=50", "messages=100"),
+    Planted("timeout", "agent=600", "agent=900", of_trials=True),
+    Planted("resources", "cpus=1", "cpus=2", of_trials=True),
+    Planted("judge", "x", "y", of_trials=True),
+    Planted("timeout_multiplier", "1", "1.5", of_trials=True),
+    Planted("harness", "harbor", "terminal-bench"),
+    Planted("harness_version", "0.25.0", "0.26.0"),
+    Planted("model_served", "gpt-5-2025-08-07", "gpt-5-2026-01-10", of_trials=True),
+    Planted("prices", "2026-01", "2026-02"),
+    Planted("seed", "7", "8"),
+    Planted("concurrency", "4", "32"),
+    Planted("attempts", "1", "5"),
+    Planted("temperature", "0", "1"),
+]
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: f"{one.name}{' of trials' * one.of_trials}")
+def test_every_surface_names_a_planted_difference(planted: Planted, tmp_path: Path) -> None:
+    sides = planted.sides(tmp_path)
+    name, a, b = planted.name, planted.a, planted.b
+    said = sides.surfaces()
+    for surface in ("text", "json", "html", "md"):
+        assert f"{name} {a} against {b}" in said[surface], surface
+    for surface in ("gate", "gate --json", "gate --markdown"):
+        assert f"{name} {b} against {a}" in said[surface], surface
+    if planted.name != "model_served":  # of two agents it differs by nature
+        assert f"{name} differs among the runs: " in said["leaderboard"]
+    is_refused = name in HARNESS_CHANGING
+    compared, gated = sides.compare(), sides.gate()
+    assert (compared.exit_code, gated.exit_code) == ((UNCOMPARABLE,) * 2 if is_refused else (0, 0))
+    assert (f"--allow {name}" in compared.output) is (f"--allow {name}" in gated.output) is is_refused
+    answer = json.loads(sides.compare("--json").stdout)
+    assert (answer["refused"] == [name]) is is_refused
+    assert (answer["ended"], answer["not_comparable"] is None) == (
+        (False, False) if is_refused else (True, True)
+    )
+
+
+@pytest.mark.parametrize(
+    "planted", [one for one in PLANTED if one.name in HARNESS_CHANGING], ids=lambda one: one.name
+)
+def test_what_is_allowed_is_named_and_judged(planted: Planted, tmp_path: Path) -> None:
+    sides = planted.sides(tmp_path)
+    for done in (sides.compare("--allow", planted.name), sides.gate("--allow", planted.name)):
+        assert done.exit_code == 0, done.output
+        assert planted.name in done.output
+        assert "left out" not in done.output
+    others = [name for name in sorted(HARNESS_CHANGING) if name != planted.name]
+    allowed = [part for name in ("tasks", *others) for part in ("--allow", name)]
+    assert sides.compare(*allowed).exit_code == sides.gate(*allowed).exit_code == UNCOMPARABLE
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda one: f"{one.name}{' of trials' * one.of_trials}")
+def test_no_surface_names_a_declared_variation(planted: Planted, tmp_path: Path) -> None:
+    """`varies` of either run is enough."""
+    sides = planted.sides(tmp_path)
+    a, b = (
+        [e | {"varies": [planted.name]} if e["type"] == "run_started" else e for e in events]
+        for events in (sides.a, sides.b)
+    )
+    for one, other in ((a, sides.b), (sides.a, b)):
+        declared = Sides.of(tmp_path, one, other)
+        for surface, said in declared.surfaces().items():
+            assert f"{planted.name} {planted.a}" not in said, surface
+            assert f"{planted.name} {planted.b}" not in said, surface
+            assert f"{planted.name} differs" not in said, surface
+        assert (declared.compare().exit_code, declared.gate().exit_code) == (0, 0)
+
+
+def test_agent_and_model_are_no_difference(tmp_path: Path) -> None:
+    ours, theirs = ({"agent": one, "model": one} for one in "ab")
+    sides = Sides.of(tmp_path, a_run("A", 1, provenance=ours), a_run("B", 2, "b", provenance=theirs))
+    assert "against" not in sides.compare().output
+    assert sides.board().differences == []
+
+
+def test_the_same_in_other_words_is_no_difference(tmp_path: Path) -> None:
+    ours = {"timeout": "600", "resources": "cpus=2,memory_mb=4096", "concurrency": "4"}
+    theirs = {"timeout": "10m", "resources": "memory_mb=4096.0,cpus=2", "concurrency": "4.0"}
+    sides = Sides.of(tmp_path, a_run("A", 1, provenance=ours), a_run("B", 2, "b", provenance=theirs))
+    assert sides.compare().exit_code == sides.gate().exit_code == 0
+    assert "against" not in sides.compare().output
+    assert sides.board().differences == []
+
+
+def test_what_one_side_alone_says_is_said_and_forbids_nothing(tmp_path: Path) -> None:
+    sides = Sides.of(tmp_path, a_run("A", 1, provenance={"timeout": "600", "seed": "7"}), a_run("B", 2, "b"))
+    assert "known of A alone: seed, timeout" in sides.compare().output
+    assert "known of the baseline alone: seed, timeout" in sides.gate().output
+    assert sides.compare().exit_code == sides.gate().exit_code == 0
+    assert sides.board().differences == ["not known of every run: seed, timeout"]
+    silent = Sides.of(tmp_path, a_run("A", 1), a_run("B", 2, "b"))
+    assert "known of" not in silent.compare().output + silent.gate().output
+
+
+# -----------------------------------------------------------------------------
+# Tasks that differ leave the pairs. At least half must remain.
+
+
+SAME = {"task_digest": "sha256:1", "timeout": "600"}
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"task_digest": "sha256:2"}, "task_digest differs in 3 of 10 common tasks: t00, t01, t02"),
+        ({"timeout": "900"}, "timeout {} in 3 of 10 common tasks: t00, t01, t02"),
+    ],
+)
+def test_tasks_that_differ_leave_the_pairs_and_are_named(
+    field: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    b = of_tasks(a_run("B", 2, "b", trials=SAME), 3, **SAME | field)
+    sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
+    compared, gated = sides.compare("--json"), sides.gate("--json")
+    answer, verdict = json.loads(compared.stdout), json.loads(gated.stdout)
+    assert said.format("600 against 900") in answer["words"]
+    assert said.format("900 against 600") in verdict["words"]
+    assert (answer["tasks"], answer["a"]["trials"], answer["differences"]["pass_rate"]["tasks"]) == (7, 7, 7)
+    assert answer["differences"]["pass_rate"]["mean"] == 0.0
+    assert answer["a"]["pass_rate"] == pytest.approx(3 / 7)
+    assert (answer["left_out"], answer["ended"], answer["refused"]) == (TASKS[:3], True, [])
+    pairs = verdict["pairs"]
+    assert (pairs["planned"], pairs["tasks"], pairs["ties"], pairs["left_out"]) == (7, 7, 7, TASKS[:3])
+    assert pairs["only_candidate"] == pairs["only_baseline"] == []
+    assert (compared.exit_code, gated.exit_code, verdict["verdict"]) == (0, 0, "pass")
+    assert "in common" in answer["in_common"]
+    assert "different ones" not in compared.output
+
+
+def test_fewer_than_half_are_not_comparable(tmp_path: Path) -> None:
+    for count, code in ((5, 0), (6, UNCOMPARABLE)):
+        b = of_tasks(a_run("B", 2, "b", trials=SAME), count, **SAME | {"task_digest": "2"})
+        sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
+        assert (sides.compare().exit_code, sides.gate().exit_code) == (code, code)
+        few = f"not comparable: only {10 - count} of 10 common tasks agree in task_digest"
+        assert (few in sides.compare().output) is (few in sides.gate().output) is (code == UNCOMPARABLE)
+        allowed = sides.compare("--allow", "task_digest"), sides.gate("--allow", "task_digest")
+        assert [one.exit_code for one in allowed] == [0, 0]
+
+
+def test_a_trials_field_replaces_that_of_its_run(tmp_path: Path) -> None:
+    """The runs differ, and all trials of one say what the other run says: nothing differs."""
+    a = a_run("A", 1, provenance={"timeout": "600"})
+    b = a_run("B", 2, "b", trials={"timeout": "10m"}, provenance={"timeout": "900"})
+    sides = Sides.of(tmp_path, a, b)
+    assert sides.gate().exit_code == sides.compare().exit_code == 0
+    some = Sides.of(tmp_path, a, [e | {"provenance": {}} if e.get("task_id") == "t09" else e for e in b])
+    assert some.gate().exit_code == some.compare().exit_code == UNCOMPARABLE
+    own = Sides.of(tmp_path, a_run("A", 1, trials={"timeout": "600"}, provenance={"timeout": "300"}), b)
+    assert own.gate().exit_code == own.compare().exit_code == 0
+    assert "timeout" not in own.compare().output + own.gate().output
+
+
+def test_agents_of_one_run_share_its_provenance_and_their_trials_may_differ(tmp_path: Path) -> None:
+    plan = {"agent_models": ["a:m", "b:m"], "provenance": {"timeout": "600"}}
+    of_a, of_b = a_run("R", 1, **plan), a_run("R", 1, "b", **plan)
+    slower = of_tasks(of_b, 2, timeout="900")
+    for events, left_out in (([*of_a, *of_b[1:]], []), ([*of_a, *slower[1:]], ["t00", "t01"])):
+        sides = Sides.of(tmp_path, events, events)
+        done = sides.call("compare", "--files", "A", "A", "--a-agent", "a:m", "--b-agent", "b:m", "--json")
+        assert json.loads(done.stdout)["left_out"] == left_out
+        gate = sides.call(
+            "gate", f"{tmp_path}/a.ndjson/b:m", "--against", f"{tmp_path}/a.ndjson/a:m", "--json"
+        )
+        pairs = json.loads(gate.stdout)["pairs"]
+        assert (pairs["left_out"], pairs["planned"]) == (left_out, 10 - len(left_out))
+        assert done.exit_code == gate.exit_code == 0
+
+
+def test_numbers_without_verdicts_have_their_trials_provenance(tmp_path: Path) -> None:
+    """R31: such trials are in no pass rate, and yet a task's digest counts."""
+
+    def numeric(run: str, agent: str, **provenance: str) -> list[Event]:
+        events = of_tasks(a_run(run, 1, agent, trials=SAME), 3, **SAME | provenance)
+        more = {"resolved": None, "metrics": {"x": 0.5}}
+        return [e | more if e["type"] == "trial_result" else e for e in events]
+
+    sides = Sides.of(tmp_path, numeric("A", "a"), numeric("B", "b", task_digest="2"))
+    answer = json.loads(sides.compare("--json").stdout)
+    assert answer["left_out"] == TASKS[:3]
+    assert answer["differences"]["metrics/x"]["tasks"] == 7
+
+
+def test_attempts_of_a_task_that_differ_stand_side_by_side() -> None:
+    a = Made({}, {"t": {"timeout": "600, 900"}, "u": {}})
+    assert comparable(a, Made({}, {"t": {"timeout": "900,600.0"}, "u": {}})) == Comparability()
+    result = comparable(a, Made({}, {"t": {"timeout": "900"}, "u": {}}))
+    assert result.left_out == {"t"}
+
+
+def test_values_are_cut_and_long_lists_shortened() -> None:
+    many = {f"t{number:02}": {"task_digest": str(number)} for number in range(8)}
+    [said] = comparable(Made({}, many), Made({}, {task: {"task_digest": "x"} for task in many})).words
+    assert said.endswith("t00, t01, t02, t03, t04 and 3 more")
+    [said] = comparable(Made({"seed": "a" * 99}, {}), Made({"seed": "b"}, {})).words
+    assert said == f"seed {'a' * 60}… against b"
+
+
+# -----------------------------------------------------------------------------
+# Leaderboards: agents are ranked by the tasks on which they agree.
+
+
+def a_strong_and_a_weak(**provenance: str) -> list[Event]:
+    """`a` passes all of twenty tasks, `b` none; `c` passes half. The provenance is of b's run."""
+    tasks = [f"t{number:02}" for number in range(20)]
+    made = {"b": provenance}
+    return [
+        event
+        for day, (agent, passed) in enumerate({"a": 20, "b": 0, "c": 10}.items(), start=1)
+        for event in (
+            a_plan(
+                run_id=agent,
+                tasks=tasks,
+                attempts=1,
+                benchmark="tb",
+                provenance=made.get(agent, {"timeout": "600"}),
+            ),
+            *(
+                a_trial(
+                    run_id=agent,
+                    task_id=task,
+                    agent=agent,
+                    model="m",
+                    resolved=at < passed,
+                    finished_at=f"2026-01-0{day}T00:00:00Z",
+                )
+                for at, task in enumerate(tasks)
+            ),
+            {"type": "run_finished", "run_id": agent},
+        )
+    ]
+
+
+def ranks(events: list[Event]) -> dict[str, tuple[int, int] | None]:
+    [board] = boards_of(board_runs(events), "pass_rate", NOW)
+    return {row.agent_model: row.rank and (row.rank.best, row.rank.worst) for row in board.rows}
+
+
+def test_agents_whose_runs_differ_are_not_ranked_against_each_other() -> None:
+    assert ranks(a_strong_and_a_weak(timeout="600")) == {"a:m": (1, 1), "c:m": (2, 2), "b:m": (3, 3)}
+    apart = ranks(a_strong_and_a_weak(timeout="900"))
+    assert apart == {"a:m": (1, 2), "c:m": (2, 3), "b:m": (1, 3)}
+    assert ranks(a_strong_and_a_weak(seed="8")) == ranks(a_strong_and_a_weak(timeout="10m"))
+
+
+def test_a_change_between_runs_that_differ_is_not_certain(tmp_path: Path) -> None:
+    plan = {"benchmark": "tb", "attempts": 1, "tasks": 10}
+    for timeout, said in (("600", "real"), ("900", "not comparable")):
+        events = [
+            *a_night("n1", 1, {"a": "-" * 10}, provenance={"timeout": "600"}, **plan),
+            *a_night("n2", 2, {"a": "+" * 10}, provenance={"timeout": timeout}, **plan),
+        ]
+        [board] = boards_of(board_runs(events), "pass_rate", NOW)
+        change = board.rows[0].change
+        assert change is not None
+        assert change.said.endswith(f", {said}")
+        assert change.certain is (said == "real")
+        assert (change.words[0] == "not comparable: timeout 600 against 900") is (timeout == "900")
