@@ -393,7 +393,7 @@ COMMANDS = {
     "export": ("replay", "Write runs as a data set of Parquet files, and keep it up to date."),
     "compare": ("compare", "Compare two runs or agents task by task; the exit code says whether B is worse."),
     "gate": ("compare", "Judge a run against another one while it goes on; the exit code is the verdict."),
-    "ledger": ("compare", "Say which of all candidates tried are better, with one error for all of them."),
+    "ledger": ("replay", "Say which of all candidates tried are better, with one error for all of them."),
     "bundle": ("operate", "Write runs into one file that anybody can check, without a server."),
     "check": ("operate", "Fold the runs of a bundle again and compare."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),

@@ -2,26 +2,28 @@
 
 - `streamer compare`: two runs or two agents, task by task.
 - `streamer gate`: a run against another one while it goes on; the exit code is the verdict.
-- `streamer ledger`: all candidates that were tried against a baseline.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
-from streamer.client.folded import FollowedRuns, fold_states
+from streamer.client.folded import FollowedRuns
+from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
 from streamer.folding.prices import PriceTable
@@ -29,7 +31,7 @@ from streamer.folding.state import RunState
 from streamer.schemas.base import METRIC_NAME, Message
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import HARNESS_CHANGING
-from streamer.schemas.wire import Position, canonical_json
+from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import LEAST_TASKS, LEAST_TASKS_OF_A_MEAN, GateVerdict
@@ -47,18 +49,16 @@ from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     FiniteRange,
     answered,
-    as_of_time_option,
-    from_option,
     is_file,
     json_option,
     open_records,
     out_option,
     price_table,
     report_rejected,
-    runs_as_of,
     wide_option,
     with_settings,
 )
+from streamer.text import visible
 from streamer.views.comparable import not_comparable
 from streamer.views.compare import (
     COMPARED_METRICS,
@@ -86,23 +86,24 @@ from streamer.views.gate import (
     with_order,
 )
 from streamer.views.ledger import (
-    NoSuchLedger,
+    LedgerGate,
+    Race,
+    RaceVerdict,
     entries_of,
-    ledger_document,
+    gate_of,
+    gate_words,
+    judged_before,
     ledger_of,
-    names_document,
-    names_of,
+    race_words,
     runs_of,
 )
 from streamer.views.models import Comparison, Difference
 from streamer.views.tables import Document
+from streamer.web import DOCUMENT_FORMATS
 from streamer.web.pages import one_file
 from streamer.web.report import RunData, document_as_markdown, from_events, from_stack, gate_markdown, side_of
 
 SHOWN = 20
-
-FORMATS = ("text", "json", "md", "html")
-
 
 _allow_option = click.option(
     "--allow",
@@ -177,7 +178,9 @@ def _no_verdict(
 )
 @_allow_option
 @click.option("--limit", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="Tasks to list.")
-@click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
+@click.option(
+    "--format", "chosen", type=click.Choice(DOCUMENT_FORMATS), help="As --out ends, or text, if not given."
+)
 @out_option
 @json_option
 @wide_option
@@ -215,7 +218,7 @@ def compare_command(
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
     form = "json" if as_json else chosen or _format_of(out)
-    if out is not None and out.suffix and not (as_json or chosen) and _ending(out) not in FORMATS:
+    if out is not None and out.suffix and not (as_json or chosen) and _ending(out) not in DOCUMENT_FORMATS:
         raise click.UsageError(
             f"{out.suffix} is no format of a comparison: end --out in md, html or json, or give --format"
         )
@@ -233,7 +236,7 @@ def compare_command(
         sides = side_of(first, a_agent), side_of(second, b_agent)
         comparison = compare_sides(*sides, 0, limit, allow)
         comparison = with_order(comparison, first.folded, second.folded, allow)
-        _write(comparison_document(comparison), comparison, form, out)
+        write_document(comparison_document(comparison), comparison, form, out)
     metric = metric or _leading(comparison, (first, second))
     code, said = _verdict(comparison, metric, tolerance, significance, plain=plain)
     say(said)
@@ -243,7 +246,7 @@ def compare_command(
 def _format_of(out: Path | None) -> str:
     if out is None:
         return "text"
-    return _ending(out) if _ending(out) in FORMATS else "md"
+    return _ending(out) if _ending(out) in DOCUMENT_FORMATS else "md"
 
 
 def _ending(out: Path) -> str:
@@ -341,7 +344,12 @@ def _stated(metric: str, difference: Difference, *, ended: bool) -> str:
     return f"{metric} of B minus that of A: {by}{p if ended else ' so far'}"
 
 
-def _write(document: Document, message: Message, form: str, out: Path | None) -> None:
+def write_document(document: Document, message: Message, form: str, out: Path | None = None) -> None:
+    """A document on stdout or in a file: as text, html or md, or its message as JSON.
+
+    Args:
+        form: text, html, md or json; text is for stdout alone.
+    """
     if form == "text":
         _print_document(document)
     elif form == "html":
@@ -358,80 +366,6 @@ def _print_document(document: Document) -> None:
         print_line(line)
     print_line()
     print_board(*document.tables)
-
-
-# -----------------------------------------------------------------------------
-# `streamer ledger`: all candidates that were tried, and which of them are better.
-
-
-@click.command()
-@click.argument("name", required=False)
-@from_option
-@as_of_time_option
-@click.option("--format", "chosen", type=click.Choice(FORMATS), help="As --out ends, or text, if not given.")
-@out_option
-@json_option
-@wide_option
-@with_settings
-def ledger_command(
-    name: str | None,
-    events: Path | None,
-    as_of: Position | None,
-    chosen: str | None,
-    out: Path | None,
-    as_json: bool,
-    settings: Settings,
-) -> None:
-    """Say which candidates of ledger NAME are better than their baseline; without NAME list the ledgers.
-
-    A run enters its agents by the field `ledger` of its run_started event, before its first trial. Of all
-    "better" verdicts at most 5 % are false on average, however many candidates come, whenever you look.
-    """
-    prices = price_table(settings.prices_file)
-    form = "json" if as_json else chosen or _format_of(out)
-    if events is not None:
-        states = _states(events, prices)
-        entries = entries_of(states.values())
-    elif as_of is None:
-        with StateReader(settings) as reader:
-            entries = entries_of(reader.runs())
-    else:
-        entries = entries_of(runs_as_of(settings, as_of, tasks=False).runs())
-    if name is None:
-        names = names_of(entries)
-        if form == "json":
-            for one in names:
-                print_json(canonical_json(one.model_dump(mode="json")))
-        else:
-            print_board(*names_document(names).tables, empty="No run belongs to a ledger yet.")
-        return
-    try:
-        run_ids = runs_of(name, entries)
-    except NoSuchLedger as error:
-        raise click.UsageError(str(error)) from error
-    if events is None:
-        states = fold_states(settings, run_ids, prices, as_of)
-    result = ledger_of(name, states)
-    _write(ledger_document(result), result, form, out)
-
-
-def _states(file: Path, prices: PriceTable) -> dict[str, RunState]:
-    """The runs of a file of events, all of which has to be readable.
-
-    Raises:
-        CannotBeFolded: an exception sets a run apart.
-        click.ClickException: the file cannot be read, or some of its lines cannot.
-    """
-    with open_records(file) as records:
-        folding = fold_records(records, prices=prices, on_rejected=report_rejected, exits=True)
-    for failure in folding.failed:
-        raise CannotBeFolded(failure)
-    if folding.rejected:
-        raise click.ClickException(
-            f"{file}: {folding.rejected:,} of its lines could not be read, see above. Results may be "
-            "missing; mend or remove these lines"
-        )
-    return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
 
 
 # -----------------------------------------------------------------------------
@@ -466,6 +400,9 @@ class Gate:
         settings: where the broker is; not asked if both sides are files.
         prices: price table (R2).
 
+    Attributes:
+        files: the runs of each file that a side names.
+
     Raises:
         CannotBeFolded: an exception sets a run of a file apart.
         click.ClickException: a file cannot be read, or some of its lines cannot.
@@ -475,8 +412,10 @@ class Gate:
         self, candidate: str, against: str | None, terms: Terms, settings: Settings, prices: PriceTable
     ) -> None:
         self._terms, self._settings, self._prices = terms, settings, prices
-        self._files: dict[Path, dict[str, RunState]] = {}
-        self._sides = [self._named(source) for source in (candidate, against) if source is not None]
+        folded: dict[Path, dict[str, RunState]] = {}
+        sources = [source for source in (candidate, against) if source is not None]
+        self._sides = [_named(source, prices, folded) for source in sources]
+        self.files = list(folded.values())
 
     def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
         """The verdict, as soon as it is certain; undecided at the end, or after so many seconds.
@@ -492,45 +431,83 @@ class Gate:
         live = [side.text for side in self._sides if side.file_runs is None]
         if not live:
             return self._judge({})
-        run_ids = [run for text in live for run in possible_runs(text)]
-        return asyncio.run(self._follow(run_ids, give_up_seconds, tell))
+        result, told = self._judge({}), list[str]()
 
-    async def _follow(
-        self, run_ids: list[str], give_up_seconds: float | None, tell: Callable[[str], None]
-    ) -> GateResult:
-        followed, result = FollowedRuns(self._settings, run_ids, self._prices), self._judge({})
-        told: list[str] = []
-        looked = False
-        try:
-            async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
-                async for _ in looks:
-                    looked = True
-                    result = self._judge(followed.states())
-                    if give_up_seconds is None:
-                        _must_exist(result)
-                    if result.verdict is not GateVerdict.UNDECIDED or result.over:
-                        return result
-                    if result.words != told:
-                        told = result.words
-                        tell("; ".join((counts(result), *told)))
-        except TimeoutError:
-            tell(f"no verdict within {give_up_seconds:g} s" + ("" if looked else ": the log is not read yet"))
-            if looked:  # half a log may hold all passes and no failure
-                result = self._judge(followed.states())
+        def look(runs: dict[str, RunState]) -> bool:
+            nonlocal result, told
+            result = self._judge(runs)
+            if give_up_seconds is None:
+                _must_exist(result)
+            decided = result.verdict is not GateVerdict.UNDECIDED or result.over
+            if not decided and result.words != told:
+                told = result.words
+                tell("; ".join((counts(result), *told)))
+            return decided
+
+        run_ids = [run for text in live for run in possible_runs(text)]
+        following = _follow(self._settings, self._prices, run_ids, give_up_seconds, look)
+        if not asyncio.run(following):
+            tell(f"no verdict within {give_up_seconds:g} s" + ("" if told else ": the log is not read yet"))
         return result
 
     def _judge(self, runs: dict[str, RunState]) -> GateResult:
         candidate, *baseline = (_entrant(side, runs) for side in self._sides)
         return judge(candidate, baseline[0] if baseline else None, self._terms)
 
-    def _named(self, source: str) -> Named:
-        for text in (source, *possible_files(source)):
-            file = Path(text)
-            if file.is_file():
-                if file not in self._files:
-                    self._files[file] = _states(file, self._prices)
-                return Named(source, source[len(text) + 1 :], self._files[file])
-        return Named(source, source)
+
+def _named(source: str, prices: PriceTable, files: dict[Path, dict[str, RunState]]) -> Named:
+    """The side that a text names; each file is folded once, into `files`."""
+    for text in (source, *possible_files(source)):
+        file = Path(text)
+        if is_file(text):
+            if file not in files:
+                files[file] = states_of(file, prices)
+            return Named(source, source[len(text) + 1 :], files[file])
+    return Named(source, source)
+
+
+async def _follow(
+    settings: Settings,
+    prices: PriceTable,
+    run_ids: Collection[str],
+    give_up_seconds: float | None,
+    look: Callable[[dict[str, RunState]], bool],
+) -> bool:
+    """Look at runs of the event log until `look` says that it is enough; False: the time was up before.
+
+    Raises:
+        CannotBeFolded: an exception sets a run apart.
+        TopicMissing, TopicUnreadable, KafkaError: the event log cannot be read.
+    """
+    followed, looked = FollowedRuns(settings, run_ids, prices), False
+    try:
+        async with asyncio.timeout(give_up_seconds), aclosing(followed.looks(LOOK_SECONDS)) as looks:
+            async for _ in looks:
+                looked = True
+                if look(followed.states()):
+                    return True
+    except TimeoutError:
+        return looked and look(followed.states())  # half a log may hold all passes and no failure
+    return False
+
+
+def states_of(file: Path, prices: PriceTable) -> dict[str, RunState]:
+    """The runs of a file of events, all of which have to be readable.
+
+    Raises:
+        CannotBeFolded: an exception sets a run apart.
+        click.ClickException: the file cannot be read, or some of its lines cannot.
+    """
+    with open_records(file) as records:
+        folding = fold_records(records, prices=prices, on_rejected=report_rejected, exits=True)
+    for failure in folding.failed:
+        raise CannotBeFolded(failure)
+    if folding.rejected:
+        raise click.ClickException(
+            f"{file}: {folding.rejected:,} of its lines could not be read, see above. Results may be "
+            "missing; mend or remove these lines"
+        )
+    return {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
 
 
 def possible_files(source: str) -> list[str]:
@@ -563,6 +540,113 @@ def _must_exist(result: GateResult) -> None:
                 f"there is no file {side.source!r}, and the event log holds no such run. `streamer query "
                 "runs` lists the runs; --timeout SECONDS waits for one that has not begun"
             )
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate --ledger` and `--race`: one candidate among many, and the candidates of one run.
+
+
+def _judged_before(
+    result: GateResult, files: Iterable[dict[str, RunState]], settings: Settings
+) -> GateResult:
+    """The verdict, and how many other candidates ledgers judge against its baseline; null: not known."""
+    if result.baseline is None or result.baseline.run_id is None:
+        return result
+    entries = entries_of(state for runs in files for state in runs.values())
+    if not files:
+        with suppress(ReaderError), StateReader(settings) as reader:
+            entries = entries_of(reader.runs())
+    many = judged_before(entries, result.baseline.run_id, result.candidate.run_id)
+    return result.model_copy(update={"judged_before": many})
+
+
+def _gate_by_ledger(
+    source: str, name: str, seconds: float | None, settings: Settings, program: list[str], *, as_json: bool
+) -> NoReturn:
+    """Judge a candidate of a ledger, until it is better or nothing more is awaited."""
+    result: LedgerGate | None = None
+
+    def look(runs: dict[str, RunState]) -> bool:
+        nonlocal result
+        one = _entrant(side, runs)
+        if one.trials is None:
+            _must_begin(source, seconds)
+            return False
+        result = gate_of(ledger_of(name, runs), one.trials.run.run_id, one.trials.label)
+        return result.verdict is GateVerdict.PASS or result.candidate.over
+
+    with _no_verdict(settings, "undecided: "):
+        prices = price_table(settings.prices_file)
+        side = _named(source, prices, {})
+        if side.file_runs is not None:
+            look(side.file_runs)
+        else:
+            with StateReader(settings) as reader:
+                run_ids = {*runs_of(name, entries_of(reader.runs())), *possible_runs(side.text)}
+            asyncio.run(_follow(settings, prices, run_ids, seconds, look))
+        if result is None:
+            raise NoSuchSide(f"no trial of {source!r} is known yet")
+    _conclude(result, gate_words(result), program, as_json=as_json)
+
+
+def _race(
+    source: str,
+    baseline_source: str | None,
+    seconds: float | None,
+    settings: Settings,
+    program: list[str],
+    *,
+    as_json: bool,
+) -> NoReturn:
+    """Say of a run's candidates which can be stopped, each as soon as that is known, until nothing can be."""
+    is_over = False
+
+    def look(runs: dict[str, RunState]) -> bool:
+        nonlocal is_over
+        run = (fixed | runs).get(race.run_id)
+        against = None if baseline is None else _entrant(baseline, runs).trials
+        if run is None or (baseline is not None and against is None):
+            _must_begin(source if run is None or baseline is None else baseline.source, seconds)
+            return False
+        for dropped in race.look(run, against):
+            verdict = canonical_json(dropped.model_dump(mode="json"))
+            _show("dropped", [race_words(dropped)], verdict, as_json=as_json)
+            if program:
+                _call(program, verdict, _details(dropped))
+        is_over = race.is_over(run, against)
+        return is_over
+
+    with _no_verdict(settings, "undecided: "):
+        prices, folded = price_table(settings.prices_file), dict[Path, dict[str, RunState]]()
+        side = _named(source, prices, folded)
+        baseline = None if baseline_source is None else _named(baseline_source, prices, folded)
+        fixed, live = side.file_runs or {}, [one for one in (side, baseline) if one and one.file_runs is None]
+        race = Race(side.text or next(iter(fixed), ""))
+        if live:
+            run_ids = [run_id for one in live for run_id in possible_runs(one.text)]
+            asyncio.run(_follow(settings, prices, run_ids, seconds, look))
+        else:
+            look({})
+    say(f"left: {', '.join(map(visible, race.racing)) or 'none'}")
+    raise click.exceptions.Exit(0 if is_over else UNVERIFIABLE)
+
+
+def _must_begin(source: str, seconds: float | None) -> None:
+    """A run that is not there is an error, unless somebody said how long to wait for it."""
+    if seconds is None:
+        raise NoSuchSide(
+            f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
+        )
+
+
+def _details(verdict: RaceVerdict) -> dict[str, str]:
+    """What a program learns of a dropped candidate from its environment, with no shell in between."""
+    return {
+        "RACE_RUN": verdict.run_id,
+        "RACE_AGENT_MODEL": verdict.agent_model,
+        "RACE_WORSE_THAN": verdict.worse_than,
+        "RACE_EVIDENCE": f"{verdict.evidence:g}",
+    }
 
 
 # -----------------------------------------------------------------------------
@@ -630,6 +714,17 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
     "of the runs. All but pass_rate are judged at the end only.",
 )
 @click.option(
+    "--ledger",
+    metavar="NAME",
+    help="Judge CANDIDATE as one of all that the ledger NAME has: pass if it is better than its baseline.",
+)
+@click.option(
+    "--race",
+    is_flag=True,
+    help="CANDIDATE is a run with several agents, declared in agent_models: say which can be stopped now. "
+    "With 95 % probability no drop is ever wrong. With --against each is compared with BASELINE alone.",
+)
+@click.option(
     "--target", type=_exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
 )
 @click.option(
@@ -647,7 +742,8 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
 @click.option(
     "--on-verdict",
     metavar="CMD",
-    help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness.",
+    help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness. "
+    "With --race it runs for each dropped candidate, which RACE_RUN and RACE_AGENT_MODEL name.",
 )
 @_allow_option
 @json_option
@@ -659,6 +755,8 @@ def gate_command(
     question: Question,
     level: Fraction,
     metric: str | None,
+    ledger: str | None,
+    race: bool,
     target: Fraction | None,
     timeout: float | None,
     markdown: Path | None,
@@ -675,45 +773,61 @@ def gate_command(
     Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, because
     the sides ran different tasks, or because something could not be read or written.
     """
+    program = _program(on_verdict)
+    if race or ledger is not None:
+        if target is not None or markdown is not None or (ledger is not None and (race or against)):
+            raise click.UsageError(
+                "--race and --ledger stand alone: leave --target and --markdown out. The runs of a ledger "
+                "name their baseline, so --ledger takes no --against"
+            )
+        if race:
+            _race(candidate, against, timeout, settings, program, as_json=as_json)
+        _gate_by_ledger(candidate, ledger or "", timeout, settings, program, as_json=as_json)
     if against is None and target is None:
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
     if metric in (None, PRIMARY_METRIC) and max_drop > 1:
         raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
-    program = _program(on_verdict)
     terms = Terms(question, metric, max_drop, 1 - level, target, allow)
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
         gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))
-        result = gate.run(timeout, tell)
+        result = _judged_before(gate.run(timeout, tell), gate.files, settings)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
+    _conclude(result, gate_lines(result), program, as_json=as_json)
+
+
+def _conclude(
+    result: GateResult | LedgerGate, lines: Iterable[str], program: list[str], *, as_json: bool
+) -> NoReturn:
+    """Print the verdict, hand it to the program of --on-verdict, and end with its exit code."""
     verdict = canonical_json(result.model_dump(mode="json"))
     try:
-        _show(result, verdict, as_json=as_json)
+        _show(result.verdict, lines, verdict, as_json=as_json)
     finally:
         if program:
             _call(program, verdict)
     raise click.exceptions.Exit(EXIT_CODES[result.verdict])
 
 
-def _show(result: GateResult, verdict: bytes, *, as_json: bool) -> None:
-    """Print the verdict. Where that fails, as on a full disk, the command must not end like a failed gate."""
+def _show(said: str, lines: Iterable[str], verdict: bytes, *, as_json: bool) -> None:
+    """Print a verdict. Where that fails, as on a full disk, the command must not end like a failed gate."""
     try:
         if as_json:
             print_json(verdict)
         else:
-            head, *lines = gate_lines(result)
+            head, *more = lines
             print_line(head)
-            for line in lines:
+            for line in more:
                 print_line(f"  {line}")
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         silence_stdout()
-        say(f"streamer: {result.verdict}, but stdout cannot be written: {error.strerror or error}")
+        say(f"streamer: {said}, but stdout cannot be written: {error.strerror or error}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
 
 
@@ -728,11 +842,15 @@ def _program(on_verdict: str | None) -> list[str]:
     return program
 
 
-def _call(program: list[str], verdict: bytes) -> None:
+def _call(program: list[str], verdict: bytes, details: Mapping[str, str] | None = None) -> None:
     """Hand the verdict to the program; what it prints goes to stderr, and it changes nothing here."""
     try:
         done = subprocess.run(  # noqa: S603  (the user chose the program)
-            program, input=verdict + b"\n", stdout=click.get_binary_stream("stderr"), check=False
+            program,
+            input=verdict + b"\n",
+            stdout=click.get_binary_stream("stderr"),
+            check=False,
+            env=os.environ | (details or {}),
         )
     except OSError as error:
         say(f"streamer: --on-verdict could not run: {error}")

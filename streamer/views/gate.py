@@ -15,7 +15,7 @@ from pydantic import Field
 
 from streamer.client.folded import answers_of
 from streamer.client.queries import RunAnswers
-from streamer.folding.pairs.contest import Contestant, Matched, Unmatched
+from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, worse_and_behind
 from streamer.folding.run import Run
 from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
@@ -24,21 +24,16 @@ from streamer.schemas.base import NO_TIME, Message, optional, task_key
 from streamer.schemas.events import NAMED, PRIMARY_METRIC
 from streamer.schemas.wire import GroupId
 from streamer.statistics.ability import Clusters, Interval, mean_interval, tasks_are_fair
-from streamer.statistics.final import ALPHA, FinalMissing, OrderKind
+from streamer.statistics.final import ALPHA, OrderKind
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
     Ends,
     GateVerdict,
-    Pair,
     Task,
     ability,
-    at_worst,
-    e_value,
     ends_of,
-    evidence_worse,
     final_difference,
     hard_difference,
-    is_behind,
     mean_differences,
     no_further_behind,
     paired,
@@ -172,6 +167,9 @@ class GateResult(Message):
     )
     saved: GateSaved | None = Field(description="Null: nothing is saved, or nothing is decided.")
     words: list[str] = Field(description="What is known, one sentence each.")
+    judged_before: int | None = optional(
+        "Other candidates that ledgers judge against this baseline; null: not known.", ge=0
+    )
 
 
 # -----------------------------------------------------------------------------
@@ -207,7 +205,10 @@ def words(result: GateResult) -> list[str]:
 
 def gate_lines(result: GateResult) -> list[str]:
     """The verdict, and what is known beside it, line by line."""
-    said = (verdict_line(result), *result.words, counts(result), *not_common(result), saved_line(result))
+    said = (
+        *(verdict_line(result), *result.words, counts(result)),
+        *(*not_common(result), judged_line(result), saved_line(result)),
+    )
     return [line for line in said if line]
 
 
@@ -249,6 +250,14 @@ def not_common(result: GateResult) -> list[str]:
         return []
     sides = (("candidate", result.pairs.only_candidate), ("baseline", result.pairs.only_baseline))
     return [f"only in the {side}: {_listed_tasks(tasks)}" for side, tasks in sides if tasks]
+
+
+def judged_line(result: GateResult) -> str | None:
+    """How many candidates were judged against this baseline before; None: none, or not known."""
+    if not result.judged_before:
+        return None
+    many = counted(result.judged_before, "other candidate")
+    return f"ledgers judge {many} against this baseline, and of many equal ones the best looks better"
 
 
 def saved_line(result: GateResult) -> str | None:
@@ -381,9 +390,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         ours, theirs = ours and ours.on_numbers(), theirs and theirs.on_numbers()
     made, matched = Comparability(), None
     if ours and theirs:
-        made = comparable(_made(ours), _made(theirs), ("the candidate", "the baseline"), terms.allowed)
-        left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
-        matched = Matched(ours, theirs, left_out)
+        matched, made = matched_as_made(ours, theirs, terms.allowed)
     higher = _higher_is_better(metric, (side for side in (ours, theirs) if side))
     final = ability_ = None
     refused: dict[str, str] = {}
@@ -421,6 +428,15 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
     )
     said = [said for said in made.words if said not in made.refused.values()]
     return result.model_copy(update={"words": words(result) + said})
+
+
+def matched_as_made(
+    ours: Contestant, theirs: Contestant, allowed: Collection[str] = ()
+) -> tuple[Matched, Comparability]:
+    """A candidate and its baseline without the tasks that were made in different ways, and what differs."""
+    made = comparable(_made(ours), _made(theirs), ("the candidate", "the baseline"), allowed)
+    left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
+    return Matched(ours, theirs, left_out), made
 
 
 def _made(side: Contestant) -> Made:
@@ -506,13 +522,11 @@ def _final_answer(
 def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
     """The pass rate on tasks like these."""
     result = paired(matched.every_task(), terms.alpha, complete=matched.over, over=matched.over)
-    ordered, worse, interval = ordered_pairs(matched), None, result.interval
+    worse, interval = None, result.interval
     if matched.unmatched:
         verdict = no_further_behind(_exact(interval), terms.max_drop)
     else:
-        every = e_value(*at_worst(matched.pairs, matched.planned))
-        worse = max(every, evidence_worse(ordered, matched.planned))
-        behind = is_behind(ordered, matched.pairs, matched.planned)
+        worse, behind = worse_and_behind(matched.in_order, matched.pairs, matched.planned)
         if matched.ended:
             behind = (result.difference or 0.0) < 0
         verdict = ability(worse, interval, terms.max_drop, terms.alpha, behind=behind)
@@ -528,11 +542,6 @@ def _ability(
 
 def _exact(interval: Interval | None) -> Ends | None:
     return interval and Ends(*map(Fraction, interval))
-
-
-def ordered_pairs(matched: Matched) -> list[Pair]:
-    """The pairs in an order that says something about tasks like these; []: there is none."""
-    return matched.ordered or [] if matched.order_missing in (None, FinalMissing.ORDER_CHOSEN) else []
 
 
 def _of_mean(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from streamer.folding.pairs.contest import Contestant, Matched
+from streamer.folding.pairs.contest import Contestant, Matched, worse_and_behind
 from streamer.folding.state import RunState, candidates_of
 from streamer.folding.summaries import ledger_entry
 from streamer.schemas.base import Instant, Message
@@ -21,11 +22,12 @@ from streamer.schemas.events import PRIMARY_METRIC
 from streamer.schemas.summaries import LedgerEntry, RunSummary
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import ALPHA
-from streamer.statistics.ledger import Judged, evidence_better, judged
-from streamer.statistics.pairs import Pair, is_behind
+from streamer.statistics.ledger import Judged, drops, evidence_better, judged, rounded
+from streamer.statistics.pairs import Direction, GateVerdict, Pair, is_behind
 from streamer.text import counted
+from streamer.views.cells import of_planned
 from streamer.views.columns import Board, Column
-from streamer.views.gate import Entrant, NoSuchSide, entrant, ordered_pairs, possible_runs, tasks_are_unfair
+from streamer.views.gate import Entrant, NoSuchSide, entrant, matched_as_made, possible_runs, tasks_are_unfair
 from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
@@ -42,6 +44,7 @@ Missing = Literal[
     "no_plan",
     "plan_changed",
     "tasks_differ",
+    "not_comparable",
     "not_ahead",
 ]
 
@@ -54,6 +57,7 @@ REASONS: dict[Missing, str] = {
     "no_plan": "a side has no complete plan of its trials",
     "plan_changed": "the plan has other trials than at first",
     "tasks_differ": "the sides have different tasks",
+    "not_comparable": "the sides were made in different ways; `streamer compare` names them",
     "not_ahead": "the candidate is not ahead",
 }
 """Why there is no verdict, or no better one, for people."""
@@ -78,6 +82,7 @@ class LedgerCandidate(Message):
     wins: int = Field(ge=0, description="Pairs that only the candidate passed.")
     losses: int = Field(ge=0, description="Pairs that only the baseline passed.")
     unknown: int = Field(ge=0, description="Pairs without a final value on a side.")
+    over: bool = Field(description="True if nothing more is awaited on either side, or it is not judged.")
 
 
 class LedgerResult(Message):
@@ -195,6 +200,7 @@ class _Compared(NamedTuple):
     missing: Missing | None = None
     pairs: Sequence[Pair] = ()
     planned: int = 0
+    over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,25 +270,33 @@ def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
     """A candidate and its baseline, pair by pair."""
     if candidate.entry.metric != PRIMARY_METRIC:
         return _Compared(missing="metric_unknown")
-    theirs = _baseline(candidate.entry.baseline, runs).trials
+    ours, theirs = (
+        Contestant(candidate.run, candidate.group),
+        _baseline(candidate.entry.baseline, runs).trials,
+    )
     if theirs is None:
-        return _Compared(missing="baseline_missing")
-    ours = Contestant(candidate.run, candidate.group)
+        return _Compared(missing="baseline_missing", over=ours.over)
+    missing: Missing | None = None
+    matched, made = matched_as_made(ours, theirs)
     if ours.run.queue.has_grown:
-        return _Compared(missing="plan_changed")
-    if ours.declared is None:
-        return _Compared(missing="no_plan")
-    matched = Matched(ours, theirs)
-    if matched.unmatched:
-        return _Compared(missing="no_plan")
-    if tasks_are_unfair(matched, ours, theirs):
-        return _Compared(missing="tasks_differ")
-    pairs, ordered = [
-        [Pair(pair.theirs, pair.ours) for pair in some] for some in (matched.pairs, ordered_pairs(matched))
-    ]
+        missing = "plan_changed"
+    elif ours.declared is None or matched.unmatched:
+        missing = "no_plan"
+    elif tasks_are_unfair(matched, ours, theirs):
+        missing = "tasks_differ"
+    elif made.refused:
+        missing = "not_comparable"
+    if missing is not None:
+        return _Compared(missing=missing, over=matched.over)
+    ordered, pairs = turned(matched.in_order), turned(matched.pairs)
     evidence = evidence_better(ordered, pairs, matched.planned)
     ahead = is_behind(ordered, pairs, matched.planned)
-    return _Compared(evidence, ahead, None if ahead else "not_ahead", pairs, matched.planned)
+    return _Compared(evidence, ahead, None if ahead else "not_ahead", pairs, matched.planned, matched.over)
+
+
+def turned(pairs: Iterable[Pair]) -> list[Pair]:
+    """The same pairs, seen from the other side."""
+    return [Pair(pair.theirs, pair.ours) for pair in pairs]
 
 
 def _baseline(text: str, runs: Mapping[str, RunState]) -> Entrant:
@@ -312,6 +326,187 @@ def _line(one: _Candidate, of: _Compared, verdict: Judged | None, place: int | N
         wins=lost.count(True),
         losses=won.count(True),
         unknown=open_,
+        over=verdict is None or of.over,
+    )
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate --ledger`: one candidate, judged by its level in the ledger.
+
+
+class LedgerGate(Message):
+    """What a gate says of one candidate of a ledger."""
+
+    type: Literal["ledger_verdict"] = Field(default="ledger_verdict", description="Always this.")
+    verdict: GateVerdict = Field(description="pass: it is better than its baseline; else undecided.")
+    ledger: str = Field(description="Names the ledger.")
+    tried: int = Field(ge=0, description="How many candidates are judged.")
+    candidate: LedgerCandidate
+
+
+def gate_of(result: LedgerResult, run_id: str, label: str) -> LedgerGate:
+    """The verdict on one candidate.
+
+    Raises:
+        NoSuchSide: the ledger does not have it.
+    """
+    for one in result.of(run_id, label):
+        verdict = GateVerdict.PASS if one.verdict == "better" else GateVerdict.UNDECIDED
+        return LedgerGate(verdict=verdict, ledger=result.name, tried=result.tried, candidate=one)
+    raise NoSuchSide(
+        f"{label} of run {run_id!r} is no candidate of ledger {result.name!r}. Its run_started event has to "
+        "name the ledger, with another agent as baseline"
+    )
+
+
+def gate_words(result: LedgerGate) -> list[str]:
+    """The verdict of a gate in sentences, the verdict itself first; names in them are not escaped."""
+    one = result.candidate
+    place = "" if one.place is None else f", number {one.place} of {counted(result.tried, 'candidate')}"
+    words = [
+        f"{result.verdict.upper()}: {one.agent_model} of {one.run_id} better than {one.baseline}, "
+        f"in ledger {result.ledger}{place}"
+    ]
+    if one.missing is not None:
+        words.append(REASONS[one.missing])
+    if one.evidence is not None:
+        words.append(
+            f"evidence that it is better {_amount(one.evidence)}, {_amount(one.needed)} needed at this place"
+        )
+        words.append(
+            f"{of_planned(one.pairs - one.unknown, one.pairs)} pairs: only the candidate passed {one.wins}, "
+            f"only the baseline {one.losses}"
+        )
+    return words
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate --race`: candidates of one run, declared before it, of which some may be stopped early.
+
+
+class RaceVerdict(Message):
+    """One candidate of a race that may be stopped."""
+
+    type: Literal["race_verdict"] = Field(default="race_verdict", description="Always this.")
+    run_id: str = Field(description="The run of the race.")
+    agent_model: str = Field(description="Label `agent:model` of the candidate that is dropped.")
+    worse_than: str = Field(description="What it is worse than: a candidate, or the baseline.")
+    evidence: float = Field(ge=0, description="Evidence of that.")
+    known: int = Field(ge=0, description="Trials of the candidate with a final value.")
+    passed: int = Field(ge=0, description="Known trials that passed.")
+    planned: int | None = Field(ge=0, description="Planned trials; null: not known.")
+    racing: list[str] = Field(description="Candidates that are left.")
+
+
+class Race:
+    """The candidates of one run. A dropped one stays dropped, whatever comes later.
+
+    Args:
+        run_id: the run.
+
+    Attributes:
+        run_id: the run.
+        dropped: the verdicts so far.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._labels: list[str] = []
+        self.dropped: list[RaceVerdict] = []
+
+    @property
+    def racing(self) -> list[str]:
+        """The candidates that are left."""
+        dropped = {one.agent_model for one in self.dropped}
+        return [label for label in self._labels if label not in dropped]
+
+    def look(self, run: RunState, baseline: Contestant | None) -> list[RaceVerdict]:
+        """The candidates that may be dropped now, and were not before.
+
+        Args:
+            run: the run as it stands.
+            baseline: named before, and never dropped; None: each is compared with each.
+
+        Raises:
+            NoSuchSide: the run declares too few candidates, or other ones than at the first look.
+        """
+        sides, evidence = self._sides(run, baseline), dict[Direction, float]()
+        staying, hypotheses = set(self.racing), len(sides) * (len(sides) - 1)
+        if baseline is None:
+            for one, other in combinations(sides, 2):
+                evidence |= _both_ways(one, other, sides)
+        else:
+            name = f"{baseline.run.run_id}/{baseline.label}"
+            staying, hypotheses = staying | {name}, len(sides)
+            for label, side in sides.items():
+                evidence[label, name] = _behind(side, baseline)
+        new = drops(evidence, staying, hypotheses)
+        for label, better in new:
+            side = sides[label]
+            self.dropped.append(
+                RaceVerdict(
+                    run_id=self.run_id,
+                    agent_model=label,
+                    worse_than=better,
+                    evidence=rounded(evidence[label, better]),
+                    known=side.known,
+                    passed=side.passed,
+                    planned=side.declared,
+                    racing=[one for one in self.racing if one != label],
+                )
+            )
+        return self.dropped[len(self.dropped) - len(new) :]
+
+    def is_over(self, run: RunState, baseline: Contestant | None) -> bool:
+        """Whether nothing more can be dropped, after a look."""
+        sides, fewest = self._sides(run, baseline), 1 if baseline is None else 0
+        is_fixed = baseline is None or baseline.over
+        return len(self.racing) <= fewest or (is_fixed and all(sides[one].over for one in self.racing))
+
+    def _sides(self, run: RunState, baseline: Contestant | None) -> dict[str, Contestant]:
+        declared = {GroupId(None, *one) for one in run.plan.agent_models()}
+        out = baseline.group if baseline is not None and baseline.run.run_id == run.run_id else None
+        groups = [group for group in candidates_of(run) if group in declared and group != out]
+        labels = [group.agent_model or "" for group in groups]
+        if len(labels) < (2 if baseline is None else 1) or labels != (self._labels or labels):
+            raise NoSuchSide(
+                f"run {run.run_id!r} declares {counted(len(labels), 'candidate')}"
+                + (f", and declared {len(self._labels)} at first" if self._labels else "")
+                + ". A race is between those that its run_started event names in agent_models, before the "
+                "first trial"
+            )
+        self._labels = labels
+        return {label: Contestant(run, group) for label, group in zip(labels, groups, strict=True)}
+
+
+def _both_ways(one: str, other: str, sides: Mapping[str, Contestant]) -> dict[Direction, float]:
+    matched = Matched(sides[one], sides[other])
+    if matched.unmatched:
+        return {}
+    ordered, every, planned = matched.in_order, matched.pairs, matched.planned
+    return {
+        (one, other): _shown(*worse_and_behind(ordered, every, planned)),
+        (other, one): _shown(*worse_and_behind(turned(ordered), turned(every), planned)),
+    }
+
+
+def _behind(side: Contestant, baseline: Contestant) -> float:
+    matched, made = matched_as_made(side, baseline)
+    if matched.unmatched or made.refused or tasks_are_unfair(matched, side, baseline):
+        return 0.0
+    return _shown(*worse_and_behind(matched.in_order, matched.pairs, matched.planned))
+
+
+def _shown(worse: float, behind: bool) -> float:
+    return worse if behind else 0.0
+
+
+def race_words(verdict: RaceVerdict) -> str:
+    """One drop in a sentence; names in it are not escaped."""
+    trials, left = of_planned(verdict.known, verdict.planned), ", ".join(verdict.racing)
+    return (
+        f"DROPPED {verdict.agent_model}: worse than {verdict.worse_than}, evidence "
+        f"{_amount(verdict.evidence)}, after {trials} trials. Left: {left or 'none'}"
     )
 
 

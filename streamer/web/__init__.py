@@ -18,6 +18,9 @@ from urllib.parse import quote
 STATIC = Path(__file__).with_name("static")
 """The page's files; reports are made of them too."""
 
+DOCUMENT_FORMATS = ("text", "json", "md", "html")
+"""How a comparison or a ledger is written; text is for the terminal."""
+
 REPORT_FORMATS = ("md", "html", "csv", "parquet", "json")
 """The formats of `streamer report`, which are the endings of its files; `web/report.py` writes them."""
 

@@ -14,12 +14,14 @@ import sys
 import unicodedata
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import redis
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,7 @@ from streamer.folding.state import RunState
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.pairs import GateVerdict
+from streamer.storage.entries import Keys
 from streamer.terminal import cli, compare, print_line, print_table, write
 from streamer.text import shown, text_width, visible
 from streamer.views.gate import Terms
@@ -39,7 +42,7 @@ from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial, folded
 from tests.support.online import Online
-from tests.terminal.calling import SECONDS, call, ndjson, published
+from tests.terminal.calling import SECONDS, call, ndjson, published, settled
 from tests.terminal.gating import on_verdict, run_of, written
 
 # -----------------------------------------------------------------------------
@@ -129,6 +132,53 @@ def test_a_log_that_is_half_read_when_the_time_is_up_is_not_judged(
     gate = compare.Gate("r", str(base), Terms(), Settings(), PriceTable({}))
     assert gate.run(0.05, told.append).verdict is verdict
     assert told == ([] if looked else ["no verdict within 0.05 s: the log is not read yet"])
+
+
+def test_a_ledger_says_the_same_from_redis_the_log_and_a_file(stack: Online, tmp_path: Path) -> None:
+    """Inference 8a: same events, same bytes; and `verify` covers the part of it that Redis has."""
+    new, old = names()
+    plan = {"planned_at": "2026-03-01T10:00:00Z", "ledger": {"name": new, "baseline": old}}
+    events = [*run_of(old, "b", 4), *run_of(new, "a", 18, started_at="2026-03-01T11:00:00Z")]
+    events[21] |= plan
+    published(stack, events)
+    settled(stack, new)
+    settled(stack, old)
+    expected = call(stack, "ledger", new, "--from", written(tmp_path, "events", events), "--json").stdout
+    assert b'"verdict":"better"' in expected
+    assert call(stack, "ledger", new, "--json").stdout == expected
+    now = datetime.now(UTC).isoformat()
+    assert call(stack, "ledger", new, "--as-of", now, "--json").stdout == expected
+    assert call(stack, "gate", f"{new}/a:m", "--ledger", new).returncode == 0
+    plain = call(stack, "gate", f"{old}/b:m", "--against", old, "--json").stdout
+    assert orjson.loads(plain)["judged_before"] == 1
+    with redis.Redis.from_url(stack.redis.url) as client:
+        key = Keys(stack.settings.namespace).run(new)
+        stored = orjson.loads(client.get(key) or b"")
+        stored["ledger"]["in_time"] = False
+        client.set(key, orjson.dumps(stored))
+    done = call(stack, "verify", new)
+    assert (done.returncode, b"ledger" in done.stdout) == (1, True), done.stdout
+
+
+def test_a_race_follows_its_run_and_says_who_may_stop(stack: Online) -> None:
+    run, _ = names()
+    of = dict.fromkeys("ab", 18) | {"c": 0}
+    tasks = [f"t{n:02}" for n in range(60)]
+    plan = the_plan(run, tasks=tasks, order=tasks, agent_models=[f"{agent}:m" for agent in of])
+    results = [
+        trial(run, agent, task, n * 7 % 20 < best)
+        for n, task in enumerate(tasks)
+        for agent, best in of.items()
+    ]
+    published(stack, [plan, *results[:6]])
+    with gate(stack, run, "--race", "--json", "--timeout", SECONDS) as process:
+        assert process.stdout is not None
+        published(stack, results[6:90])
+        dropped = orjson.loads(process.stdout.readline())
+        published(stack, results[90:])
+        out, err = process.communicate(timeout=SECONDS)
+    assert (dropped["agent_model"], dropped["racing"]) == ("c:m", ["a:m", "b:m"])
+    assert (process.returncode, out, err) == (0, b"", b"left: a:m, b:m\n")
 
 
 def test_the_program_stops_a_harness(stack: Online) -> None:

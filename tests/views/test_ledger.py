@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
@@ -19,10 +21,12 @@ from streamer.schemas.wire import canonical_json
 from streamer.statistics.ledger import evidence_better, judged
 from streamer.statistics.pairs import Pair
 from streamer.terminal import cli
+from streamer.views.gate import NoSuchSide, entrant
 from streamer.views.ledger import (
     LedgerCandidate,
     LedgerResult,
     NoSuchLedger,
+    Race,
     entries_of,
     judged_before,
     ledger_document,
@@ -31,6 +35,7 @@ from streamer.views.ledger import (
     runs_of,
 )
 from tests.folding.matched import ORDER, the_plan, trial
+from tests.support.cli import streamer
 from tests.support.events import Event, a_deletion, a_plan, folded
 
 NAME = "nightly"
@@ -200,6 +205,8 @@ def test_results_without_any_time_are_no_proof_of_a_declaration_before_them() ->
         ([*BASE, *entered("c", 2, BEST, tasks=20, order=None)[:16]], "no_plan"),
         ([*BASE, *entered("c", 2, BEST, attempts=None)], "no_plan"),
         ([*BASE, *entered("c", 2, BEST), the_plan("c", revision=1, tasks=ORDER[:12])], "plan_changed"),
+        ([BASE[0] | {"provenance": {"timeout": "1"}}, *BASE[1:],
+          *entered("c", 2, BEST, provenance={"timeout": "2"})], "not_comparable"),
         ([*BASE, *entered("c", 2, BEST, tasks=[*ORDER[:10], "new"], order=None)[:11]], "tasks_differ"),
         ([*BASE, *entered("c", 2, BEST, ledger={"name": NAME, "baseline": "base", "metric": "cost_usd"})],
          "metric_unknown"),
@@ -343,3 +350,163 @@ def test_names_from_outside_cannot_act_on_the_terminal_or_in_a_page(tmp_path: Pa
 def test_every_reason_is_written_for_people() -> None:
     [table] = ledger_document(ledger(EVENTS)).tables
     assert [row[3] for row in table.rows][-1] == "not judged: declared after its first trial"
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate --ledger`, and how many candidates a plain gate has beside it.
+
+
+def gated(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def test_a_gate_passes_by_the_level_of_the_ledger_and_is_else_undecided(tmp_path: Path) -> None:
+    alone = file_of(tmp_path, [*BASE, *entered("c", 4, range(14))])
+    assert gated(f"{alone}/c", "--ledger", NAME) == (
+        0,
+        "PASS: b:m of c better than base, in ledger nightly, number 1 of 1 candidate\n"
+        "  evidence that it is better 93.3, 40.5 needed at this place\n"
+        "  20 of 20 pairs: only the candidate passed 10, only the baseline 0\n",
+    )
+    second = file_of(tmp_path, [*BASE, *entered("c", 4, range(14)), *entered("b", 3, EQUAL)])
+    code, text = gated(f"{second}/c/b:m", "--ledger", NAME)
+    assert (code, text.splitlines()[1]) == (3, "  evidence that it is better 93.3, 153 needed at this place")
+
+
+def test_a_candidate_that_is_not_judged_is_undecided_and_a_stranger_is_used_wrongly(tmp_path: Path) -> None:
+    file = file_of(tmp_path, [*BASE, *entered("c", 2, BEST, planned_at=day(9))])
+    code, text = gated(f"{file}/c", "--ledger", NAME)
+    assert (code, text.splitlines()[1]) == (3, "  declared after its first trial")
+    code, text = gated(f"{file}/base", "--ledger", NAME)
+    assert (code, "a:m of run 'base' is no candidate of ledger 'nightly'" in text) == (3, True)
+    verdict = json.loads(gated(f"{file}/c", "--ledger", NAME, "--json")[1])
+    assert (verdict["type"], verdict["verdict"], verdict["candidate"]["missing"]) == (
+        "ledger_verdict",
+        "undecided",
+        "late",
+    )
+
+
+@pytest.mark.parametrize("more", [["--against", "x"], ["--target", "0.5"], ["--race"]])
+def test_a_ledger_leaves_no_room_for_other_questions(tmp_path: Path, more: list[str]) -> None:
+    assert gated("c", "--ledger", NAME, *more)[0] == 2
+
+
+def test_a_plain_gate_says_how_many_other_candidates_were_judged(tmp_path: Path) -> None:
+    file = file_of(tmp_path, EVENTS)
+    _, text = gated(f"{file}/d", "--against", f"{file}/base")
+    line = "  ledgers judge 3 other candidates against this baseline, and of many equal ones the best looks"
+    assert f"{line} better" in text.splitlines()
+    assert json.loads(gated(f"{file}/d", "--against", f"{file}/base", "--json")[1])["judged_before"] == 3
+    alone = file_of(tmp_path, [*BASE, *entered("c", 2, BEST)])
+    assert "ledgers judge" not in gated(f"{alone}/c", "--against", f"{alone}/base")[1]
+
+
+# -----------------------------------------------------------------------------
+# `streamer gate --race`.
+
+
+TASKS = [f"t{n:02}" for n in range(60)]
+
+
+def race_of(passed: dict[str, int], of: int = 60, **plan: Any) -> list[Event]:
+    """A run of several agents at sixty tasks; each passes so many of twenty, evenly spread."""
+    plan = {"tasks": TASKS, "order": TASKS, "agent_models": [f"{agent}:m" for agent in passed]} | plan
+    return [
+        the_plan("r", planned_at=day(1), started_at=day(1), **plan),
+        *(
+            trial("r", agent, task, n * 7 % 20 < best, started_at=day(1, 11))
+            for n, task in enumerate(TASKS[:of])
+            for agent, best in passed.items()
+        ),
+    ]
+
+
+FIELD = {"a": 18, "b": 17, "c": 2, "d": 3}
+
+
+def looked(race: Race, events: list[Event]) -> list[tuple[str, str]]:
+    run = states_of(events)["r"]
+    return [(one.agent_model, one.worse_than) for one in race.look(run, None)]
+
+
+def test_a_race_drops_those_that_are_worse_than_one_that_is_not() -> None:
+    race = Race("r")
+    assert looked(race, race_of(FIELD, of=6)) == []
+    assert not race.is_over(states_of(race_of(FIELD, of=6))["r"], None)
+    dropped = looked(race, race_of(FIELD, of=30))
+    assert sorted(dropped) == [("c:m", "a:m"), ("d:m", "a:m")]
+    assert race.racing == ["a:m", "b:m"]
+    assert [one.known for one in race.dropped] == [30, 30]
+    assert looked(race, race_of(FIELD)) == []
+    assert race.is_over(states_of(race_of(FIELD))["r"], None)
+
+
+def test_a_dropped_candidate_stays_dropped_whatever_comes_later() -> None:
+    race = Race("r")
+    assert len(looked(race, race_of(FIELD, of=30))) == 2
+    better = [
+        event | {"resolved": True, "revision": 1} for event in race_of(FIELD) if event.get("agent") == "c"
+    ]
+    assert looked(race, [*race_of(FIELD), *better]) == []
+    assert race.racing == ["a:m", "b:m"]
+    assert looked(Race("r"), [*race_of(FIELD), *better]) != [("c:m", "a:m")]
+
+
+def test_equal_candidates_race_on() -> None:
+    race = Race("r")
+    assert looked(race, race_of(dict.fromkeys("abcd", 10))) == []
+    assert len(race.racing) == 4
+
+
+def test_against_a_baseline_less_evidence_is_needed() -> None:
+    """Holm over m hypotheses in place of m(m-1)."""
+    fields = dict.fromkeys("abcdef", 12) | {"x": 4}
+    events = race_of(fields, of=30)
+    run = states_of(events)["r"]
+    assert Race("r").look(run, None) == []
+    one = Race("r")
+    baseline = entrant("r", "r/a:m", {"r": run}, fixed=False).trials
+    assert [(drop.agent_model, drop.worse_than) for drop in one.look(run, baseline)] == [("x:m", "r/a:m")]
+    assert "a:m" not in one.racing
+
+
+def test_a_race_needs_candidates_that_are_declared_and_stay_the_same() -> None:
+    race = Race("r")
+    with pytest.raises(NoSuchSide, match="declares 0 candidates"):
+        looked(race, race_of(FIELD, agent_models=None))
+    assert looked(race, race_of(FIELD, of=2)) == []
+    more = [*race_of(FIELD, of=2), a_plan(run_id="r", revision=1, agent_models=[f"{a}:m" for a in "abcde"])]
+    with pytest.raises(NoSuchSide, match="declares 5 candidates, and declared 4 at first"):
+        looked(race, more)
+
+
+def test_a_program_learns_of_each_drop_from_its_environment_and_no_shell_reads_it(tmp_path: Path) -> None:
+    evil = "c;touch $HOME/x`id`"
+    file = file_of(tmp_path, race_of({"a": 18, "b": 18, evil: 1}))
+    log = tmp_path / "log"
+    program = tmp_path / "stop"
+    program.write_text(
+        f"#!{sys.executable}\nimport os, sys\n"
+        f"names = ('RACE_RUN', 'RACE_AGENT_MODEL', 'RACE_WORSE_THAN')\n"
+        f"open({str(log)!r}, 'a').write(repr([os.environ[name] for name in names]) + sys.stdin.read())\n"
+    )
+    program.chmod(0o700)
+    done = streamer("gate", file, "--race", "--json", "--on-verdict", program)
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["agent_model"], verdict["racing"]) == (0, f"{evil}:m", ["a:m", "b:m"])
+    assert log.read_text() == repr(["r", f"{evil}:m", verdict["worse_than"]]) + done.stdout.decode()
+
+
+def test_a_race_of_a_file_is_printed_for_people(tmp_path: Path) -> None:
+    file = file_of(tmp_path, race_of(FIELD))
+    code, text = gated(file, "--race")
+    assert code == 0
+    assert re.findall(r"DROPPED (.:m): worse than a:m, evidence .*, after 60 of 60 trials", text) == [
+        "c:m",
+        "d:m",
+    ]
+    assert "left: a:m, b:m" in text
+    assert gated(file, "--race", "--against", f"{file}/z:m")[0] == 2
+    assert "left: b:m" in gated(file, "--race", "--against", f"{file}/a:m")[1]

@@ -7,7 +7,7 @@ pairs stand in the order of the side that began later. Where there is none, they
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +25,19 @@ from streamer.schemas.events import NAMED
 from streamer.schemas.summaries import side_by_side
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome, digest, with_gaps
-from streamer.statistics.pairs import Attempts, Ends, Pair, PairedTask, Pairing, Task, pairings_of
+from streamer.statistics.pairs import (
+    Attempts,
+    Ends,
+    Pair,
+    PairedTask,
+    Pairing,
+    Task,
+    at_worst,
+    e_value,
+    evidence_worse,
+    is_behind,
+    pairings_of,
+)
 
 
 def by_place(
@@ -371,6 +383,11 @@ class Matched:
         is_final = all(not side.unknown for pair in self.tasks.values() for side in pair)
         return self.over and bool(self.tasks) and is_final and len(self.tasks) == self.planned_tasks
 
+    @property
+    def in_order(self) -> list[Pair]:
+        """The pairs in an order that says something about tasks like these; []: there is none."""
+        return self.ordered or [] if self.order_missing in (None, FinalMissing.ORDER_CHOSEN) else []
+
     def every_task(self) -> list[PairedTask]:
         """All `planned_tasks`; unknown ones come last."""
         unseen = Attempts(0, 0, self._attempts)
@@ -445,3 +462,9 @@ class Matched:
 def _start(side: Contestant) -> tuple[int, str, int, str]:
     """When it began; a tie goes to the greater key."""
     return side.began, side.run.run_id, side.first_position, side.label
+
+
+def worse_and_behind(ordered: Sequence[Pair], every: Sequence[Pair], planned: int) -> tuple[float, bool]:
+    """The evidence that the first side is worse, and whether it may be called so; see `is_behind`."""
+    worse = max(e_value(*at_worst(every, planned)), evidence_worse(ordered, planned))
+    return worse, is_behind(ordered, every, planned)
