@@ -28,7 +28,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from streamer.operate.frames import RunRows, Table, schema_of, table_of
+from streamer.operate.frames import schema_of, table_of
+from streamer.operate.rows import RunRows, Table
 from streamer.schemas.base import SEMANTICS_VERSION, encode_id
 
 TABLES: tuple[Table, ...] = get_args(Table)

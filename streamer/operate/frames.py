@@ -11,40 +11,30 @@ runs as of an earlier position, are folded again from the event log.
 
 from __future__ import annotations
 
-import asyncio
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import orjson
 import pyarrow as pa
 from pydantic import BaseModel
 
 from streamer.client.folded import answers_of, fold_run
-from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, RunAnswers
+from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
 from streamer.client.readers import StateReader
-from streamer.folding.fold import Folding, fold_records
+from streamer.folding.fold import fold_records
 from streamer.folding.prices import price_table
-from streamer.folding.run import Run
-from streamer.folding.slots import slot_of_topic_key
-from streamer.schemas.base import decode_id
-from streamer.schemas.events import BOARD_METRICS, TrialResult
+from streamer.operate.rows import ENDS, ON_BOARDS, SAID, RunRows, Table, rows_of
+from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
-from streamer.schemas.wire import Failure, Position, decode, records_of_lines, sha256_hex
+from streamer.schemas.wire import Position, records_of_lines
 from streamer.settings import Settings
-from streamer.storage.kafka import Names, partition_of, partitions_of
-from streamer.storage.log import read_topic
-from streamer.views.compare import PairStanding, pair_standings
-from streamer.views.tables import COLUMNS, TrialColumn, columns_of
-
-Table = Literal["trials", "agents", "tiers", "runs", "tasks", "comparisons"]
-
-Row: TypeAlias = dict[str, Any]
+from streamer.views.compare import PairStanding
+from streamer.views.tables import COLUMNS, TrialColumn
 
 # -----------------------------------------------------------------------------
 # The types of the columns, from the models that declare them; what is described there stands in the metadata.
@@ -135,17 +125,6 @@ _TASK = [
     _described("unknown", pa.int64(), "Planned trials without a final value."),
 ]
 
-SAID = ("trial_id", "trial_name", "started_at", "finished_at", "labels", "message", "provenance")
-"""Fields of the winning event that a scored trial lacks."""
-
-_ON_BOARDS = [metric for name, metric in BOARD_METRICS.items() if name not in AgentModelSummary.model_fields]
-"""Numbers of boards that stand deeper in a summary; in the table of agents each is a column, too."""
-
-_ENDS = {
-    f"pass_rate_{end}": f"{text} end of the pass rate's 95 % interval on tasks like these; null: none."
-    for end, text in (("low", "Lower"), ("high", "Upper"))
-}
-
 _MODELS: dict[Table, type[BaseModel]] = {
     "agents": AgentModelSummary,
     "tiers": TierSummary,
@@ -171,8 +150,8 @@ def _schema(table: Table) -> pa.Schema:
     else:
         columns = [field for field in _fields(_MODELS[table]) if field.name not in own]
     if table == "agents":
-        leading = [_described(of.name, pa.float64(), of.description, of.unit) for of in _ON_BOARDS]
-        leading += [_described(name, pa.float64(), description, "1") for name, description in _ENDS.items()]
+        leading = [_described(of.name, pa.float64(), of.description, of.unit) for of in ON_BOARDS]
+        leading += [_described(name, pa.float64(), description, "1") for name, description in ENDS.items()]
         columns = [*leading, *columns]
     return pa.schema([RUN_ID, BENCHMARK, VERSION, *columns])
 
@@ -195,120 +174,7 @@ def _measured(column: TrialColumn) -> pa.Field:
 
 
 # -----------------------------------------------------------------------------
-# The rows of a run.
-
-
-@dataclass(frozen=True)
-class RunRows:
-    """The rows of one run in every table that was asked for.
-
-    Attributes:
-        run: its summary.
-        rows: by table.
-        metrics: named metrics of its trials to their units, by column name.
-    """
-
-    run: RunSummary
-    rows: Mapping[Table, Sequence[Row]]
-    metrics: Mapping[str, str]
-
-    @property
-    def version(self) -> str:
-        """Other rows have another one."""
-        return sha256_hex(orjson.dumps(self.rows, default=str, option=orjson.OPT_SORT_KEYS))
-
-
-def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
-    """All rows of a run.
-
-    Args:
-        answers: its summaries, tasks and trials in flight.
-        run: the run folded; None: there are no rows of trials.
-    """
-    common = {name: getattr(answers.run, name) for name in ("run_id", "benchmark", "benchmark_version")}
-    published: dict[Table, Iterable[Mapping[str, Any]]] = {
-        "runs": [answers.run.model_dump()],
-        "agents": map(_agent, answers.agents),
-        "tiers": [tier.model_dump() for tier in answers.tiers],
-        "tasks": _tasks(answers),
-        "comparisons": [pair.model_dump() for pair in pair_standings(answers.compared)],
-    }
-    metrics: dict[str, str] = {}
-    if run is not None:
-        trials = list(_trials(run))
-        planned = answers.run.model_dump(mode="json")["metrics"]
-        columns = columns_of(trials, planned)
-        metrics = {column.name: column.unit for column in columns[len(COLUMNS) :]}
-        published["trials"] = [{c.name: c.of(trial) for c in columns} | trial["said"] for trial in trials]
-    return RunRows(
-        answers.run, {name: [common | dict(row) for row in rows] for name, rows in published.items()}, metrics
-    )
-
-
-def _agent(agent: AgentModelSummary) -> Row:
-    fields = agent.model_dump()
-    of_rate = fields["statistics"]["pass_rate"]
-    ends = {name: of_rate[name.rpartition("_")[2]] for name in _ENDS}
-    return {metric.name: metric.value(fields) for metric in _ON_BOARDS} | ends | fields
-
-
-def _tasks(answers: RunAnswers) -> Iterator[Row]:
-    for key, outcomes in answers.tasks.items():
-        *place, task_id = map(decode_id, key.split("|"))
-        tier, subtest = (part or None for part in place) if place else (None, None)
-        for label, (known, passed, unknown) in outcomes.items():
-            counts = {"known": known, "passed": passed, "unknown": unknown}
-            yield {"tier": tier, "subtest": subtest, "task_id": task_id, "agent_model": label} | counts
-
-
-def _trials(run: Run) -> Iterator[Row]:
-    """The scored trials by key; `said` is the rest of the event, and whether the agent is a baseline."""
-    state = run.state
-    for change in sorted(run.take_scored(), key=lambda change: change.key):
-        if change.value is not None:
-            trial: Row = orjson.loads(change.value)
-            event = decode(state.slots[slot_of_topic_key(change.key)[1]].raw)
-            assert isinstance(event, TrialResult), "a slot holds results alone"
-            said = {name: getattr(event, name) for name in SAID}
-            yield trial | {"said": said | {"baseline": state.scores.is_baseline(trial["agent"])}}
-
-
-def rows_in_log(
-    settings: Settings, run_ids: Iterable[str], on_failed: Callable[[Failure], None]
-) -> Iterator[RunRows]:
-    """The rows of these runs, folded from the event log; a run that is not there has none.
-
-    One partition is in memory at a time.
-
-    Args:
-        on_failed: called with each run that an exception sets apart.
-
-    Raises:
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
-    """
-    topic = Names(settings.namespace).trial_events
-    count = len(asyncio.run(partitions_of(settings, topic)))
-    by_partition: dict[int, set[str]] = {}
-    for run_id in run_ids:
-        by_partition.setdefault(partition_of(run_id, count), set()).add(run_id)
-    prices = price_table(settings.prices_file)
-    for partition, mine in sorted(by_partition.items()):
-        records = read_topic(settings, topic, [partition])
-        yield from rows_folded(fold_records(records, prices=prices, owns=mine.__contains__), on_failed)
-
-
-def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Iterator[RunRows]:
-    """The rows of every run of a fold; `on_failed` as of `rows_in_log`."""
-    for run_id in folding.runs():
-        try:
-            run = folding.pipeline.run(run_id)
-            rows = rows_of(answers_of(run), run)
-        except Exception as error:
-            folding.pipeline.fail(run_id, error)
-        else:
-            yield rows
-    for failure in folding.failed:
-        on_failed(failure)
+# The tables of some runs.
 
 
 def tables_of(runs: Iterable[RunRows], *tables: Table) -> dict[Table, pa.Table]:

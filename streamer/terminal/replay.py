@@ -11,13 +11,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -69,6 +70,7 @@ from streamer.text import UNSEEN, counted, visible
 from streamer.web import DOCUMENT_FORMATS, REPORT_FORMATS
 
 if TYPE_CHECKING:
+    from streamer.operate.rows import RunRows
     from streamer.views.why import MetricMoves, Question
     from streamer.web.report import RunData
 
@@ -350,30 +352,54 @@ def _say_if_moving(data: RunData) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of events, instead of the servers. May be given again.",
 )
+@click.option(
+    "--format",
+    "chosen",
+    type=click.Choice(["parquet", "every-eval-ever", "junit"]),
+    default="parquet",
+    show_default=True,
+    help="A data set, records of Every Eval Ever, or a JUnit file for each run.",
+)
 @with_settings
-def export_command(out: Path, pattern: str, files: tuple[Path, ...], settings: Settings) -> None:
+def export_command(
+    out: Path,
+    pattern: str,
+    files: tuple[Path, ...],
+    chosen: Literal["parquet", "every-eval-ever", "junit"],
+    settings: Settings,
+) -> None:
     """Write runs as Parquet files into OUT, or bring what an earlier export wrote up to date.
 
     Only runs that changed are folded and written; a run that was deleted goes. Readers see all of the old
     data or all of the new. OUT/views.sql has a view for each table. The exit code is 1 if a run cannot be
-    folded.
+    folded. The other formats write the files of all chosen runs again, each in one step.
     """
-    from streamer.operate.dataset import export
-    from streamer.operate.frames import rows_folded, rows_in_log
+    from streamer.operate.rows import rows_folded, rows_in_log
 
     failed: list[Failure] = []
+    rows: Callable[[list[str]], Iterable[RunRows]]
     if files:
-        folded = {rows.run.run_id: rows for rows in rows_folded(_folding(files, settings), failed.append)}
-        versions = {run_id: rows.version for run_id, rows in folded.items()}
-        done = export(out, versions, lambda due: map(folded.__getitem__, due), chosen=pattern)
+        folded = {one.run.run_id: one for one in rows_folded(_folding(files, settings), failed.append)}
+        versions = {run_id: one.version for run_id, one in folded.items()}
+        rows = lambda due: map(folded.__getitem__, due)  # noqa: E731
     else:
         with StateReader(settings) as reader:
             versions = {run.run_id: f"{run.epoch}:{run.state_version}" for run in reader.runs()}
-        done = export(out, versions, lambda due: rows_in_log(settings, due, failed.append), chosen=pattern)
+        rows = lambda due: rows_in_log(settings, due, failed.append)  # noqa: E731
+    if chosen == "parquet":
+        from streamer.operate.dataset import export
+
+        done = export(out, versions, rows, chosen=pattern)
+        counts = (counted(len(runs), "run") for runs in (done.written, done.kept, done.removed))
+        print_line("{} written, {} unchanged, {} removed: {}".format(*counts, out / "current"))
+    else:
+        from streamer.operate.exchange import write_files
+
+        due = [run_id for run_id in sorted(versions) if fnmatchcase(run_id, pattern)]
+        count = write_files(out, rows(due), chosen)
+        print_line(f"{counted(count, 'file')} written: {out}")
     for failure in failed:
         say(f"streamer: run {visible(failure.run_id)} cannot be folded: {failure.reason}")
-    counts = (counted(len(runs), "run") for runs in (done.written, done.kept, done.removed))
-    print_line("{} written, {} unchanged, {} removed: {}".format(*counts, out / "current"))
     fail_if(bool(failed))
 
 

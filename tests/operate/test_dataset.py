@@ -19,7 +19,7 @@ import pytest
 from streamer.client import StateReader, frames
 from streamer.folding.fold import fold_records
 from streamer.operate.dataset import TABLES, NotADataSet, export
-from streamer.operate.frames import rows_folded
+from streamer.operate.rows import rows_folded
 from streamer.schemas.wire import records_of_lines
 from tests.operate.verifying import a_run, publish, wait_until_published
 from tests.support.cli import streamer

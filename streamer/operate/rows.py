@@ -1,0 +1,165 @@
+"""Runs as rows of plain values: what data sets, frames and the formats of others are made from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from streamer.client.folded import answers_of
+from streamer.client.queries import RunAnswers
+from streamer.folding.fold import Folding, fold_records
+from streamer.folding.prices import price_table
+from streamer.folding.run import Run
+from streamer.folding.slots import slot_of_topic_key
+from streamer.schemas.base import decode_id
+from streamer.schemas.events import BOARD_METRICS, TrialResult
+from streamer.schemas.summaries import AgentModelSummary, RunSummary
+from streamer.schemas.wire import Failure, decode, sha256_hex
+from streamer.settings import Settings
+from streamer.storage.kafka import Names, partition_of, partitions_of
+from streamer.storage.log import read_topic
+from streamer.views.compare import pair_standings
+from streamer.views.tables import COLUMNS, columns_of
+
+Table = Literal["trials", "agents", "tiers", "runs", "tasks", "comparisons"]
+
+Row: TypeAlias = dict[str, Any]
+
+SAID = ("trial_id", "trial_name", "started_at", "finished_at", "labels", "message", "provenance")
+"""Fields of the winning event that a scored trial lacks."""
+
+ON_BOARDS = [metric for name, metric in BOARD_METRICS.items() if name not in AgentModelSummary.model_fields]
+"""Numbers of boards that stand deeper in a summary; in the table of agents each is a column, too."""
+
+ENDS = {
+    f"pass_rate_{end}": f"{text} end of the pass rate's 95 % interval on tasks like these; null: none."
+    for end, text in (("low", "Lower"), ("high", "Upper"))
+}
+
+# -----------------------------------------------------------------------------
+# The rows of a run.
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """The rows of one run in every table that was asked for.
+
+    Attributes:
+        run: its summary.
+        rows: by table.
+        metrics: named metrics of its trials to their units, by column name.
+        planned: tasks that the plan names, tiers (None: without) times tasks; (): it names none.
+    """
+
+    run: RunSummary
+    rows: Mapping[Table, Sequence[Row]]
+    metrics: Mapping[str, str]
+    planned: Sequence[tuple[str | None, str]] = ()
+
+    @property
+    def version(self) -> str:
+        """Other rows have another one."""
+        return sha256_hex(orjson.dumps(self.rows, default=str, option=orjson.OPT_SORT_KEYS))
+
+
+def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
+    """All rows of a run.
+
+    Args:
+        answers: its summaries, tasks and trials in flight.
+        run: the run folded; None: there are no rows of trials.
+    """
+    common = {name: getattr(answers.run, name) for name in ("run_id", "benchmark", "benchmark_version")}
+    published: dict[Table, Iterable[Mapping[str, Any]]] = {
+        "runs": [answers.run.model_dump()],
+        "agents": map(_agent, answers.agents),
+        "tiers": [tier.model_dump() for tier in answers.tiers],
+        "tasks": _tasks(answers),
+        "comparisons": [pair.model_dump() for pair in pair_standings(answers.compared)],
+    }
+    metrics, planned = dict[str, str](), list[tuple[str | None, str]]()
+    if run is not None:
+        tasks = run.state.plan.get("tasks")
+        tiers = run.state.plan.get("tiers") or [None]
+        planned = [(tier, task) for tier in tiers for task in tasks] if isinstance(tasks, list) else []
+        trials = list(_trials(run))
+        reading = answers.run.model_dump(mode="json")["metrics"]
+        columns = columns_of(trials, reading)
+        metrics = {column.name: column.unit for column in columns[len(COLUMNS) :]}
+        published["trials"] = [{c.name: c.of(trial) for c in columns} | trial["said"] for trial in trials]
+    return RunRows(
+        answers.run,
+        {name: [common | dict(row) for row in rows] for name, rows in published.items()},
+        metrics,
+        planned,
+    )
+
+
+def _agent(agent: AgentModelSummary) -> Row:
+    fields = agent.model_dump()
+    of_rate = fields["statistics"]["pass_rate"]
+    ends = {name: of_rate[name.rpartition("_")[2]] for name in ENDS}
+    return {metric.name: metric.value(fields) for metric in ON_BOARDS} | ends | fields
+
+
+def _tasks(answers: RunAnswers) -> Iterator[Row]:
+    for key, outcomes in answers.tasks.items():
+        *place, task_id = map(decode_id, key.split("|"))
+        tier, subtest = (part or None for part in place) if place else (None, None)
+        for label, (known, passed, unknown) in outcomes.items():
+            counts = {"known": known, "passed": passed, "unknown": unknown}
+            yield {"tier": tier, "subtest": subtest, "task_id": task_id, "agent_model": label} | counts
+
+
+def _trials(run: Run) -> Iterator[Row]:
+    """The scored trials by key; `said` is the rest of the event, and whether the agent is a baseline."""
+    state = run.state
+    for change in sorted(run.take_scored(), key=lambda change: change.key):
+        if change.value is not None:
+            trial: Row = orjson.loads(change.value)
+            event = decode(state.slots[slot_of_topic_key(change.key)[1]].raw)
+            assert isinstance(event, TrialResult), "a slot holds results alone"
+            said = {name: getattr(event, name) for name in SAID}
+            yield trial | {"said": said | {"baseline": state.scores.is_baseline(trial["agent"])}}
+
+
+def rows_in_log(
+    settings: Settings, run_ids: Iterable[str], on_failed: Callable[[Failure], None]
+) -> Iterator[RunRows]:
+    """The rows of these runs, folded from the event log; a run that is not there has none.
+
+    One partition is in memory at a time.
+
+    Args:
+        on_failed: called with each run that an exception sets apart.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+    """
+    topic = Names(settings.namespace).trial_events
+    count = len(asyncio.run(partitions_of(settings, topic)))
+    by_partition: dict[int, set[str]] = {}
+    for run_id in run_ids:
+        by_partition.setdefault(partition_of(run_id, count), set()).add(run_id)
+    prices = price_table(settings.prices_file)
+    for partition, mine in sorted(by_partition.items()):
+        records = read_topic(settings, topic, [partition])
+        yield from rows_folded(fold_records(records, prices=prices, owns=mine.__contains__), on_failed)
+
+
+def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Iterator[RunRows]:
+    """The rows of every run of a fold; `on_failed` as of `rows_in_log`."""
+    for run_id in folding.runs():
+        try:
+            run = folding.pipeline.run(run_id)
+            rows = rows_of(answers_of(run), run)
+        except Exception as error:
+            folding.pipeline.fail(run_id, error)
+        else:
+            yield rows
+    for failure in folding.failed:
+        on_failed(failure)

@@ -1,0 +1,165 @@
+"""Runs in the formats of others: read back by our own connector, and by the packages that own the formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from streamer.folding.fold import fold_records
+from streamer.operate.exchange import junit, write_files
+from streamer.operate.rows import RunRows, rows_folded
+from streamer.schemas.wire import records_of_lines
+from tests.operate.test_dataset import lines
+from tests.sources.builders import converted
+from tests.sources.every_eval_ever.test_every_eval_ever_peer import EVERY_EVAL_EVER
+from tests.sources.inspect.running import INSPECT
+from tests.support.cli import streamer
+from tests.support.events import Event, a_plan, a_trial
+from tests.support.peers import newer_python, peer_environment, run_in_peer
+
+
+def every(events: Iterable[Event]) -> list[RunRows]:
+    folding = fold_records(records_of_lines(lines(events)))
+    return list(rows_folded(folding, lambda failure: pytest.fail(failure.reason)))
+
+
+def rows(events: Iterable[Event]) -> RunRows:
+    [one] = every(events)
+    return one
+
+
+METRICS = {"steps": {"direction": "lower", "unit": "steps", "label": "steps taken"}}
+BOTH = [
+    a_plan(benchmark="tb", benchmark_version="2", tasks=4, attempts=2, harness="own", metrics=METRICS),
+    *(
+        a_trial(
+            task_id=f"t{task}",
+            attempt=attempt,
+            agent=agent,
+            model="openai/gpt-5",
+            resolved=(task + attempt) % 3 > 0 if agent == "a" else task == 3,
+            input_tokens=100 * task,
+            output_tokens=10,
+            metrics={"steps": float(task + attempt)},
+            failure_mode="agent_timeout" if agent == "b" and task == 0 else "unset",
+        )
+        for agent in "ab"
+        for task in range(4)
+        for attempt in (1, 2)
+    ),
+    {"type": "run_finished", "run_id": "run-1"},
+]
+
+
+def test_every_eval_ever_keeps_verdicts_attempts_tokens_and_metrics_of_each_agent(tmp_path: Path) -> None:
+    run = rows(BOTH)
+    assert write_files(tmp_path, [run], "every-eval-ever") == 4
+    events, said = converted(tmp_path)
+    assert not said.unreadable + said.left_out
+    back = {one.run.run_id: one for one in every(events)}
+    assert len(back) == 2
+    for agent in run.rows["agents"]:
+        [other] = back[f"run-1/{agent['agent_model']}"].rows["agents"]
+        assert (other["trials"], other["tasks"]) == (8, 4)
+        assert (other["resolved"], other["accuracy"]) == (agent["resolved"], agent["accuracy"])
+        assert other["tokens"]["input"] == agent["tokens"]["input"]
+        assert other["pass_at_k"]["2"]["value"] == agent["pass_at_k"]["2"]["value"]
+        steps, original = other["metrics"]["score/steps"], agent["metrics"]["steps"]
+        for name in ("mean", "median", "std_dev", "standard_error", "low", "high", "unit", "direction"):
+            assert steps[name] == original[name], name
+
+
+def test_every_eval_ever_has_the_interval_of_the_summary(tmp_path: Path) -> None:
+    run = rows(BOTH)
+    write_files(tmp_path, [run], "every-eval-ever")
+    [agent] = [one for one in run.rows["agents"] if one["agent"] == "a"]
+    files = [json.loads(file.read_text()) for file in tmp_path.rglob("*.json")]
+    [whole] = [file for file in files if file["model_info"]["additional_details"]["agent"] == "a"]
+    [of_rate] = [one for one in whole["evaluation_results"] if one["evaluation_result_id"] == "pass_rate"]
+    ends = of_rate["score_details"]["uncertainty"]["confidence_interval"]
+    rate = agent["statistics"]["pass_rate"]
+    assert (of_rate["score_details"]["score"], ends["lower"], ends["upper"]) == (
+        rate["mean"],
+        rate["low"],
+        rate["high"],
+    )
+
+
+def test_a_trial_without_a_verdict_is_a_failure_in_both(tmp_path: Path) -> None:  # R19
+    run = rows([a_trial(task_id="a"), a_trial(task_id="b", resolved=None, failure_mode="error")])
+    write_files(tmp_path, [run], "every-eval-ever")
+    [summary] = rows(converted(tmp_path)[0]).rows["agents"]
+    assert summary["accuracy"] == run.rows["agents"][0]["accuracy"] == 0.5
+
+
+HOSTILE = "<script>alert(1)</script> ]]> \x00\x1b[31m\ud800 &amp;"
+
+
+def test_a_case_is_a_task_and_a_flaky_one_is_no_failure() -> None:
+    events = [
+        a_plan(
+            tasks=["flaky", "fails", "breaks", "unknown", "missing", "passes"],
+            agent_models=["terminus:gpt-5"],
+        ),
+        a_trial(task_id="passes", duration_seconds=2.5),
+        a_trial(task_id="flaky", attempt=1, resolved=False),
+        a_trial(task_id="flaky", attempt=2),
+        a_trial(task_id="fails", resolved=False, message=HOSTILE.replace("\ud800", "")),
+        a_trial(
+            task_id="breaks", resolved=False, harness="harbor", failure_mode="EnvironmentStartTimeoutError"
+        ),
+        a_trial(task_id="unknown", resolved=None),
+    ]
+    suite = Xml.fromstring(junit(rows(events)))[0]
+    said = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert said == {
+        "breaks": ["error"],
+        "fails": ["failure"],
+        "flaky": ["system-out"],
+        "missing": ["skipped"],
+        "passes": [],
+        "unknown": ["skipped"],
+    }
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "2",
+    }
+    [failure] = suite.iter("failure")
+    assert failure.text == "<script>alert(1)</script> ]]> \\x00\\x1b[31m &amp;"
+    [passes] = [case for case in suite if case.get("name") == "passes"]
+    assert passes.get("time") == "2.500"
+
+
+def test_the_command_writes_a_file_for_each_run_that_fits(tmp_path: Path) -> None:
+    file, out = tmp_path / "events.ndjson", tmp_path / "out"
+    file.write_bytes(b"\n".join(lines([a_trial(run_id="../a"), a_trial(run_id="b")])))
+    done = streamer("export", out, "--from", file, "--format", "junit", "--runs", "*a")
+    assert (done.returncode, done.stdout) == (0, f"1 file written: {out}\n".encode())
+    assert [one.name for one in out.iterdir()] == ["..%2Fa.xml"]
+
+
+READING = """
+import sys
+from junitparser import JUnitXml
+suites = JUnitXml.fromfile(sys.argv[1])
+print(suites.tests, suites.failures, suites.errors, suites.skipped)
+"""
+
+
+@pytest.mark.peer
+def test_the_owners_of_the_formats_accept_the_files(tmp_path: Path) -> None:
+    write_files(tmp_path, [rows(BOTH)], "every-eval-ever")
+    write_files(tmp_path, [rows(BOTH)], "junit")
+    peer = peer_environment(INSPECT, with_base=False, python=newer_python(12), alone=(EVERY_EVAL_EVER,))
+    files = [file.relative_to(tmp_path) for file in tmp_path.glob("data/*/*/*/*")]
+    done = run_in_peer(peer, "every_eval_ever", "validate", *files, cwd=tmp_path)
+    assert "4 passed, 0 warning-only, 0 failed" in done.stdout
+    reader = peer_environment("junitparser==5.0.3", with_base=False)
+    done = run_in_peer(reader, "python", "-c", READING, "run-1.xml", cwd=tmp_path)
+    assert done.stdout == "8 3 0 0\n"
