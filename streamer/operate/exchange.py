@@ -19,7 +19,9 @@ import orjson
 from streamer.operate.rows import Row, RunRows
 from streamer.schemas.events import NO_FAILURE
 from streamer.schemas.export import VERSION
-from streamer.text import visible
+from streamer.statistics.pairs import GateVerdict
+from streamer.text import shown, visible
+from streamer.views.gate import GateResult, gate_lines, sides_of
 
 # -----------------------------------------------------------------------------
 # Every Eval Ever (schema 0.3.0): for each agent:model one file about the whole, and one with a row a trial.
@@ -215,20 +217,35 @@ def junit(run: RunRows) -> bytes:
     root = Xml.Element("testsuites", name=_plain(run.run.display_name or run.run.run_id))
     for agent in run.rows["agents"]:
         label = agent["agent_model"]
-        cases = [_case(label, *one) for one in _by_task(run, label)]
-        counts = {
-            tag: sum(case.find(tag) is not None for case in cases) for tag in ("failure", "error", "skipped")
-        }
-        suite = Xml.SubElement(
-            root,
-            "testsuite",
-            name=_plain(label),
-            tests=str(len(cases)),
-            failures=str(counts["failure"]),
-            errors=str(counts["error"]),
-            skipped=str(counts["skipped"]),
-        )
-        suite.extend(cases)
+        root.append(_suite(label, [_case(label, *one) for one in _by_task(run, label)]))
+    return _as_file(root)
+
+
+def gate_junit(result: GateResult) -> bytes:
+    """The verdict of a gate as one case: pass, failure, or skipped where it is undecided."""
+    name = " against ".join(shown(side.run_id) for side in sides_of(result))
+    case = Xml.Element("testcase", classname="streamer gate", name=_plain(name), time="0")
+    head, *said = gate_lines(result)
+    if result.verdict is GateVerdict.FAIL:
+        Xml.SubElement(case, "failure", message=_plain(head), type="gate").text = _plain("\n".join(said))
+    elif result.verdict is GateVerdict.UNDECIDED:
+        Xml.SubElement(case, "skipped", message=_plain(head))
+    root = Xml.Element("testsuites", name="streamer gate")
+    root.append(_suite("gate", [case]))
+    return _as_file(root)
+
+
+def _suite(name: str, cases: Sequence[Xml.Element]) -> Xml.Element:
+    counts = {
+        attribute: str(sum(case.find(tag) is not None for case in cases))
+        for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+    }
+    suite = Xml.Element("testsuite", {"name": _plain(name), "tests": str(len(cases)), **counts})
+    suite.extend(cases)
+    return suite
+
+
+def _as_file(root: Xml.Element) -> bytes:
     Xml.indent(root)
     content: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"

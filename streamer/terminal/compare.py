@@ -28,6 +28,7 @@ from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
+from streamer.operate.exchange import gate_junit
 from streamer.schemas.base import METRIC_NAME, Message
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import HARNESS_CHANGING
@@ -740,6 +741,12 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
     help="Write the verdict there, as a comment for a pull request.",
 )
 @click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the verdict there as a JUnit file: undecided is skipped.",
+)
+@click.option(
     "--on-verdict",
     metavar="CMD",
     help="Run this then, without a shell; it gets the verdict as JSON on stdin and may stop the harness. "
@@ -760,6 +767,7 @@ def gate_command(
     target: Fraction | None,
     timeout: float | None,
     markdown: Path | None,
+    junit: Path | None,
     on_verdict: str | None,
     allow: tuple[str, ...],
     as_json: bool,
@@ -775,9 +783,9 @@ def gate_command(
     """
     program = _program(on_verdict)
     if race or ledger is not None:
-        if target is not None or markdown is not None or (ledger is not None and (race or against)):
+        if target is not None or markdown or junit or (ledger is not None and (race or against)):
             raise click.UsageError(
-                "--race and --ledger stand alone: leave --target and --markdown out. The runs of a ledger "
+                "--race and --ledger stand alone: leave --target, --markdown and --junit out. The runs of a ledger "
                 "name their baseline, so --ledger takes no --against"
             )
         if race:
@@ -787,8 +795,9 @@ def gate_command(
         raise click.UsageError("nothing to judge: give --against BASELINE, --target RATE, or both")
     if metric in (None, PRIMARY_METRIC) and max_drop > 1:
         raise click.UsageError(f"--max-drop {float(max_drop):g} of a pass rate is more than 1")
-    if markdown is not None and not markdown.absolute().parent.is_dir():
-        raise click.UsageError(f"--markdown {markdown}: there is no folder {markdown.parent}")
+    for option, file in (("--markdown", markdown), ("--junit", junit)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise click.UsageError(f"{option} {file}: there is no folder {file.parent}")
     terms = Terms(question, metric, max_drop, 1 - level, target, allow)
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
@@ -796,6 +805,8 @@ def gate_command(
         result = _judged_before(gate.run(timeout, tell), gate.files, settings)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
+        if junit is not None:
+            junit.write_bytes(gate_junit(result))
     _conclude(result, gate_lines(result), program, as_json=as_json)
 
 

@@ -144,6 +144,19 @@ def test_the_command_writes_a_file_for_each_run_that_fits(tmp_path: Path) -> Non
     assert [one.name for one in out.iterdir()] == ["..%2Fa.xml"]
 
 
+@pytest.mark.parametrize(("results", "tags"), [("++++++", []), ("------", ["failure"]), ("---", ["skipped"])])
+def test_the_verdict_of_a_gate_is_a_case(tmp_path: Path, results: str, tags: list[str]) -> None:
+    old = [a_trial(run_id="old", task_id=f"t{n}") for n in range(6)]
+    new = [a_trial(run_id="new", task_id=f"t{n}", resolved=one == "+") for n, one in enumerate(results)]
+    plan = a_plan(run_id="new", tasks=[f"t{n}" for n in range(6)], attempts=1)
+    for name, events in (("old", [*old, {"type": "run_finished", "run_id": "old"}]), ("new", [plan, *new])):
+        (tmp_path / f"{name}.ndjson").write_bytes(b"\n".join(lines(events)))
+    sides = tmp_path / "new.ndjson", "--against", tmp_path / "old.ndjson"
+    streamer("gate", *sides, "--max-drop", "0.6", "--junit", tmp_path / "gate.xml")
+    [case] = Xml.parse(tmp_path / "gate.xml").iter("testcase")
+    assert (case.get("name"), [child.tag for child in case]) == ("new against old", tags)
+
+
 READING = """
 import sys
 from junitparser import JUnitXml
