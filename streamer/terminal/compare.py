@@ -785,8 +785,8 @@ def gate_command(
     if race or ledger is not None:
         if target is not None or markdown or junit or (ledger is not None and (race or against)):
             raise click.UsageError(
-                "--race and --ledger stand alone: leave --target, --markdown and --junit out. The runs of a ledger "
-                "name their baseline, so --ledger takes no --against"
+                "--race and --ledger stand alone: leave --target, --markdown and --junit out. The runs of a "
+                "ledger name their baseline, so --ledger takes no --against"
             )
         if race:
             _race(candidate, against, timeout, settings, program, as_json=as_json)
