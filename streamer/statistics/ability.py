@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import comb, isfinite, lcm
+from math import comb, isfinite, lcm, sqrt
 from operator import mul
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -417,6 +417,43 @@ def _repeat_variance(covered: Counts) -> Fraction:
         trials += n * tasks
         spread += Fraction(c * (n - c) * tasks, n - 1)
     return spread / trials**2
+
+
+class ErrorParts(NamedTuple):
+    """The variance of a pass rate in two parts; their sum is the square of its standard error (inference 6).
+
+    Attributes:
+        tasks: from the choice of the tasks. It stays, however often the same tasks are attempted.
+        repeats: from chance at each task. More attempts make it smaller.
+    """
+
+    tasks: float
+    repeats: float
+
+    @classmethod
+    def of(cls, standard_error: float, repeat_error: float) -> ErrorParts:
+        """The parts of a clustered error, with the error of :class:`Repeats` over all of its tasks.
+
+        >>> ErrorParts.of(0.5, 0.25), ErrorParts.of(0.25, 0.5)
+        (ErrorParts(tasks=0.1875, repeats=0.0625), ErrorParts(tasks=0.0, repeats=0.0625))
+        """
+        variance = standard_error**2
+        repeats = min(variance, repeat_error**2)
+        return cls(variance - repeats, repeats)
+
+    def error_with(self, tasks: int, trials: int, *, attempts: int = 0, more_tasks: int = 0) -> float:
+        """The standard error to be expected of a larger run.
+
+        Args:
+            tasks, trials: of this run, each at least 1.
+            attempts: more attempts at each task.
+            more_tasks: more tasks of this kind, each attempted as often as these on average.
+
+        >>> ErrorParts(0.03, 0.02).error_with(10, 20, attempts=2, more_tasks=30)
+        0.1
+        """
+        repeats = self.repeats * trials / (trials + attempts * tasks)
+        return sqrt((self.tasks + repeats) * tasks / (tasks + more_tasks))
 
 
 def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:

@@ -57,10 +57,12 @@ from streamer.views.leaderboard import (
     with_words,
 )
 from streamer.views.outlook import (
+    ErrorBudget,
     Estimate,
     Outlook,
     budget_words,
     comparison_tables,
+    error_budgets,
     outlook_of,
     places_of,
     usd_words,
@@ -225,6 +227,11 @@ def _facts(
 Summary = dict[str, Any]
 
 run_argument = click.argument("run_id", metavar="RUN")
+errors_option = click.option(
+    "--errors",
+    is_flag=True,
+    help="Say what the error of each pass rate is made of, and what more tasks or attempts would bring.",
+)
 
 
 @click.group()
@@ -313,18 +320,28 @@ def run(
 
 @query_command.command()
 @run_argument
+@errors_option
 @as_of_option
 @json_option
 @wide_option
 @with_settings
-def agents(run_id: str, as_of: Position | None, as_json: bool, settings: Settings) -> None:
-    """The agents of a run."""
+def agents(run_id: str, errors: bool, as_of: Position | None, as_json: bool, settings: Settings) -> None:
+    """The agents of a run. With --errors and --json, each has a field `error_budget`, null where unknown."""
     answers = answers_at(settings, run_id, as_of, "agent_model", COMPARISONS)
+    budgets = error_budgets(answers.agents, answers.run.primary_metric) if errors else []
     if as_json:
-        _print_json(_published(answers.agents))
+        of_agent = {budget.agent_model: budget.model_dump(mode="json") for budget in budgets}
+        rows = _published(answers.agents)
+        _print_json(
+            row | {"error_budget": of_agent.get(row["agent_model"])} if errors else row for row in rows
+        )
     else:
-        places, run = places_of(answers.comparison), answers.run.model_dump()
-        print_board(agents_table(_dumped(answers.agents), run, places, grades=is_wide()))
+        places, run, notes = places_of(answers.comparison), answers.run.model_dump(), _lines_of(budgets)
+        print_board(agents_table(_dumped(answers.agents), run, places, grades=is_wide(), notes=notes))
+
+
+def _lines_of(budgets: Iterable[ErrorBudget]) -> list[str]:
+    return [visible(f"{budget.words}.") for budget in budgets]
 
 
 @query_command.command()

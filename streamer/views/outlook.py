@@ -13,6 +13,7 @@ from pydantic import Field
 
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Instant, Message, agent_model_label, optional
+from streamer.schemas.events import PRIMARY_METRIC
 from streamer.schemas.summaries import (
     SILENT_AFTER,
     AgentModelSummary,
@@ -23,6 +24,7 @@ from streamer.schemas.summaries import (
     Statistics,
     TrialInFlight,
 )
+from streamer.statistics.ability import ErrorParts
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
 from streamer.views.compare import pair_standings
@@ -451,6 +453,128 @@ def budget_words(outlook: BudgetOutlook, at: datetime | None) -> str:
 
 
 # -----------------------------------------------------------------------------
+# What the error of a pass rate is made of, and what more tasks or attempts would bring (inference 6). Pure.
+
+
+MORE_TASKS = 20
+"""So many more tasks are asked about."""
+
+FIRST_ERRORS = 3
+"""Number of agents, the best first, of which page and reports say it unasked."""
+
+
+class LargerRun(Message):
+    """The estimate of a larger run: like this one, and with its mean cost."""
+
+    standard_error: float = Field(ge=0, description="Of the pass rate, clustered by task.")
+    trials: int = Field(ge=1, description="How many more trials it takes.")
+    usd: float | None = Field(description="What they cost at the mean known cost, USD; null: none is known.")
+
+
+class ErrorBudget(Message):
+    """What the error of an agent's pass rate is made of, and what a larger run would make of it."""
+
+    agent_model: Label
+    standard_error: float = Field(ge=0, description="Of the pass rate, clustered by task.")
+    tasks: float | None = Field(
+        ge=0,
+        le=1,
+        description="Share of its square that the choice of the tasks brings; null: a task has one attempt.",
+    )
+    repeats: float | None = Field(ge=0, le=1, description="Share that chance at each task brings; likewise.")
+    infrastructure: float = Field(
+        description="How much higher the pass rate is without trials that the infrastructure failed."
+    )
+    more_attempts: LargerRun | None = Field(description="One more attempt at each task; null: likewise.")
+    more_tasks: LargerRun = Field(description="20 more tasks of this kind, attempted as often as these.")
+    words: str = Field(description="The same in a sentence or two; names are not escaped.")
+
+
+def error_budget(agent: AgentModelSummary) -> ErrorBudget | None:
+    """The parts of an agent's error; None while results are missing, with one task, and with no error."""
+    said = agent.uncertainty
+    ability, repeat = (said.ability, said.repeat) if said else (None, None)
+    trials = agent.trials if agent.verdict_trials is None else agent.verdict_trials
+    if ability is None or ability.incomplete or trials < ability.tasks or not ability.standard_error:
+        return None
+    error, tasks = ability.standard_error, ability.tasks
+    is_split = repeat is not None and repeat.tasks_covered == tasks
+    parts = ErrorParts.of(error, repeat.standard_error if repeat and is_split else 0.0)
+    mean_cost = finite(agent.mean_cost)
+
+    def larger(attempts: int, more_tasks: int) -> LargerRun:
+        more = attempts * tasks or max(1, round(more_tasks * trials / tasks))
+        return LargerRun(
+            standard_error=parts.error_with(tasks, trials, attempts=attempts, more_tasks=more_tasks),
+            trials=more,
+            usd=None if mean_cost is None else more * mean_cost,
+        )
+
+    without = agent.accuracy_excluding_infrastructure
+    lost = 0.0 if without is None or agent.accuracy is None else without - agent.accuracy
+    budget = ErrorBudget(
+        agent_model=agent.agent_model,
+        standard_error=error,
+        tasks=parts.tasks / error**2 if is_split else None,
+        repeats=parts.repeats / error**2 if is_split else None,
+        infrastructure=lost if agent.infrastructure_failures else 0.0,
+        more_attempts=larger(1, 0) if is_split else None,
+        more_tasks=larger(0, MORE_TASKS),
+        words="",
+    )
+    return budget.model_copy(update={"words": error_words(budget)})
+
+
+def error_words(budget: ErrorBudget) -> str:
+    """The parts of an error for people.
+
+    >>> more = LargerRun(standard_error=0.0385, trials=89, usd=22.25)
+    >>> sums = {"agent_model": "a:m", "standard_error": 0.041, "infrastructure": 0.0, "words": ""}
+    >>> half = {"tasks": 0.73, "repeats": 0.27, "more_attempts": more, "more_tasks": more}
+    >>> print(error_words(ErrorBudget(**sums, **half)))
+    a:m: standard error 4.1 points; of its square the choice of tasks is 73 %, chance at each task 27 %. \
+Estimate: one more attempt at each task makes it 3.9 points for $22.25, 20 more tasks 3.9 points for $22.25
+    """
+    split = "; how much of it is chance at each task shows once each has two attempts"
+    if budget.tasks is not None and budget.repeats is not None:
+        tasks = round(100 * budget.tasks)
+        split = f"; of its square the choice of tasks is {tasks} %, chance at each task {100 - tasks} %"
+    lost = ""
+    if budget.infrastructure:
+        lost = f"; without what the infrastructure failed the rate is {_points(budget.infrastructure)} higher"
+    attempt, tasks_more = budget.more_attempts, _larger_words(budget.more_tasks)
+    first = f"one more attempt at each task makes it {_larger_words(attempt)}, " if attempt else ""
+    makes = "" if attempt else " make it"
+    return (
+        f"{budget.agent_model}: standard error {_points(budget.standard_error)}{split}{lost}. "
+        f"Estimate: {first}{MORE_TASKS} more tasks{makes} {tasks_more}"
+    )
+
+
+def _larger_words(run: LargerRun) -> str:
+    return _points(run.standard_error) + ("" if run.usd is None else f" for ${run.usd:,.2f}")
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f} points"
+
+
+def error_budgets(
+    agents: Iterable[AgentModelSummary], primary: str = PRIMARY_METRIC, *, first: bool = False
+) -> list[ErrorBudget]:
+    """The parts of the errors of a run's agents, the best agent first, baselines left out.
+
+    Args:
+        first: only of the first agents, and only where every task has several attempts: said unasked.
+    """
+    own = sorted(
+        (one for one in agents if not one.baseline), key=lambda a: best_first(primary)(a.model_dump())
+    )
+    told = [budget for one in own if (budget := error_budget(one))]
+    return [budget for budget in told if budget.tasks is not None][:FIRST_ERRORS] if first else told
+
+
+# -----------------------------------------------------------------------------
 # What a run still has before it: its end, its cost, its running trials, and which places are open. Pure.
 
 
@@ -502,6 +626,11 @@ class Outlook(Message):
     first_two: list[str] = Field(
         description="What may be said of the first two agents of the board, one sentence each."
     )
+    errors: list[ErrorBudget] = optional(
+        "What the errors of the first three agents are made of; [] while results are missing, and where a "
+        "task has one attempt.",
+        [],
+    )
     budget: BudgetOutlook | None = optional("Forecast for the requested budget; null if none was given.")
 
 
@@ -539,6 +668,7 @@ def outlook_of(
         places=places_of(comparison),
         places_missing=MISSING[comparison.rank_missing] if comparison and comparison.rank_missing else None,
         first_two=_first_two(run, agents, compared),
+        errors=error_budgets(agents, run.primary_metric, first=True),
         budget=None if budget_usd is None else budget_at(budget_usd, run, pace, at),
     )
 

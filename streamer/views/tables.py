@@ -118,6 +118,7 @@ def agents_table(
     places: Mapping[str, str] | None = None,
     *,
     grades: bool = False,
+    notes: Iterable[str] = (),
 ) -> Table:
     """The agents of a run, the best by its primary METRIC first, baselines last.
 
@@ -125,13 +126,15 @@ def agents_table(
         run: its summary; None: not known.
         places: agent:model to the places that it may truly have; None: not known.
         grades: show them also in a run without tiers and judge.
+        notes: more lines below the table.
     """
     agents = list(agents)
     graded = grades or shows_grades(run, agents)
     places = places or {}
     rows = [{**one, "place": places.get(one["agent_model"]), "graded": graded} for one in agents]
     table = _groups_table(AGENTS, sorted(rows, key=best_first(primary_of(run))), "Agents", run)
-    return table._replace(note="\n".join(filter(None, (table.note, PLACES)))) if places else table
+    lines = (table.note, PLACES if places else "", *notes)
+    return table._replace(note="\n".join(filter(None, lines)))
 
 
 def formulacode_table(agents: Iterable[SummaryFields], primary: str) -> Table:
@@ -272,6 +275,7 @@ def run_document(
     *,
     now: datetime | None,
     places: Mapping[str, str] | None = None,
+    notes: Iterable[str] = (),
 ) -> Document:
     """A run in sentences and tables: agents, tiers, a label, FormulaCode, how trials ended.
 
@@ -279,10 +283,11 @@ def run_document(
         by_label: its groups by one label; (): none.
         now: the time at which its state is determined; see `state_of`.
         places: agent:model to the places that it may truly have; None: not known.
+        notes: more lines below the agents.
     """
     labels = (f"{key}={value}" for key, value in run["labels"].items())
     facts = [run["run_id"], *about(run, state_of(run, now)), *labels]
-    tables = [agents_table(agents, run, places, grades=True), *tiers_tables(tiers, run)]
+    tables = [agents_table(agents, run, places, grades=True, notes=notes), *tiers_tables(tiers, run)]
     tables += [labels_table(by_label, run, grades=True), formulacode_table(agents, primary_of(run))]
     foot = f"As of event time {run['last_event_at'] or 'unknown'}. Digest {run['digest']}."
     title = run["display_name"] or run["run_id"]

@@ -47,12 +47,12 @@ from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
-from streamer.views.columns import Column, accuracy, accuracy_name
+from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
 from streamer.views.compare import ComparedSide
 from streamer.views.gate import GateResult, NoSuchSide, gate_lines
 from streamer.views.leaderboard import history_points
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
-from streamer.views.outlook import eta_of, places_of
+from streamer.views.outlook import error_budgets, eta_of, places_of
 from streamer.views.tables import (
     Document,
     Table,
@@ -137,8 +137,16 @@ class RunData:
     @property
     def document(self) -> Document:
         """The run in sentences and tables, without single trials."""
+        agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
+        errors = error_budgets(agents, primary_of(self.run), first=True)
         return run_document(
-            self.run, self.agents, self.tiers, self.by_label, now=self.read_at, places=self.places
+            self.run,
+            self.agents,
+            self.tiers,
+            self.by_label,
+            now=self.read_at,
+            places=self.places,
+            notes=[visible(f"{budget.words}.") for budget in errors],
         )
 
 

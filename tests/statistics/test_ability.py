@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
+from statistics import fmean, variance
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from streamer.folding.score import grading_profile
 from streamer.statistics.ability import (
     Attempted,
     Clusters,
+    ErrorParts,
     PassAtK,
     Reach,
     Repeats,
@@ -417,3 +419,59 @@ def test_attempts_in_parts_are_counted_by_task_like_one_by_one(tasks: int) -> No
     assert together.summary() == tried(more="+").summary()
     with pytest.raises(StatsError, match="more"):
         together.unmerge(tried(more="-"))
+
+
+# -----------------------------------------------------------------------------
+# What an error is made of, and what a larger run makes of it.
+
+
+def parts_of(tasks: list[list[bool]]) -> tuple[ErrorParts, float]:
+    """The parts, and the error itself."""
+    counts = counted(tasks)
+    error, repeat = Clusters.of_counts(counts).standard_error(), repeats(counts)
+    assert error is not None
+    assert repeat is not None
+    return ErrorParts.of(error, repeat.standard_error), error
+
+
+@examples(100)
+@given(
+    st.integers(2, 5).flatmap(lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=2))
+)
+def test_the_parts_of_an_error_are_those_of_an_analysis_of_variance(tasks: list[list[bool]]) -> None:
+    """One way, with equal attempts: the mean squares between and within tasks (Searle 1992, section 3.5)."""
+    attempts, rates = len(tasks[0]), [fmean(task) for task in tasks]
+    between = attempts * variance(rates)
+    within = fmean(variance(map(float, task)) for task in tasks)
+    of_tasks = max(0.0, (between - within) / attempts)
+    parts, error = parts_of(tasks)
+    assert parts.tasks == pytest.approx(of_tasks / len(tasks), abs=1e-12)
+    assert sum(parts) == pytest.approx(error**2, abs=1e-12)
+    if between >= within:
+        assert parts.repeats == pytest.approx(within / attempts / len(tasks), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "more_attempts", "more_tasks"), [(2, 1, 0), (2, 6, 0), (3, 0, 20), (5, 0, 60)]
+)
+def test_a_larger_run_has_the_error_that_was_foretold(
+    attempts: int, more_attempts: int, more_tasks: int
+) -> None:
+    """Simulated: the pass rates of larger runs of the same kind vary as smaller runs foretell on average."""
+    chance, count = random.Random(7), 40
+
+    def a_run(tasks: int, attempts: int) -> list[list[bool]]:
+        difficulties = [chance.betavariate(0.8, 0.8) for _ in range(tasks)]
+        return [[chance.random() < p for _ in range(attempts)] for p in difficulties]
+
+    foretold = []
+    for _ in range(300):
+        parts, _ = parts_of(a_run(count, attempts))
+        trials = count * attempts
+        error = parts.error_with(count, trials, attempts=more_attempts, more_tasks=more_tasks)
+        foretold.append(error**2)
+    rates = [
+        fmean(passed for task in a_run(count + more_tasks, attempts + more_attempts) for passed in task)
+        for _ in range(1_500)
+    ]
+    assert fmean(foretold) == pytest.approx(variance(rates), rel=0.12)

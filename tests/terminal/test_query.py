@@ -62,3 +62,21 @@ def test_tasks_of_a_benchmark_are_those_of_its_runs_and_order_the_next_one(stack
     unknown = call(stack, "query", "tasks", "--history", "history/none")
     assert unknown.returncode == 1
     assert b"There is no run 'history/none'" in unknown.stderr
+
+
+def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: Online) -> None:
+    run = "errors/1"
+    results = [
+        a_trial(run_id=run, task_id=f"t{n}", attempt=k, resolved=n * k % 3 > 0, cost_usd=0.5)
+        for n in range(6)
+        for k in (1, 2, 3)
+    ]
+    published(stack, [a_plan(run_id=run, tasks=6, attempts=3), *results])
+    settled(stack, run)
+    [agent] = lines(call(stack, "query", "agents", run, "--errors", "--json").stdout)
+    budget = agent["error_budget"]
+    assert (budget["more_attempts"]["usd"], budget["more_tasks"]["usd"]) == (3.0, 30.0)
+    assert f"{budget['words']}." in call(stack, "query", "agents", run, "--errors").stdout.decode()
+    assert b"standard error" not in call(stack, "query", "agents", run).stdout
+    [plain] = lines(call(stack, "query", "agents", run, "--json").stdout)
+    assert plain == {name: value for name, value in agent.items() if name != "error_budget"}

@@ -20,6 +20,7 @@ from streamer.views.outlook import (
     Outlook,
     budget_of,
     budget_words,
+    error_budgets,
     eta_of,
     observation_of,
     outlook_of,
@@ -359,3 +360,91 @@ def test_a_budgets_time_counts_from_the_time_of_asking_while_the_run_lives() -> 
     ended = an_outlook(LAST, 2.5, status="completed").budget
     assert ended is not None
     assert ended.standing == "within"
+
+
+# -----------------------------------------------------------------------------
+# What the error of a pass rate is made of.
+
+
+def with_repeats(attempts: int, planned: int | None = None, **fields: Any) -> list[AgentModelSummary]:
+    """Agents of a run of 10 tasks: `a` passes as often as the task's number says, `b` the first half."""
+    results = [
+        a_trial(task_id=f"t{n}", attempt=attempt, agent=agent, cost_usd=0.25, **fields)
+        | {"resolved": (n + 3 * attempt) % 10 < n if agent == "a" else n < 5}
+        for n in range(10)
+        for attempt in range(1, attempts + 1)
+        for agent in "ab"
+    ]
+    plan = a_plan(tasks=[f"t{n}" for n in range(10)], attempts=planned or attempts)
+    told = summaries(folded([plan, *results])[0])
+    agents = [one for one in told.values() if one["type"] == "agent_model_summary"]
+    return [AgentModelSummary.model_validate(one) for one in agents]
+
+
+def test_the_parts_of_an_error_and_of_larger_runs_with_their_costs() -> None:
+    first, second = error_budgets(with_repeats(4))
+    [a] = [one for one in with_repeats(4) if one.agent == "a"]
+    assert a.uncertainty is not None
+    assert a.uncertainty.ability is not None
+    assert a.uncertainty.repeat is not None
+    error, repeat = a.uncertainty.ability.standard_error, a.uncertainty.repeat.standard_error
+    [of_a] = [one for one in (first, second) if one.agent_model == "a:gpt-5"]
+    assert of_a.standard_error == error
+    assert (of_a.repeats, of_a.tasks) == pytest.approx((repeat**2 / error**2, 1 - repeat**2 / error**2))
+    assert of_a.more_attempts is not None
+    assert (of_a.more_attempts.trials, of_a.more_attempts.usd) == (10, 2.5)
+    assert of_a.more_attempts.standard_error == pytest.approx(
+        ((error**2 - repeat**2) + repeat**2 * 4 / 5) ** 0.5
+    )
+    assert (of_a.more_tasks.trials, of_a.more_tasks.usd) == (80, 20.0)
+    assert of_a.more_tasks.standard_error == pytest.approx(error / 3**0.5)
+    [of_b] = [one for one in (first, second) if one.agent_model == "b:gpt-5"]
+    assert (of_b.tasks, of_b.repeats) == (1.0, 0.0)
+    assert of_b.words == (
+        "b:gpt-5: standard error 16.7 points; of its square the choice of tasks is 100 %, chance at each "
+        "task 0 %. Estimate: one more attempt at each task makes it 16.7 points for $2.50, 20 more tasks 9.6 "
+        "points for $20.00"
+    )
+
+
+def test_one_attempt_each_splits_no_error_and_is_not_said_unasked() -> None:
+    agents = with_repeats(1)
+    assert error_budgets(agents, first=True) == []
+    budgets = error_budgets(agents)
+    assert {(one.tasks, one.repeats, one.more_attempts) for one in budgets} == {(None, None, None)}
+    assert all("once each has two attempts. Estimate: 20 more tasks make it" in one.words for one in budgets)
+
+
+def test_nothing_is_said_of_an_error_while_results_are_missing_or_without_one() -> None:
+    assert error_budgets(with_repeats(3, planned=4)) == []
+    passes = [a_trial(task_id=f"t{n}", attempt=k) for n in range(3) for k in (1, 2)]
+    told = summaries(folded([a_plan(tasks=3, attempts=2), *passes])[0])
+    [agent] = [one for one in told.values() if one["type"] == "agent_model_summary"]
+    assert error_budgets([AgentModelSummary.model_validate(agent)]) == []
+
+
+def test_what_the_infrastructure_took_stands_beside_the_error() -> None:
+    results = [
+        a_trial(
+            task_id=f"t{n}",
+            attempt=k,
+            resolved=n > 1,
+            failure_mode="infrastructure_error" if n == 0 else None,
+        )
+        for n in range(5)
+        for k in (1, 2)
+    ]
+    end = {"type": "run_finished", "run_id": "run-1"}
+    told = summaries(folded([a_plan(tasks=5, attempts=2), *results, end])[0])
+    [agent] = [one for one in told.values() if one["type"] == "agent_model_summary"]
+    [budget] = error_budgets([AgentModelSummary.model_validate(agent)])
+    assert budget.infrastructure == pytest.approx(6 / 8 - 6 / 10)
+    assert "; without what the infrastructure failed the rate is 15.0 points higher. Estimate" in budget.words
+    assert "$" not in budget.words, "no cost is known"
+
+
+def test_a_run_says_it_of_the_first_agents() -> None:
+    told = summaries(folded([a_plan(tasks=3, attempts=1), a_trial()])[0])
+    [run] = [RunSummary.model_validate(one) for one in told.values() if one["type"] == "run_summary"]
+    result = outlook_of(run, with_repeats(4), [], None, AT)
+    assert {one.agent_model for one in result.errors} == {"a:gpt-5", "b:gpt-5"}

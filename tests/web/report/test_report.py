@@ -38,6 +38,7 @@ from streamer.web.report import (
     side_of,
 )
 from tests.folding.matched import side, the_plan, trial
+from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial, records
 from tests.support.simulated import TIERED_RUN, simulate
 from tests.views.test_gate import BASELINE, PLANS, judged, ours
@@ -339,3 +340,20 @@ def test_an_agent_that_the_run_does_not_have_is_answered_with_those_like_it() ->
     with pytest.raises(NoSuchSide, match=r"has no agent:model 'alhpa:m'\. Did you mean alpha:m"):
         side_of(a_run(), "alhpa:m")
     assert "It has no results yet." in str(NoSuchSide.unknown_agent("r", "a:m", []))
+
+
+def test_a_report_says_what_the_error_is_made_of_once_results_are_in(tmp_path: Path) -> None:
+    results = [
+        a_trial(task_id=f"t{n}", attempt=k, agent="<b>x", resolved=n * k % 3 > 0)
+        for n in range(6)
+        for k in (1, 2, 3)
+    ]
+    file = tmp_path / "events.ndjson"
+    for plan, expected in ((3, True), (4, False)):
+        events = [a_plan(tasks=6, attempts=plan), *results]
+        file.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events))
+        for form in ("md", "html"):
+            done = streamer("report", "--from", file, "--format", form)
+            assert done.returncode == 0, done.stderr
+            assert ("standard error" in done.stdout.decode()) == expected
+            assert b"<b>x" not in done.stdout, "a name is no markup"

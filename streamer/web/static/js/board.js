@@ -32,7 +32,7 @@ export class Board {
     this.table.sortFirst(primary);
     this.table.update(agents);
     const ranked = agents.some((agent) => agent.place !== null);
-    const lines = [...footnotes(agents), ranked ? WORDS.places : null, outlook?.places_missing ? `No places: ${outlook.places_missing}.` : null, ...(outlook?.first_two ?? []).map((words) => `${visible(words)}.`)];
+    const lines = [...footnotes(agents), ranked ? WORDS.places : null, outlook?.places_missing ? `No places: ${outlook.places_missing}.` : null, ...[...(outlook?.first_two ?? []), ...(outlook?.errors ?? []).map((budget) => budget.words)].map((words) => `${visible(words)}.`)];
     this.notes.replaceChildren(...lines.filter(Boolean).map((line) => h("p", {}, line)));
   }
 }
