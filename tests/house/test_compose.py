@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from streamer.operate.local.processes import free_port
 from streamer.settings import Settings
+from streamer.terminal.local import URLS
 from tests.house.repository import ROOT
+from tests.support.cli import COMMAND
+from tests.support.servers import RedisServer
+from tests.support.worker_process import wait_for
 
 FILE = ROOT / "docker-compose.yml"
 SPECIFICATION = ROOT / "tests" / "house" / "compose-spec.json.gz"
@@ -44,8 +52,9 @@ def test_docker_compose_itself_accepts_the_file() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_there_are_a_broker_a_store_and_a_worker() -> None:
-    assert set(SERVICES) == {"kafka", "redis", "worker"}
+def test_there_are_a_broker_a_store_a_worker_a_page_and_notices() -> None:
+    assert set(SERVICES) == {"kafka", "redis", "worker", "page", "notify"}
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"notify"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -82,14 +91,41 @@ def test_the_worker_waits_until_broker_and_store_are_healthy() -> None:
     assert waits == {name: {"condition": "service_healthy"} for name in ("kafka", "redis")}
 
 
-def test_the_worker_is_built_from_this_repository() -> None:
-    assert SERVICES["worker"]["build"] == "."
+def test_our_services_are_built_from_this_repository() -> None:
+    assert {name for name, service in SERVICES.items() if service.get("build") == "."} == {
+        "worker",
+        "page",
+        "notify",
+    }
 
 
-def test_the_workers_environment_is_understood_by_the_settings() -> None:
-    environment = SERVICES["worker"]["environment"]
-    known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields}
-    assert set(environment) <= known
+@pytest.mark.parametrize("name", ["worker", "page", "notify"])
+def test_the_environment_of_our_services_is_understood(name: str) -> None:
+    known = {f"STREAMER_{name.upper()}" for name in Settings.model_fields} | {"STREAMER_WEB_TOKEN", URLS}
+    assert set(SERVICES[name]["environment"]) <= known
+
+
+def test_the_page_starts_as_it_stands_there_and_its_health_is_looked_at(
+    session_redis: RedisServer, embedded_broker: str, tmp_path: Path
+) -> None:
+    port = str(free_port())
+    environment = {**os.environ, "STREAMER_REDIS": session_redis.url, "STREAMER_BOOTSTRAP": embedded_broker}
+    [token] = re.findall(r":-(.+)}", SERVICES["page"]["environment"]["STREAMER_WEB_TOKEN"])
+    environment["STREAMER_WEB_TOKEN"] = token
+    program, *arguments = (word.replace("8720", port) for word in SERVICES["page"]["command"])
+    check = [word.replace("8720", port) for word in SERVICES["page"]["healthcheck"]["test"]]
+    assert (program, check[:3]) == ("streamer", ["CMD", "python", "-c"])
+
+    def healthy(**changed: str) -> bool:
+        command = [sys.executable, "-c", check[3]]
+        return subprocess.run(command, env=environment | changed, capture_output=True).returncode == 0
+
+    with subprocess.Popen([*COMMAND, *arguments], env=environment, cwd=tmp_path) as page:
+        try:
+            wait_for(healthy, "the page is healthy")
+            assert not healthy(STREAMER_WEB_TOKEN="another")
+        finally:
+            page.terminate()
 
 
 def test_published_ports_are_open_to_this_machine_only() -> None:
