@@ -33,7 +33,7 @@ from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from streamer.schemas.events import RunStarted
 from streamer.schemas.wire import LogRecord, Reason, Record, canonical_json, decode, sha256_hex
 from streamer.settings import Settings
-from streamer.views.gate import verdicts_of
+from streamer.views.ledger import verdicts_of
 
 # -----------------------------------------------------------------------------
 # The sources of a bundle, and what is concluded from them.
@@ -159,9 +159,11 @@ class _Conclusions:
             "schema_version": EVENT_SCHEMA_VERSION,
             "sources": [one.described() for one in sources],
         }
-        judged = [run for one in sources if not one.source.is_history for run in one.runs()]
+        judged, history = (
+            [r for s in sources if s.source.is_history is past for r in s.runs()] for past in (False, True)
+        )
         keyed = {(change.run_id, change.group.redis_suffix): change for change in changes}
-        return cls(keyed, verdicts_of(judged), manifest)
+        return cls(keyed, verdicts_of(judged, history), manifest)
 
 
 # -----------------------------------------------------------------------------

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from fractions import Fraction
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import orjson
 from pydantic import Field
 
-from streamer.client.folded import answers_of
-from streamer.client.queries import RunAnswers
 from streamer.folding.pairs.contest import Contestant, Matched, Unmatched, worse_and_behind
-from streamer.folding.run import Run
 from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import planned_metrics, primary_metric
 from streamer.folding.uncertainty import MEANS
@@ -44,11 +38,9 @@ from streamer.statistics.pairs import (
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
 from streamer.views.comparable import Comparability, Made, comparable, not_comparable
-from streamer.views.compare import LOOKS, UNRELATED, ComparedSide, compare_sides, overtaken, pair_standings
-from streamer.views.leaderboard import boards_of, with_words
-from streamer.views.models import DIFFERENT_TASKS, Comparison, TrialRow
+from streamer.views.compare import LOOKS, UNRELATED, overtaken
+from streamer.views.models import DIFFERENT_TASKS, Comparison
 from streamer.views.models import Ends as Range
-from streamer.views.outlook import places_of
 
 # -----------------------------------------------------------------------------
 # The verdict of a gate as `streamer gate` writes it: for CI, for a harness, for a comment.
@@ -842,50 +834,3 @@ def _words_in_order(result: GateResult) -> list[str]:
 
 def _in_the_end(ends: Range) -> str:
     return f"{ends_in_points(ends.low, ends.high)} points in the end"
-
-
-# -----------------------------------------------------------------------------
-# Everything that may be said of several runs that were folded, each with its sentences.
-
-
-MOST_COMPARED = 20
-"""Runs that are compared two by two; of more, only the leaderboards are made."""
-
-
-def verdicts_of(runs: Sequence[Run]) -> dict[str, Any]:
-    """Leaderboards, every two agents of a run, and every two runs, as JSON.
-
-    States of runs are determined at the time of the latest event, so nothing depends on the time of asking.
-    """
-    answers = [answers_of(run) for run in runs]
-    times = [said.run.last_event_at for said in answers if said.run.last_event_at]
-    boards = []
-    for metric in sorted({said.run.primary_metric for said in answers}):
-        of_metric = [said.board for said in answers if said.run.primary_metric == metric]
-        boards += with_words(boards_of(of_metric, metric, max(times, default=datetime.fromtimestamp(0, UTC))))
-    agents = [
-        {
-            "run_id": said.run.run_id,
-            "places": places_of(said.comparison),
-            "pairs": [_json(pair) for pair in pair_standings(said.compared)],
-        }
-        for said in answers
-    ]
-    sides = [
-        _compared_side(*both) for both in zip(runs, answers, strict=True) if 1 < len(runs) <= MOST_COMPARED
-    ]
-    pairs = [
-        {"a": a.run_id, "b": b.run_id, "comparison": _json(with_order(compare_sides(x, y, 0, 0), a, b))}
-        for (a, x), (b, y) in combinations(sides, 2)
-    ]
-    return {"boards": [_json(board) for board in boards], "agents": agents, "runs": pairs}
-
-
-def _compared_side(run: Run, said: RunAnswers) -> tuple[RunState, ComparedSide]:
-    trials = [orjson.loads(change.value) for change in run.take_scored() if change.value]
-    rows = [TrialRow.of(trial["digest"], trial) for trial in trials]
-    return run.state, ComparedSide(said.compared, said.agents, None, rows)
-
-
-def _json(message: Message) -> dict[str, Any]:
-    return message.model_dump(mode="json", by_alias=True)

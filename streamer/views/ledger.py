@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import combinations
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import orjson
 from pydantic import Field
 
+from streamer.client.folded import answers_of
+from streamer.client.queries import RunAnswers
 from streamer.folding.pairs.contest import Contestant, Matched, worse_and_behind
+from streamer.folding.run import Run
 from streamer.folding.state import RunState, candidates_of
 from streamer.folding.summaries import ledger_entry
 from streamer.schemas.base import Instant, Message
@@ -27,7 +32,19 @@ from streamer.statistics.pairs import Direction, GateVerdict, Pair, is_behind
 from streamer.text import counted
 from streamer.views.cells import of_planned
 from streamer.views.columns import Board, Column
-from streamer.views.gate import Entrant, NoSuchSide, entrant, matched_as_made, possible_runs, tasks_are_unfair
+from streamer.views.compare import ComparedSide, compare_sides, pair_standings
+from streamer.views.gate import (
+    Entrant,
+    NoSuchSide,
+    entrant,
+    matched_as_made,
+    possible_runs,
+    tasks_are_unfair,
+    with_order,
+)
+from streamer.views.leaderboard import boards_of, with_words
+from streamer.views.models import TrialRow
+from streamer.views.outlook import places_of
 from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
@@ -632,3 +649,61 @@ LEDGERS = Board(
     ),
 )
 """The columns of the list of ledgers."""
+
+
+# -----------------------------------------------------------------------------
+# Everything that may be said of several runs that were folded, each with its sentences.
+
+
+MOST_COMPARED = 20
+"""Runs that are compared two by two; of more, only the leaderboards are made."""
+
+
+def verdicts_of(runs: Sequence[Run], history: Iterable[Run] = ()) -> dict[str, Any]:
+    """Leaderboards, every two agents of a run, every two runs, and the ledgers of the runs, as JSON.
+
+    States of runs are determined at the time of the latest event, so nothing depends on the time of asking.
+
+    Args:
+        runs: those that are judged.
+        history: others that their ledgers may name.
+    """
+    states = {run.state.run_id: run.state for run in (*runs, *history)}
+    names = names_of(entries_of(run.state for run in runs))
+    answers = [answers_of(run) for run in runs]
+    times = [said.run.last_event_at for said in answers if said.run.last_event_at]
+    boards = []
+    for metric in sorted({said.run.primary_metric for said in answers}):
+        of_metric = [said.board for said in answers if said.run.primary_metric == metric]
+        boards += with_words(boards_of(of_metric, metric, max(times, default=datetime.fromtimestamp(0, UTC))))
+    agents = [
+        {
+            "run_id": said.run.run_id,
+            "places": places_of(said.comparison),
+            "pairs": [_json(pair) for pair in pair_standings(said.compared)],
+        }
+        for said in answers
+    ]
+    sides = [
+        _compared_side(*both) for both in zip(runs, answers, strict=True) if 1 < len(runs) <= MOST_COMPARED
+    ]
+    pairs = [
+        {"a": a.run_id, "b": b.run_id, "comparison": _json(with_order(compare_sides(x, y, 0, 0), a, b))}
+        for (a, x), (b, y) in combinations(sides, 2)
+    ]
+    return {
+        "boards": [_json(board) for board in boards],
+        "agents": agents,
+        "runs": pairs,
+        "ledgers": [_json(ledger_of(one.name, states)) for one in names],
+    }
+
+
+def _compared_side(run: Run, said: RunAnswers) -> tuple[RunState, ComparedSide]:
+    trials = [orjson.loads(change.value) for change in run.take_scored() if change.value]
+    rows = [TrialRow.of(trial["digest"], trial) for trial in trials]
+    return run.state, ComparedSide(said.compared, said.agents, None, rows)
+
+
+def _json(message: Message) -> dict[str, Any]:
+    return message.model_dump(mode="json", by_alias=True)

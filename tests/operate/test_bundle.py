@@ -354,6 +354,21 @@ def test_history_is_in_it_and_not_judged(tmp_path: Path) -> None:
     assert streamer("check", out).stdout == b"old: equal, 4 summaries\none: equal, 4 summaries\n"
 
 
+def test_runs_made_in_different_ways_and_a_ledger_are_judged_as_everywhere() -> None:
+    main, branch = trials("main"), trials("branch", agents="b")
+    branch[0] |= {
+        "provenance": {"timeout_multiplier": "2"},
+        "ledger": {"name": "l", "baseline": "main/a:gpt-5"},
+    }
+    main[0] |= {"provenance": {"timeout_multiplier": "1"}}
+    verdicts = orjson.loads(members_of(bundled(main, branch))[VERDICTS])
+    [pair] = verdicts["runs"]
+    assert "timeout_multiplier 1 against 2" in pair["comparison"]["not_comparable"]
+    [ledger] = verdicts["ledgers"]
+    assert (ledger["name"], [one["run_id"] for one in ledger["candidates"]]) == ("l", ["branch"])
+    assert checked(bundled(main, branch))["branch"].outcome == "equal"
+
+
 def test_what_cannot_be_bundled_is_said_and_nothing_is_overwritten(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_bytes(ndjson(trials("same")))
