@@ -433,8 +433,8 @@ def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: 
         return reader.answers(run_id, *parts)
 
 
-def run_as_of(settings: Settings, run_id: str, as_of: Position) -> FoldedRun:
-    """The run as of a position of the log; see `fold_run`. Says so where the log is truncated."""
+def run_as_of(settings: Settings, run_id: str, as_of: Position | None) -> FoldedRun:
+    """The run as of a position of the log, or now; see `fold_run`. Says so where the log is truncated."""
 
     from streamer.client.folded import fold_run
 

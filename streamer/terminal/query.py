@@ -24,19 +24,21 @@ from streamer.client.queries import (
     UnknownMetric,
 )
 from streamer.client.readers import StateReader
+from streamer.operate.unfinished import COMMANDS, CannotSelect, unfinished_in, unfinished_of_file
 from streamer.schemas.base import Message
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC, can_have_board
 from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import Position, canonical_json, json_number
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS
-from streamer.terminal import print_json, print_line, say, write
+from streamer.terminal import FAILED, print_json, print_line, say, write
 from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
     answers_at,
     as_of_option,
     as_of_time_option,
     budget_option,
+    from_option,
     history_option,
     json_option,
     label_of,
@@ -449,6 +451,64 @@ def tasks(
         _print_json(one.model_dump(mode="json") for one in chosen)
     else:
         print_board(tasks_table(chosen), empty="No such task has a trial with a verdict.")
+
+
+@query_command.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option(
+    "--for",
+    "harness",
+    type=click.Choice([*COMMANDS, "json"]),
+    required=True,
+    help="Commands that run these trials again; json: the list, one object per line.",
+)
+@click.option("--path", help="The job or run directory; for inspect the log, for swe-bench the predictions.")
+@click.option("--agent", help="Only this agent, or agent:model; for json and swe-bench.")
+@as_of_option
+@from_option
+@with_settings
+def unfinished(
+    run_id: str | None,
+    harness: str,
+    path: str | None,
+    agent: str | None,
+    as_of: Position | None,
+    events: Path | None,
+    settings: Settings,
+) -> None:
+    """The trials of RUN that are left to run, and the commands that run exactly these again.
+
+    Left are planned trials that are missing or in flight, trials without a verdict, and trials that the
+    infrastructure failed. The run's log is folded again; with --from a file is.
+    """
+    from streamer.terminal.options import answered, price_table, run_as_of  # only this folds
+
+    if agent is not None and harness not in ("json", "swe-bench"):
+        raise click.UsageError(f"{harness} resumes all agents of a run: leave --agent out")
+    rejected = 0
+    if events is not None:
+        prices = price_table(settings.prices_file)
+        left, rejected = answered(events, lambda lines: unfinished_of_file(lines, run_id, prices, as_of))
+    elif run_id is None:
+        raise click.UsageError("say which RUN, or name a file of events with --from")
+    else:
+        left = unfinished_in(run_as_of(settings, run_id, as_of).run.state)
+    remarks = list(left.remarks())
+    left = left if agent is None else left.of_agent(agent)
+    if harness == "json":
+        _print_json(_published(left.trials))
+    elif left.trials or left.not_listed:
+        try:
+            commands = COMMANDS[harness](left, path)
+        except CannotSelect as error:
+            raise click.UsageError(str(error)) from None
+        remarks += commands.remarks
+        for line in commands.lines:
+            print_line(line)
+    for remark in remarks:
+        say(remark)
+    if rejected:
+        raise click.exceptions.Exit(FAILED)
 
 
 query_command.add_command(leaderboard)

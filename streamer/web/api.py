@@ -23,6 +23,7 @@ from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import price_table
+from streamer.operate.unfinished import Unfinished, unfinished_in
 from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary, is_over
 from streamer.schemas.wire import Position, Version, json_number
@@ -104,6 +105,7 @@ from streamer.web.models import (
     TrialEvent,
     TrialPage,
     TrialsQuery,
+    UnfinishedQuery,
     WhyQuery,
 )
 from streamer.web.pages import one_file
@@ -460,6 +462,17 @@ async def outlook(web: Web, query: OutlookQuery, run: str) -> Outlook:
     """What a run still has before it."""
     at = await run_at(web, run, query.as_of).answers(*OF_SNAPSHOT, *OF_COMPARISON)
     return outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment, query.budget)
+
+
+@_get(
+    "/api/runs/{run}/unfinished",
+    "The trials of a run that are left to run, and why; folds the log of the run again.",
+)
+async def _unfinished(web: Web, query: UnfinishedQuery, run: str) -> Unfinished:
+    folded_again, most = FoldedAgain(web, run, _position(query.as_of)), query.limit
+    return await folded_again.answer(
+        ("unfinished", most), lambda folded: unfinished_in(folded.run.state, most)
+    )
 
 
 # -----------------------------------------------------------------------------

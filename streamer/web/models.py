@@ -246,6 +246,12 @@ class WhyQuery(AsOfQuery):
     limit: int = optional("At most so many moves.", 100, ge=1, le=MAX_PAGE)
 
 
+class UnfinishedQuery(AsOfQuery):
+    """The query of the trials that are left to run."""
+
+    limit: int = optional("List at most so many trials.", 100, ge=1, le=MAX_PAGE)
+
+
 class OutlookQuery(AsOfQuery):
     """The query of an outlook."""
 

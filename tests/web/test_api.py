@@ -400,6 +400,19 @@ async def test_what_moved_a_number_ends_with_the_published_one(
     assert (cost["state_version"], cost["unit"]) == (3, "USD")
 
 
+async def test_what_is_left_to_run_is_listed_now_and_as_of_an_earlier_position(
+    logged: Settings, folding_page: Serving
+) -> None:
+    plan = a_plan(tasks=["t1", "t2"], attempts=1, agent_models=["terminus:gpt-5"])
+    async with Feed(logged, log=True) as feed:
+        await feed.take([plan, a_trial(task_id="t1"), a_trial(task_id="t2", resolved=None)])
+        now = folding_page.get("/api/runs/run-1/unfinished").json()
+        early = folding_page.get("/api/runs/run-1/unfinished?as_of=0&limit=1").json()
+    assert [(one["task_id"], one["why"]) for one in now["trials"]] == [("t2", "no_verdict")]
+    assert [(one["task_id"], one["why"]) for one in early["trials"]] == [("t1", "missing")]
+    assert (now["not_listed"], early["not_listed"]) == (0, 1)
+
+
 PROBLEMS = [
     ("?as_of=yesterday", 400, "neither an offset, as 41, nor a time with a zone"),
     ("?as_of=99", 400, "the last record is at offset 2"),

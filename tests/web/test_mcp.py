@@ -59,6 +59,7 @@ async def test_tools_answer_with_what_the_api_says(logged: Settings, logging_fee
             assert compared["tasks"] == 3
             moves = await asked(client, "why", run="r1", metric="pass_rate", agent="a")
             assert moves["moves"]
+            assert (await asked(client, "unfinished", run="r1"))["trials"] == []
 
 
 async def test_the_board_is_what_people_see_now_and_at_an_earlier_time(

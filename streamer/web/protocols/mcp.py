@@ -48,6 +48,7 @@ PATHS = {
     "trials": "/api/runs/{run}/trials",
     "failures": "/api/runs/{run}/failures",
     "why": "/api/runs/{run}/why",
+    "unfinished": "/api/runs/{run}/unfinished",
     "compare": "/api/compare",
     "leaderboards": "/api/leaderboards",
 }

@@ -1,0 +1,368 @@
+"""The trials of a run that are left to run, and the commands by which each harness runs them again.
+
+A trial is left if it is planned and missing, if it started and did not end, if it ended without a verdict, or
+if the infrastructure failed it. A trial that has numbers alone is done (R31).
+
+Each harness selects in its own way. A command selects exactly the listed trials, or a remark says what else
+it runs. Names come from files and events. They are quoted for the shell, and a name that is not safe to print
+is in no command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import Field
+
+from streamer.folding.slots import SlotKey
+from streamer.schemas.base import UNKNOWN, Message, agent_model_label, split_label
+from streamer.schemas.events import NO_FAILURE
+from streamer.schemas.wire import LogRecord, Position, Rejected
+from streamer.text import counted, visible
+from streamer.views.models import Label, TrialRow, described
+
+if TYPE_CHECKING:
+    from streamer.folding.prices import PriceTable
+    from streamer.folding.score import Scored
+    from streamer.folding.state import RunState
+
+# -----------------------------------------------------------------------------
+# The trials that are left to run. Pure.
+
+
+MOST_LISTED = 200_000
+"""So many trials are listed at most; a plan may name any number of them."""
+
+Why = Literal["missing", "in_flight", "no_verdict", "infrastructure"]
+
+
+class UnfinishedTrial(Message):
+    """A trial that is left to run."""
+
+    shard: str = described(TrialRow, "shard")
+    task_id: str = described(TrialRow, "task_id")
+    attempt: int = Field(ge=1, description="n-th repeat of the task.")
+    agent_model: Label
+    tier: str | None = described(TrialRow, "tier")
+    subtest: str | None = described(TrialRow, "subtest")
+    why: Why = Field(
+        description="missing: planned, and not there. in_flight: started, without a result, in a run that "
+        "has not finished. no_verdict: it ended without a verdict and does not count as passed (R19). "
+        "infrastructure: the infrastructure failed it (R33)."
+    )
+    failure_mode: str | None = Field(description="How it ended; null: no failure mode, or it has not ended.")
+    trial_name: str | None = Field(description="The harness's own name of it; null: not known.")
+
+    @property
+    def has_result(self) -> bool:
+        return self.why in ("no_verdict", "infrastructure")
+
+
+class Unfinished(Message):
+    """What is left to run of a run."""
+
+    run_id: str = Field(description="Run id.")
+    harness: str | None = Field(description="The harness, as the plan names it; null: not known.")
+    benchmark: str | None = Field(description="The benchmark, as the plan names it; null: not known.")
+    attempts: int | None = Field(description="Planned attempts at each task; null: not known.")
+    trials: list[UnfinishedTrial] = Field(
+        description="Those with a result or a start first, then the missing."
+    )
+    not_listed: int = Field(
+        ge=0, description="Trials beyond the list: the plan only counts them, or the list is full."
+    )
+    others: dict[str, int] = Field(
+        description="Failure mode -> trials that have it and are not left to run, as they have a verdict."
+    )
+
+    def of_agent(self, agent: str) -> Unfinished:
+        """The same with the listed trials of one agent, or agent:model."""
+        chosen = [one for one in self.trials if agent in (one.agent_model, split_label(one.agent_model)[0])]
+        return self.model_copy(update={"trials": chosen})
+
+    def remarks(self) -> Iterator[str]:
+        """What to say beside the list."""
+        if not self.trials and not self.not_listed:
+            yield f"nothing of run {self.run_id} is left to run"
+        if running := sum(trial.why == "in_flight" for trial in self.trials):
+            yield f"{counted(running, 'trial')} may still run; do not start them twice"
+        if self.not_listed:
+            yield f"{counted(self.not_listed, 'more trial')} cannot be listed: the plan does not name them"
+
+
+class _Place(NamedTuple):
+    """What the attempts at one task by one agent:model have in common."""
+
+    agent: str
+    model: str
+    tier: str | None
+    subtest: str | None
+    task_id: str
+
+
+def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
+    """What is left to run of a run.
+
+    Args:
+        most: so many trials are listed at most.
+    """
+    run.count()
+    others, ended, started = Counter[str](), list[UnfinishedTrial](), list[SlotKey]()
+    for key in sorted(run.slots, key=_in_order):
+        slot = run.slots[key]
+        scored = run.scores.of(slot)
+        if scored is None:
+            started += [key] if slot.starts else []
+            continue
+        mode = None if scored.failure_mode in NO_FAILURE else scored.failure_mode
+        why = _why(scored)
+        if why is not None:
+            ended.append(_trial(key, why, mode, slot.event.trial_name))
+        elif mode is not None:
+            others[mode] += 1
+    begun = [_trial(key, "missing" if run.plan.finished else "in_flight") for key in started]
+    missing = [_trial(key, "missing") for key in islice(_missing(run, started), most)]
+    there = sum(slot.revision is not None for slot in run.slots.values()) + len(begun)
+    absent = max(len(missing), (run.denominators().run() or 0) - there)
+    listed = [*ended, *begun, *missing][:most]
+    return Unfinished(
+        run_id=run.run_id,
+        harness=run.plan.get("harness"),
+        benchmark=run.plan.get("benchmark"),
+        attempts=run.plan.attempts,
+        trials=listed,
+        not_listed=len(ended) + len(begun) + absent - len(listed),
+        others=dict(sorted(others.items())),
+    )
+
+
+def unfinished_of_file(
+    records: Iterable[LogRecord], run_id: str | None, prices: PriceTable, as_of: Position | None = None
+) -> tuple[Unfinished, list[Rejected]]:
+    """The same for records of a file, and those that could not be folded; see also `Folding.chosen`."""
+    from streamer.folding.fold import fold_records  # which loads numpy
+
+    rejected = list[Rejected]()
+    folding = fold_records(records, prices=prices, on_rejected=rejected.append, as_of=as_of)
+    return unfinished_in(folding.pipeline.run(folding.chosen(run_id)).state), rejected
+
+
+def _why(scored: Scored) -> Why | None:
+    """Why a trial with a result is left to run; None: it is done."""
+    if scored.success:
+        return None
+    if scored.infrastructure_failure:
+        return "infrastructure"
+    return "no_verdict" if scored.resolved is None and scored.success is not None else None
+
+
+def _missing(run: RunState, started: Sequence[SlotKey]) -> Iterator[SlotKey]:
+    """The attempts that the plan names and no slot fills.
+
+    A trial in a shard has no number of its own among the attempts, so it stands for any of them.
+    """
+    tasks, attempts = run.plan.get("tasks"), run.plan.attempts
+    if not isinstance(tasks, list) or attempts is None:
+        return
+    filled = [*started, *(key for key, slot in run.slots.items() if slot.revision is not None)]
+    numbered, in_shards = dict[_Place, set[int]](), Counter[_Place]()
+    for key in filled:
+        place = _Place(key.agent, key.model, key.tier, key.subtest, key.task_id)
+        if key.shard:
+            in_shards[place] += 1
+        else:
+            numbered.setdefault(place, set()).add(key.attempt)
+    agents = run.plan.agent_models() or {(key.agent, key.model) for key in filled}
+    for owner, (tier, subtest), task in product(sorted(agents), _parts(run, filled), dict.fromkeys(tasks)):
+        place = _Place(*owner, tier, subtest, task)
+        skipped = in_shards[place]
+        for attempt in range(1, attempts + 1):
+            if attempt in numbered.get(place, ()):
+                continue
+            if skipped:
+                skipped -= 1
+                continue
+            yield SlotKey("", task, attempt, *owner, tier, subtest)
+
+
+def _parts(run: RunState, filled: Sequence[SlotKey]) -> list[tuple[str | None, str | None]]:
+    """The tiers and subtests whose names are known, as far as they are planned."""
+    seen = dict[str | None, set[str | None]]()
+    for key in filled:
+        seen.setdefault(key.tier, set()).add(key.subtest)
+    tiers = run.plan.get("tiers") or sorted(filter(None, seen)) or [None]
+    declared = run.plan.get("subtests") or {}
+    return [
+        (tier, subtest)
+        for tier in tiers
+        for subtest in sorted(seen.get(tier) or ([] if tier in declared else [None]), key=str)
+    ]
+
+
+def _in_order(key: SlotKey) -> tuple[str, ...]:
+    shard, task, attempt, agent, model, tier, subtest = key
+    return (agent, model, tier or "", subtest or "", task, f"{attempt:08}", shard)
+
+
+def _trial(
+    key: SlotKey, why: Why, failure_mode: str | None = None, name: str | None = None
+) -> UnfinishedTrial:
+    label = agent_model_label(key.agent, key.model)
+    return UnfinishedTrial.like(key, agent_model=label, why=why, failure_mode=failure_mode, trial_name=name)
+
+
+# -----------------------------------------------------------------------------
+# The commands by which each harness runs them again. Pure.
+
+
+class CannotSelect(Exception):
+    """A command cannot be made from what is given; the message says what to give."""
+
+
+@dataclass(slots=True)
+class Commands:
+    """Commands for a shell, and what to say besides.
+
+    Attributes:
+        lines: one command each, in the order to run them; every word is quoted.
+        remarks: what the commands leave out, or run besides.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, *words: str) -> None:
+        """Add a command. Raises CannotSelect where a word is not safe to print."""
+        for word in words:
+            if visible(word) != word:
+                raise CannotSelect(f"{visible(word)} has unprintable text, so no command can have it")
+        self.lines.append(shlex.join(words))
+
+    def safe(self, names: Iterable[str], what: str) -> list[str]:
+        """The names that may stand in a command, each once; a remark says which may not."""
+        every = dict.fromkeys(names)
+        left_out = [name for name in every if visible(name) != name]
+        if left_out:
+            shown = ", ".join(map(visible, left_out[:3]))
+            self.remarks.append(f"left out: {counted(len(left_out), what)} with unprintable text, as {shown}")
+        return [name for name in every if name not in left_out]
+
+    def remove(self, files: Iterable[PurePosixPath | None]) -> None:
+        """Remove files, as the harness skips a trial that has one. None: its name leads elsewhere."""
+        every = list(files)
+        if None in every:
+            self.remarks.append(
+                f"left out: {counted(every.count(None), 'trial')} whose names are no names of directories"
+            )
+        if paths := self.safe((str(file) for file in every if file is not None), "trial"):
+            self.add("rm", "-f", "--", *paths)
+
+
+def harbor_commands(left: Unfinished, path: str | None) -> Commands:
+    """Resume the job in its directory. Harbor removes trials by their error types, and runs what is missing.
+
+    An error type that other trials have too would remove these. Then the results of the listed trials are
+    removed one by one.
+    """
+    home, commands = _home(left, path, "jobs"), Commands()
+    ended = [trial for trial in left.trials if trial.has_result]
+    modes = sorted({trial.failure_mode for trial in ended if trial.failure_mode} - left.others.keys())
+    types = commands.safe(modes, "error type")
+    commands.remove(
+        _below(home, trial.shard, "result.json") for trial in ended if trial.failure_mode not in types
+    )
+    no_default = [""] * ("CancelledError" in left.others)  # the default, which would remove these
+    filters = [f"--filter-error-type={name}" for name in types or no_default]
+    commands.add("harbor", "job", "resume", f"--job-path={home}", *filters)
+    return commands
+
+
+def inspect_commands(left: Unfinished, path: str | None) -> Commands:
+    """Retry the eval of a log: its samples with an error, and those that are missing."""
+    if path is None:
+        raise CannotSelect("name the latest log of the eval with --path, as logs/2026-...eval")
+    commands = Commands()
+    kept = [trial for trial in left.trials if trial.has_result and not _is_error(trial.failure_mode)]
+    if kept:
+        commands.remarks.append(
+            f"{counted(len(kept), 'sample')} ended without an error and without a verdict. eval-retry keeps "
+            "them; `inspect score` scores them"
+        )
+    if more := sum(count for mode, count in left.others.items() if _is_error(mode)):
+        commands.remarks.append(f"eval-retry also runs {counted(more, 'sample')} with an error and a verdict")
+    if len(kept) < len(left.trials) or left.not_listed:
+        commands.add("inspect", "eval-retry", f"./{path}" if path.startswith("-") else path)
+    return commands
+
+
+def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
+    """Evaluate the instances again, in the same run. The harness skips those that have a report."""
+    if path is None:
+        raise CannotSelect("name the file of predictions with --path, as preds.jsonl")
+    models = sorted({trial.agent_model for trial in left.trials})
+    if len(models) > 1:
+        raise CannotSelect(f"predictions are of one model; name one with --agent: {', '.join(models)}")
+    commands = Commands()
+    logs = PurePosixPath("logs", "run_evaluation")
+    commands.remove(
+        _below(logs, left.run_id, split_label(trial.agent_model)[1] or UNKNOWN, trial.task_id, "report.json")
+        for trial in left.trials
+        if trial.has_result
+    )
+    named = [f"--dataset_name={left.benchmark}"] if left.benchmark else []
+    options = [f"--run_id={left.run_id}", f"--predictions_path={path}", *named]
+    ids = commands.safe((trial.task_id for trial in left.trials), "instance")
+    if any(name.startswith("-") for name in ids):
+        commands.remarks.append("left out: instances whose names begin with -")
+    if plain := [name for name in ids if not name.startswith("-")]:
+        module = ("python", "-m", "swebench.harness.run_evaluation")
+        commands.add(*module, *options, "--instance_ids", *plain)
+    return commands
+
+
+def terminal_bench_commands(left: Unfinished, path: str | None) -> Commands:
+    """Resume the run in its directory. Terminal-Bench skips trials that have results."""
+    home, commands = _home(left, path, "runs"), Commands()
+    ended = [trial for trial in left.trials if trial.has_result]
+    commands.remove(_below(home, trial.task_id, trial.trial_name or "", "results.json") for trial in ended)
+    if (left.attempts or 1) > 1:
+        commands.remarks.append("Terminal-Bench runs all attempts at a task again where one of them is left")
+    commands.add("tb", "runs", "resume", f"--run-id={home.name}", f"--runs-dir={home.parent}")
+    return commands
+
+
+COMMANDS: dict[str, Callable[[Unfinished, str | None], Commands]] = {
+    "harbor": harbor_commands,
+    "inspect": inspect_commands,
+    "swe-bench": swe_bench_commands,
+    "terminal-bench": terminal_bench_commands,
+}
+"""Harness -> the commands that run again what is left; raise CannotSelect."""
+
+
+def _is_error(failure_mode: str | None) -> bool:
+    """Whether inspect_ai calls the end of a sample an error. A limit is not one."""
+    return failure_mode is not None and not failure_mode.endswith("_limit")
+
+
+def _home(left: Unfinished, path: str | None, folder: str) -> PurePosixPath:
+    """The directory of a run: as given, else where the harness puts it by default."""
+    if path is not None:
+        return PurePosixPath(path)
+    home = _below(PurePosixPath(folder), left.run_id)
+    if home is None:
+        raise CannotSelect(f"run {visible(left.run_id)} is no name of a directory; name it with --path")
+    return home
+
+
+def _below(home: PurePosixPath, *names: str) -> PurePosixPath | None:
+    """A path below a directory; None if one of the names leads elsewhere."""
+    if any(name in ("", ".", "..") or "/" in name for name in names):
+        return None
+    return home.joinpath(*names)
