@@ -348,6 +348,9 @@ class RunComparison(Published):
     pairs: list[ComparedPair] = Field(description="Every two agents; empty: see `missing`.")
     missing: ComparisonMissing | None = Field(description="Why no two agents are compared; null: they are.")
     rank_missing: ComparisonMissing | None = Field(description="Why no agent is ranked; null: they are.")
+    evidence_missing: Literal["order_from_a_side", "order_chosen"] | None = optional(
+        "Why evidence rests on the whole plan alone, and on no prefix of its order; null: it need not."
+    )
 
 
 PairTrials = Annotated[int, Field(ge=0)]

@@ -36,7 +36,7 @@ from streamer.statistics.pairs import (
     together,
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
-from streamer.views.cells import REASONS, of_planned
+from streamer.views.cells import NO_PREFIX, REASONS, of_planned
 from streamer.views.comparable import Comparability, Made, comparable, not_comparable
 from streamer.views.compare import LOOKS, UNRELATED, overtaken
 from streamer.views.models import DIFFERENT_TASKS, Comparison
@@ -94,6 +94,7 @@ class AbilityAnswer(Message):
         description="Clustered interval of the difference; null before the end, and with under five tasks, "
         "of a mean under ten."
     )
+    missing: str | None = optional("Why evidence rests on the whole plan alone; null: it need not.")
 
 
 class TargetAnswer(Message):
@@ -285,6 +286,8 @@ def _ability_words(answer: AbilityAnswer, metric: str, level: str) -> str:
     if answer.worse is not None:
         worse = f"{answer.worse:.1f}" if answer.worse < 100 else f"{answer.worse:,.0f}"
         told.append(f"evidence that the candidate is worse {worse}, {answer.needed:g} needed")
+    if answer.missing:
+        told.append(f"only the whole plan counts, because {answer.missing}")
     if answer.verdict is GateVerdict.FAIL and answer.worse is not None:
         told.append("it is worse, by how much is not said")
     return (
@@ -522,7 +525,10 @@ def _ability_answer(matched: Matched, terms: Terms) -> AbilityAnswer:
         if matched.ended:
             behind = (result.difference or 0.0) < 0
         verdict = ability(worse, interval, terms.max_drop, terms.alpha, behind=behind)
-    return _ability(verdict, terms, interval, worse)
+    answer = _ability(verdict, terms, interval, worse)
+    if matched.over or matched.evidence_missing is None:
+        return answer
+    return answer.model_copy(update={"missing": NO_PREFIX[matched.evidence_missing]})
 
 
 def _ability(

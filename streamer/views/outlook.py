@@ -25,7 +25,7 @@ from streamer.schemas.summaries import (
     TrialInFlight,
 )
 from streamer.statistics.ability import ErrorParts
-from streamer.views.cells import event_time_note, finite, place, share_of
+from streamer.views.cells import NO_PREFIX, event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
 from streamer.views.compare import pair_standings
 from streamer.views.models import Label
@@ -810,7 +810,10 @@ def _rank_note(comparison: RunComparison) -> str:
     """What the ranks mean, or why there are none."""
     if comparison.rank_missing is None:
         looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
+        missing = None if comparison.ended else comparison.evidence_missing
+        only = f" Only the whole plan counts: {NO_PREFIX[missing]}." if missing else ""
         return (
-            f"With 95 % probability no agent's true place is outside its range, {looks}, all agents at once."
+            "With 95 % probability no agent's true place is outside its range, "
+            f"{looks}, all agents at once.{only}"
         )
     return f"No ranks: {MISSING[comparison.rank_missing]}."

@@ -107,22 +107,24 @@ def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "is_evidence"),
+    ("order", "missing"),
     [
-        ({"order_kind": "unknown"}, True),
-        ({"order_kind": "chosen"}, False),
-        ({"order_kind": "chosen", "order_reason": "longest first"}, True),
-        ({"order_kind": "chosen", "order_history": ["earlier"]}, True),
-        ({"order_kind": "chosen", "order_history": ["earlier", PLAN["run_id"]]}, False),
+        ({"order_kind": "unknown"}, None),
+        ({"order_kind": "chosen"}, "order_chosen"),
+        ({"order_kind": "chosen", "order_reason": "longest first"}, None),
+        ({"order_kind": "chosen", "order_history": ["earlier"]}, None),
+        ({"order_kind": "chosen", "order_history": ["earlier", PLAN["run_id"]]}, "order_from_a_side"),
+        ({"order_kind": "unknown", "order_history": [PLAN["run_id"]]}, "order_from_a_side"),
     ],
 )
 def test_an_order_of_pairs_may_be_any_but_one_of_a_sides_own_results(
-    order: dict[str, Any], *, is_evidence: bool
+    order: dict[str, Any], missing: str | None
 ) -> None:
     """Codes of inference 5. Where tasks that b has failed before may come first, nine losses show nothing."""
     done = [trial(a, task, a == "a") for a in ("a", "b") for task in ORDER[:9]]
-    [pair] = the_comparison([PLAN | order, *done])["pairs"]
-    wins = 0 if is_evidence else 3
+    result = the_comparison([PLAN | order, *done])
+    assert result.get("evidence_missing") == missing
+    [pair], wins = result["pairs"], 3 if missing else 0
     assert pair["evidence"] == {"better": e_value(wins, 9), "worse": 1.0, "ahead": "a"}
 
 

@@ -694,6 +694,10 @@ def test_tables_show_places_and_sentences_with_names_escaped() -> None:
     assert not any("\u202e" in cell for table in (ranks, pairs) for row in table.rows for cell in row)
     without = comparison_tables(compared(trials({"a": "+", "b": "-"})))[0]
     assert without.note.startswith("No ranks: the run has declared no complete plan")
+    own = comparison_tables(
+        compared([plan(order_kind="chosen", order_history=[plan()["run_id"]]), *events[1:]])
+    )[0]
+    assert own.note.endswith("Only the whole plan counts: the order was made from results of a compared run.")
     assert comparison_tables(compared(trials({"a": "+"}))) == []
     assert pair_standings(compared(trials({"a": "+"}))) == []
 

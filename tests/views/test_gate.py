@@ -342,6 +342,27 @@ def test_bounds_say_why_there_is_no_interval() -> None:
     )
 
 
+@pytest.mark.parametrize("side", ["r", "s"])
+def test_an_order_made_of_a_side_is_named(side: str) -> None:
+    """Code order_from_a_side of inference 5: history of others is evidence, history of a side is none."""
+    base = [trial("s", "b", task, n < 10) for n, task in enumerate(ORDER)]
+    losses = [trial("r", "a", task, False) for task in ORDER[:10]]
+    chosen = {"order_kind": "chosen", "order_reason": "history"}
+    said = [
+        judged([the_plan("r", order_history=history, **chosen), PLANS[1], *base, *losses], question="ability")
+        for history in (["other"], ["other", side])
+    ]
+    assert [one.verdict for one in said] == [GateVerdict.FAIL, GateVerdict.UNDECIDED]
+    assert said[0].ability.missing is None
+    assert (
+        said[1]
+        .words[1]
+        .endswith(
+            "20 needed; only the whole plan counts, because the order was made from results of a compared run"
+        )
+    )
+
+
 def test_a_verdict_says_what_was_asked_and_of_which_question() -> None:
     result = judged(
         [*PLANS, *BASELINE, *ours(20, 20)],

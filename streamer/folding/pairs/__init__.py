@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamer.folding.pairs.contest import Contestant, orders_pairs
+from streamer.folding.pairs.contest import Contestant, evidence_missing
 from streamer.folding.slots import SummaryChange, TasksChange, packed
 from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import Summaries, sealed
@@ -119,7 +119,7 @@ class TaskTable:
         None: it has no such order. In a run with one queue all agents share one.
         """
         planned, run = self.planned or 0, self.sides[0].run
-        if not 0 < planned * len(self.sides) <= MOST_CELLS or not orders_pairs(run, run.run_id):
+        if not 0 < planned * len(self.sides) <= MOST_CELLS or evidence_missing(run, run.run_id):
             return [None] * len(self.sides)
         numbers: dict[Pairing | None, int] = {None: -1} | dict(self.columns.items())
         sides = [max(self.sides, key=lambda side: side.is_sharded)] if self._queued else self.sides
@@ -508,6 +508,7 @@ def compared(
         "pairs": [],
         "missing": None,
         "rank_missing": None,
+        "evidence_missing": evidence_missing(run, run.run_id),
     }
     if len(agents) > MOST_AGENTS:
         return body | _without(ComparisonMissing.TOO_MANY_AGENTS), None

@@ -52,15 +52,26 @@ def by_place(
     return [None if index is None else ordered[index][0] for index in gaps]
 
 
-def orders_pairs(run: RunState, *sides: str) -> bool:
-    """Whether evidence about two runs may take its pairs in the order of this run (inference 5 and 7).
+class EvidenceMissing(StrEnum):
+    """Why no prefix of an order shows anything, so that only the whole plan counts."""
+
+    ORDER_FROM_A_SIDE = "order_from_a_side"
+    """The order was made from results of a compared run."""
+    ORDER_CHOSEN = "order_chosen"
+    """The order was chosen, and its plan does not say from what."""
+
+
+def evidence_missing(run: RunState, *sides: str) -> EvidenceMissing | None:
+    """Why evidence about these runs may not take its pairs in the order of `run`; None: it may (inference 5).
 
     Evidence refutes that neither side is favoured on any task. Under that no order misleads but one that was
     made of a side's own results. So an order that was chosen has to say from what.
     """
     history = run.plan.get("order_history") or ()
+    if set(sides) & set(history):
+        return EvidenceMissing.ORDER_FROM_A_SIDE
     is_explained = run.queue.kind is not OrderKind.CHOSEN or bool(history or run.plan.get("order_reason"))
-    return is_explained and not set(sides) & set(history)
+    return None if is_explained else EvidenceMissing.ORDER_CHOSEN
 
 
 # -----------------------------------------------------------------------------
@@ -338,6 +349,7 @@ class Matched:
         ordered: pairs in the order of the side that began later; it may end early. None: no order.
         kind: where that order comes from.
         order_missing: why that order allows no interval; None: it does.
+        evidence_missing: why that order shows nothing about tasks like these; None: it may.
         tasks: the common ones.
         planned_tasks: how many there will be at most.
         unpaired: trials of the common tasks that the other side does not plan; they are in no pair.
@@ -368,6 +380,7 @@ class Matched:
             self.planned_tasks = max(len(common), self.planned // self._attempts)
         self.pairs = [] if self.unmatched else [self._pair(one) for one in trials]
         later, other = self._by_start()
+        self.evidence_missing = evidence_missing(later.run, ours.run.run_id, theirs.run.run_id)
         places = None if self.unmatched or unseen else self._places(later, trials)
         self.ordered = None if places is None else [self._pair(one) for one in places]
         self.kind = later.run.queue.kind
@@ -433,8 +446,8 @@ class Matched:
         return later, other
 
     def _places(self, later: Contestant, trials: set[Pairing]) -> list[Pairing | None] | None:
-        declared, runs = later.declared, (self._ours.run.run_id, self._theirs.run.run_id)
-        if not trials or declared is None or not orders_pairs(later.run, *runs):
+        declared = later.declared
+        if not trials or declared is None or self.evidence_missing:
             return None
         return later.ordered(trials, self.planned, declared)
 
