@@ -387,6 +387,7 @@ COMMANDS = {
     "convert": ("harness", "Turn run directories of a harness into events, one JSON object per line."),
     "tail": ("harness", "Follow a run directory: publish each result as its file becomes complete."),
     "shuffle": ("files", "Shuffle a list of tasks, so that a run can be judged while it goes on."),
+    "plan": ("files", "Estimate how many trials show that an agent got worse."),
     "fold": ("files", "Fold events into summaries, without a broker."),
     "query": ("query", "Ask for current state: runs, agents, tiers, trials, leaderboards."),
     "report": ("replay", "Write a report of a run: Markdown, HTML, CSV, Parquet or JSON."),

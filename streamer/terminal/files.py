@@ -3,6 +3,7 @@
 - `streamer fold`: events in, summaries out, without a broker.
 - `streamer schema`: the JSON Schema and AsyncAPI documents of all messages.
 - `streamer shuffle`: a random order of tasks that a harness can be given.
+- `streamer plan`: how many trials a drop of the pass rate needs, by simulation.
 - `streamer prices`: the price of a model's tokens, and its source.
 - `streamer publish`: events from a file or a pipe to the event topic.
 """
@@ -26,6 +27,7 @@ from streamer.settings import Settings
 from streamer.terminal import FAILED, StatusLine, fail_if, meanwhile, print_json, print_line, print_table, say
 from streamer.terminal.options import (
     SUBTEST,
+    FiniteRange,
     as_of_option,
     file_argument,
     history_option,
@@ -395,13 +397,11 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
     from streamer.client.readers import StateReader
 
     files = [Path(source) for source in sources if is_file(source)]
-    past = {
-        run.run.run_id: run for file in files for run in _runs_in(file, price_table(settings.prices_file))
-    }
+    past = {run.run_id: run for file in files for run in _runs_in(file, price_table(settings.prices_file))}
     if live := [source for source in sources if not is_file(source)]:
         with StateReader(settings) as reader:
             answers = [reader.answers(run_id, "agent_model") for run_id in dict.fromkeys(live)]
-        past |= {run.run.run_id: run for run in stored_runs(settings, [one.board for one in answers])}
+        past |= {run.run_id: run for run in stored_runs(settings, [one.board for one in answers])}
     return list(past.values())
 
 
@@ -432,6 +432,75 @@ def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:
     if not runs:
         raise click.UsageError(f"{file} has no run. --history takes runs and files of events")
     return runs
+
+
+# -----------------------------------------------------------------------------
+# `streamer plan`: how many trials a drop of the pass rate needs.
+
+
+@click.command()
+@click.option(
+    "--detect",
+    type=FiniteRange(0, 100, min_open=True, max_open=True),
+    required=True,
+    metavar="POINTS",
+    help="The drop of the pass rate that is to be found, in points.",
+)
+@history_option
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, MAX_PLANNED_ATTEMPTS),
+    multiple=True,
+    default=(1, 2, 3, 5),
+    show_default=True,
+    help="Attempts at each task; repeat it for several plans.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Trials that run at once; hours are worked out for so many.",
+)
+@click.option("--seed", default="plan", show_default=True, help="Of the simulation.")
+@json_option
+@wide_option
+@with_settings
+def plan_command(
+    detect: float,
+    history: tuple[str, ...],
+    attempts: tuple[int, ...],
+    concurrency: int,
+    seed: str,
+    as_json: bool,
+    settings: Settings,
+) -> None:
+    """Estimate how many trials show that a candidate passes --detect POINTS less than a finished baseline.
+
+    The tasks come from --history, with the difficulties, costs and durations that its runs had. Two agents
+    such as these are simulated, and judged as `streamer gate --question ability` judges. In the order
+    `history` the tasks come as `streamer shuffle --for-comparison` puts them.
+    """
+    from random import Random
+
+    from streamer.schemas.wire import canonical_json
+    from streamer.terminal.boards import print_board
+    from streamer.views.history import NothingToDetect, plans_of, plans_table, tasks_of
+
+    if not history:
+        raise click.UsageError("--history RUN|FILE is missing: a plan needs runs that tried the tasks")
+    tasks = tasks_of(past_runs(settings, history))
+    random = Random(seed)  # noqa: S311 (a simulation)
+    try:
+        plans = plans_of(tasks, detect / 100, attempts, random, concurrency=concurrency)
+    except NothingToDetect as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        for plan in plans:
+            print_json(canonical_json(plan.model_dump(mode="json")))
+        return
+    print_line(f"{counted(len(tasks), 'task')} over {counted(len(history), 'source')} of --history")
+    print_board(plans_table(plans))
 
 
 # -----------------------------------------------------------------------------
@@ -566,7 +635,7 @@ def _by_history(
     settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
 ) -> tuple[list[tuple[str, int]], dict[str, object]]:
     """The order for a comparison, and what its plan says of it."""
-    from streamer.views.history import dead_words, order_for_comparison, tasks_of
+    from streamer.views.history import dead_words, live_tasks, order_for_comparison, tasks_of
 
     runs = past_runs(settings, sources)
     of_tasks = [task for task in tasks_of(runs) if task.task_id in set(names)]
@@ -579,9 +648,9 @@ def _by_history(
             f"--history has {len(runs):,} runs; a plan names {MAX_ORDER_HISTORY:,} at most"
         )
     say(dead_words(of_tasks))
-    run_ids = sorted(run.run.run_id for run in runs)
+    run_ids = sorted(run.run_id for run in runs)
     declared = dict[str, object](order_kind="chosen", order_reason="history", order_history=run_ids)
-    return order_for_comparison(names, of_tasks, attempts, seed), declared
+    return order_for_comparison(names, live_tasks(of_tasks, names), attempts, seed), declared
 
 
 def _harbor_task(source: str, task: str) -> dict[str, str]:

@@ -311,6 +311,10 @@ def run(
     else:
         rows = _dumped([answers.run, *answers.agents, *answers.tiers])
         print_run(rows, answers.moment, places=places_of(answers.comparison))
+        snapshot, compared = answers.snapshot, answers.compared
+        outlook = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, answers.moment)
+        if outlook.decision is not None:
+            print_line(visible(outlook.decision.words))
         if budget is not None:
             print_line(budget_forecast(budget_outlook(answers.snapshot, answers.moment, budget)))
     if answers.run.degraded:

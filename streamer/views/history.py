@@ -2,7 +2,8 @@
 
 - the table of the tasks: how often each is passed, by whom, at what cost, and which are dead;
 - the order for a comparison: tasks that tell agents apart come first;
-- the plan: how many trials a drop of so many points needs, simulated with the functions that judge.
+- the plan: how many trials a drop of so many points needs, simulated with the functions that judge;
+- the decision: how many more pairs two agents of a run need, if it goes on as it does.
 
 History decides what is run, and in which order. It enters no interval and no evidence (inference 8b).
 """
@@ -10,20 +11,29 @@ History decides what is run, and in which order. It enters no interval and no ev
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from statistics import correlation, fmean
-from typing import Any, Literal, NamedTuple
+from itertools import accumulate
+from statistics import correlation, fmean, median
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from streamer.schemas.base import Message, task_key
-from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.statistics.final import shuffled_rounds
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
+from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
+from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value
+from streamer.text import percent, points
+from streamer.views.cells import span
 from streamer.views.columns import Board, Column
+from streamer.views.compare import EITHER
+from streamer.views.models import Label
 from streamer.views.tables import Table, table_of
+
+Order = Literal["shuffled", "history"]
 
 # -----------------------------------------------------------------------------
 # Earlier runs: their trials with a verdict.
@@ -53,11 +63,13 @@ class PastRun:
     """An earlier run.
 
     Attributes:
-        run: its summary.
+        run_id: its id.
+        at: when it started, else its last event; None: no time is known.
         trials: those with a verdict, baselines left out (R4, R31).
     """
 
-    run: RunSummary
+    run_id: str
+    at: datetime | None
     trials: Sequence[PastTrial]
 
     @classmethod
@@ -67,14 +79,8 @@ class PastRun:
         """A run with its agents and its scored trials, as parsed from JSON."""
         judged = {agent.agent_model for agent in agents if not agent.baseline}
         chosen = (one for one in trials if one["agent_model"] in judged and one["success"] is not None)
-        return cls(run, [_past(run.run_id, trial) for trial in chosen])
-
-    @property
-    def at(self) -> tuple[datetime, str]:
-        """When it started, else its last event; runs without a time come first."""
-        return self.run.started_at or self.run.last_event_at or datetime.min.replace(tzinfo=UTC), (
-            self.run.run_id
-        )
+        at = run.started_at or run.last_event_at
+        return cls(run.run_id, at, [_past(run.run_id, trial) for trial in chosen])
 
 
 def _past(run_id: str, trial: Mapping[str, Any]) -> PastTrial:
@@ -98,6 +104,9 @@ LEAST_AGENTS = 2
 
 LEAST_CORRELATED = 3
 """Agents that a correlation needs."""
+
+LIVE = 0.05, 0.95
+"""The share of a live task lies between them."""
 
 
 class TaskHistory(Message):
@@ -137,6 +146,12 @@ class TaskHistory(Message):
         description="First run, by start, with an outcome that no run before had; null: all had the same."
     )
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it tells agents apart often enough to come first in a comparison."""
+        low, high = LIVE
+        return low < self.share < high
+
 
 def tasks_of(runs: Iterable[PastRun]) -> list[TaskHistory]:
     """Every task of some runs, by name.
@@ -144,7 +159,8 @@ def tasks_of(runs: Iterable[PastRun]) -> list[TaskHistory]:
     Args:
         runs: each once, in any order. Runs of the same agent:model count as one agent.
     """
-    ordered = sorted(runs, key=lambda run: run.at)
+    first = datetime.min.replace(tzinfo=UTC)
+    ordered = sorted(runs, key=lambda run: (run.at or first, run.run_id))
     trials: dict[str, list[PastTrial]] = {}
     for run in ordered:
         for trial in run.trials:
@@ -265,10 +281,6 @@ def dead_words(tasks: Sequence[TaskHistory]) -> str:
 # The order for a comparison: first the tasks that told earlier agents apart.
 
 
-LIVE = 0.05, 0.95
-"""A task whose share lies between them tells agents apart often enough to come first."""
-
-
 def live_tasks(history: Iterable[TaskHistory], names: Iterable[str]) -> set[str]:
     """The tasks that come first: their share lies between .05 and .95, or nothing is known of them.
 
@@ -276,24 +288,378 @@ def live_tasks(history: Iterable[TaskHistory], names: Iterable[str]) -> set[str]
         history: of a task in several tiers one of them suffices.
         names: task ids.
     """
-    low, high = LIVE
-    shares: dict[str, list[float]] = {}
+    known: dict[str, bool] = {}
     for task in history:
-        shares.setdefault(task.task_id, []).append(task.share)
-    return {name for name in names if any(low < share < high for share in shares.get(name, [0.5]))}
+        known[task.task_id] = task.is_live or known.get(task.task_id, False)
+    return {name for name in names if known.get(name, True)}
 
 
 def order_for_comparison(
-    names: Collection[str], history: Iterable[TaskHistory], attempts: int, seed: str
+    names: Collection[str], live: Collection[str], attempts: int, seed: str
 ) -> list[tuple[str, int]]:
     """All trials, task and attempt: the live tasks in shuffled rounds, then the others in shuffled rounds.
 
     Args:
         names: task ids, each once.
-        history: of runs that are no side of the comparison.
+        live: as `live_tasks` has them, of runs that are no side of the comparison.
         attempts: at each task, >= 1.
         seed: as in `shuffled_rounds`.
     """
-    live = live_tasks(history, names)
     parts = ([name for name in names if (name in live) is first] for first in (True, False))
     return [trial for part in parts for trial in shuffled_rounds(part, attempts, seed)]
+
+
+# -----------------------------------------------------------------------------
+# How many trials a drop needs: comparisons simulated on past difficulties, and judged as a gate judges.
+#
+# Baseline and candidate are two agents such as the history has them: on each task either has a chance of its
+# own, drawn from a beta distribution around the past share. The candidate's chances are then lowered, all by
+# the same logit, until its mean chance is the asked drop behind. The baseline has finished; the candidate's
+# trials come in the planned order, and evidence of 20 decides at any look.
+
+
+SIMULATED = 300
+"""Comparisons that are simulated for each plan; a chance of 80 % is then known to 5 points or so."""
+
+NEEDED = float(1 / ALPHA)
+"""Evidence that decides, as in a gate."""
+
+Chances = tuple[list[float], list[float]]
+"""The baseline's chance to pass each task, and the candidate's."""
+
+
+class PlanEstimate(Message):
+    """What a plan detects, by simulation: an estimate."""
+
+    detect: float = Field(gt=0, lt=1, description="By how much the candidate passes less often.")
+    tasks: int = Field(ge=1, description="Tasks of the plan.")
+    attempts: int = Field(ge=1, description="Attempts at each.")
+    order: Order = Field(description="`shuffled` in rounds, or `history`: live tasks first.")
+    trials: int = Field(ge=1, description="Trials of the candidate.")
+    chance: float = Field(ge=0, le=1, description="That evidence shows the drop before the run is over.")
+    chance_at_end: float = Field(ge=0, le=1, description="That the interval at the end shows it.")
+    pairs: int | None = Field(
+        ge=1, description="Median of the pairs until evidence decides; null: it does in less than half."
+    )
+    cost_usd: float | None = Field(
+        ge=0, description="Median cost until then, of all trials where it does not; null: no cost is known."
+    )
+    hours: float | None = Field(ge=0, description="The same of the hours; null: no duration is known.")
+    full_cost_usd: float | None = Field(ge=0, description="Cost of all trials; null: no cost is known.")
+    full_hours: float | None = Field(ge=0, description="Hours of all trials; null: no duration is known.")
+
+
+class NothingToDetect(ValueError):
+    """The past agents pass too little for such a drop, or there is no history."""
+
+    def __init__(self, share: float, detect: float) -> None:
+        super().__init__(
+            f"earlier agents pass {percent(share)} of these tasks, so none can drop by {percent(detect)}. "
+            "Ask for less"
+        )
+
+
+class Chance(Protocol):
+    """What a simulation takes of `random.Random`."""
+
+    def random(self) -> float: ...
+    def betavariate(self, alpha: float, beta: float) -> float: ...
+
+
+def plans_of(
+    history: Sequence[TaskHistory],
+    detect: float,
+    attempts: Iterable[int],
+    random: Chance,
+    *,
+    concurrency: int = 1,
+    simulated: int = SIMULATED,
+) -> list[PlanEstimate]:
+    """What plans with so many attempts detect, each in both orders.
+
+    Args:
+        history: the tasks of the plan, of runs that are no side.
+        detect: the drop of the pass rate, above 0.
+        attempts: at each task, >= 1; several plans.
+        random: of the simulation.
+        concurrency: trials at once, >= 1; hours are the summed durations over it.
+        simulated: comparisons for each plan, >= 1.
+
+    Raises:
+        NothingToDetect: the mean share of the tasks is not above the drop.
+    """
+    share = _mean(task.share for task in history) or 0.0
+    if share <= detect:
+        raise NothingToDetect(share, detect)
+    chances = [_drawn(history, detect, random) for _ in range(simulated)]
+    return [
+        _estimate(history, detect, tried, order, outcomes, concurrency)
+        for tried in attempts
+        for order, outcomes in _simulated(history, tried, chances, random).items()
+    ]
+
+
+def _drawn(history: Sequence[TaskHistory], detect: float, random: Chance) -> Chances:
+    ours, theirs = (
+        [
+            random.betavariate(0.5 + task.agents * task.share, 0.5 + task.agents * (1 - task.share))
+            for task in history
+        ]
+        for _ in range(2)
+    )
+    return theirs, lowered(ours, fmean(theirs) - detect)
+
+
+def lowered(chances: Sequence[float], mean: float) -> list[float]:
+    """The chances, all moved by the same logit so that their mean is this one, if it lies above 0.
+
+    >>> [round(chance, 3) for chance in lowered([0.5, 0.9, 0.0], 0.3)]
+    [0.203, 0.697, 0.0]
+    """
+    odds = [chance / (1 - chance) if chance < 1 else math.inf for chance in chances]
+    low, high = -30.0, 30.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        factor = math.exp(middle)
+        if fmean(1 - 1 / (1 + odd * factor) for odd in odds) > mean:
+            high = middle
+        else:
+            low = middle
+    return [1 - 1 / (1 + odd * math.exp(low)) for odd in odds]
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulated:
+    """One comparison: the tasks of its trials in order, after how many it is decided, and how it ends."""
+
+    queue: Sequence[int]
+    after: int | None
+    shows: bool
+
+
+def _simulated(
+    history: Sequence[TaskHistory], attempts: int, chances: Sequence[Chances], random: Chance
+) -> dict[Order, list[_Simulated]]:
+    """The comparisons in both orders; the same trials have the same outcomes in both."""
+    places = {task.task: place for place, task in enumerate(history)}
+    live: dict[Order, Collection[str]] = {
+        "shuffled": places.keys(),
+        "history": {task.task for task in history if task.is_live},
+    }
+    results: dict[Order, list[_Simulated]] = {order: [] for order in live}
+    for theirs, ours in chances:
+        rounds = [
+            [
+                Pair(random.random() < own, random.random() < other)
+                for own, other in zip(ours, theirs, strict=True)
+            ]
+            for _ in range(attempts)
+        ]
+        shows, seed = _shows(rounds), str(random.random())
+        for order, first in live.items():
+            queued = order_for_comparison(places, first, attempts, seed)
+            queue = [places[task] for task, _ in queued]
+            after = decided_after([rounds[number - 1][places[task]] for task, number in queued])
+            results[order].append(_Simulated(queue, after, shows))
+    return results
+
+
+def _estimate(
+    history: Sequence[TaskHistory],
+    detect: float,
+    attempts: int,
+    order: Order,
+    outcomes: Sequence[_Simulated],
+    concurrency: int,
+) -> PlanEstimate:
+    costs, seconds = _filled(task.cost_usd for task in history), _filled(task.seconds for task in history)
+    trials, decided = attempts * len(history), [one.after for one in outcomes if one.after is not None]
+    share = len(decided) / len(outcomes)
+    hours = 3600 * concurrency
+
+    def until(values: Sequence[float]) -> float:
+        return median(sum(values[at] for at in one.queue[: one.after]) for one in outcomes)
+
+    return PlanEstimate(
+        detect=detect,
+        tasks=len(history),
+        attempts=attempts,
+        order=order,
+        trials=trials,
+        chance=share,
+        chance_at_end=fmean(one.shows for one in outcomes),
+        pairs=round(median(one.after or trials for one in outcomes)) if share > 1 / 2 else None,
+        cost_usd=until(costs) if costs else None,
+        hours=until(seconds) / hours if seconds else None,
+        full_cost_usd=attempts * sum(costs) if costs else None,
+        full_hours=attempts * sum(seconds) / hours if seconds else None,
+    )
+
+
+def decided_after(pairs: Sequence[Pair], needed: float = NEEDED) -> int | None:
+    """After how many pairs evidence shows that we are worse; None: it never does.
+
+    Args:
+        pairs: all planned ones in order, each with both outcomes.
+
+    >>> decided_after([Pair(False, True)] * 40), decided_after([Pair(False, True), Pair(True, False)] * 20)
+    (7, None)
+    """
+    wins = list(accumulate((pair.won() is True for pair in pairs), initial=0))
+    losses = list(accumulate((pair.lost() is True for pair in pairs), initial=0))
+    sizes = prefixes(len(pairs)) if pairs else ()
+    return next((size for size in sizes if e_value(wins[size], losses[size]) >= needed), None)
+
+
+def _shows(rounds: Sequence[Sequence[Pair]]) -> bool:
+    """Whether the interval at the end lies below 0; of each round the pairs by task."""
+    tasks = [
+        PairedTask(
+            Attempts(len(rounds), sum(pair.ours is True for pair in pairs)),
+            Attempts(len(rounds), sum(pair.theirs is True for pair in pairs)),
+        )
+        for pairs in zip(*rounds, strict=True)
+    ]
+    interval = difference_interval(tasks)
+    return interval is not None and interval.high < 0
+
+
+def _filled(values: Iterable[float | None]) -> list[float]:
+    """The values, the mean in place of unknown ones; [] where all are unknown."""
+    stored = list(values)
+    mean = _mean(stored)
+    return [] if mean is None else [mean if value is None else value for value in stored]
+
+
+PLANS = Board(
+    "Estimate: what a plan detects",
+    (
+        Column("attempts", "attempts", "count", ("attempts",)),
+        Column("order", "order", "state", ("order",), rank=1),
+        Column("trials", "trials", "count", ("trials",), rank=2),
+        Column("chance", "chance", "percent", ("chance",), hint="Before the run is over.", rank=1),
+        Column("chance_at_end", "at the end", "percent", ("chance_at_end",), rank=5),
+        Column("pairs", "decided after", "count", ("pairs",), hint="Pairs, median.", rank=1),
+        Column("cost", "cost until then", "dollars", ("cost_usd",), rank=3),
+        Column("hours", "hours until then", "number", ("hours",), rank=4),
+        Column("full_cost", "cost of all", "dollars", ("full_cost_usd",), rank=6),
+        Column("full_hours", "hours of all", "number", ("full_hours",), rank=7),
+    ),
+)
+
+
+def plans_table(plans: Sequence[PlanEstimate]) -> Table:
+    """The estimates, and what they rest on."""
+    note = ""
+    if plans:
+        note = (
+            f"Estimate, by {SIMULATED} simulated comparisons of two such agents for each row: the candidate "
+            f"passes {100 * plans[0].detect:g} points less, and the baseline has finished.\n"
+            f"chance: evidence of {NEEDED:g} shows it, however often you look. "
+            "at the end: the 95 % interval does."
+        )
+    return table_of(PLANS, plans)._replace(note=note)
+
+
+# -----------------------------------------------------------------------------
+# When two agents will be told apart, if wins and losses come as they came: an estimate. Pure.
+
+
+LEAST_PAIRS = 8
+"""With fewer known pairs nothing is estimated."""
+
+MOST_PLANS = 20
+"""No estimate reaches farther than so many times the plan."""
+
+
+class Decision(Message):
+    """What two agents still need until evidence tells them apart; all of it is an estimate."""
+
+    ahead: Label
+    behind: Label
+    difference: float = Field(description="Of the known pairs so far: wins less losses of `ahead`, 0 to 1.")
+    pairs: int | None = Field(
+        ge=1, description="So many more pairs; null: at this rate not within twenty such plans."
+    )
+    pairs_left: int = Field(ge=0, description="Planned pairs that are not known yet.")
+    cost_usd: float | None = Field(
+        ge=0, description="Cost of these pairs; null: unknown, or not in this run."
+    )
+    seconds: float | None = Field(ge=0, description="Time for them; null: unknown, or not in this run.")
+    words: str = Field(description="The same as a sentence; names are not escaped.")
+
+
+def pairs_to_decide(
+    wins: int, losses: int, known: int, most: int, needed: float = float(EITHER)
+) -> int | None:
+    """After how many pairs in all evidence suffices, if wins and losses go on so; None: not in `most`.
+
+    Args:
+        wins, losses: of `known` pairs; more losses than wins are decided.
+        most: so many pairs at most.
+        needed: evidence.
+
+    >>> pairs_to_decide(2, 8, 40, 2_000), pairs_to_decide(5, 6, 40, 2_000), pairs_to_decide(4, 4, 40, 2_000)
+    (98, None, None)
+    """
+    if losses <= wins:
+        return None
+    sizes = range(known + 1, most + 1)
+    at = bisect_left(sizes, needed, key=lambda n: e_value(round(wins * n / known), round(losses * n / known)))
+    return sizes[at] if at < len(sizes) else None
+
+
+def decision_of(
+    pair: ComparedPair, labels: tuple[str, str], seconds_left: float | None, usd_left: float | None
+) -> Decision | None:
+    """The estimate for two agents; None: they are told apart, nothing is missing, or too little is known.
+
+    Args:
+        pair: their counts, of a run that goes on.
+        labels: of its two agents, `a` and `b`.
+        seconds_left: until all planned trials of the run are in.
+        usd_left: what these trials will cost, USD.
+    """
+    known, evidence = pair.wins + pair.ties + pair.losses, pair.evidence
+    if evidence is None or not pair.unknown or known < LEAST_PAIRS:
+        return None
+    if evidence.ahead is not None and max(evidence.better, evidence.worse) >= EITHER:
+        return None
+    sides = zip(labels, (pair.wins, pair.losses), strict=True)
+    (ahead, more), (behind, fewer) = sorted(sides, key=lambda side: -side[1])
+    total = pairs_to_decide(fewer, more, known, MOST_PLANS * pair.pairs)
+    pairs = None if total is None else total - known
+    cost = seconds = None
+    if pairs is not None and pairs <= pair.unknown:
+        share = pairs / pair.unknown
+        cost = None if usd_left is None else share * usd_left
+        seconds = None if seconds_left is None else share * seconds_left
+    decision = Decision(
+        ahead=ahead,
+        behind=behind,
+        difference=(more - fewer) / known,
+        pairs=pairs,
+        pairs_left=pair.unknown,
+        cost_usd=cost,
+        seconds=seconds,
+        words="",
+    )
+    return decision.model_copy(update={"words": _decision_words(decision)})
+
+
+def _decision_words(one: Decision) -> str:
+    between = f"between {one.ahead} and {one.behind}"
+    difference = points(one.difference).removeprefix("+")
+    if one.pairs is None:
+        return f"estimate: at this rate nothing is decided {between}, who are {difference} apart so far"
+    if one.pairs > one.pairs_left:
+        return (
+            f"estimate: at this rate a difference of {difference} {between} needs about {one.pairs:,} more "
+            f"pairs; this run has {one.pairs_left:,} left, so it will not decide"
+        )
+    cost = None if one.cost_usd is None else f"${one.cost_usd:,.2f}"
+    spent = "".join(f", {said}" for said in (cost, one.seconds and span(one.seconds)) if said)
+    return (
+        f"estimate: at this rate a difference of {difference} {between} is decided after about "
+        f"{one.pairs:,} more pairs{spent}"
+    )

@@ -27,7 +27,8 @@ from streamer.schemas.summaries import (
 from streamer.statistics.ability import ErrorParts
 from streamer.views.cells import NO_PREFIX, event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
-from streamer.views.compare import pair_standings
+from streamer.views.compare import PairStanding, pair_standings
+from streamer.views.history import Decision, decision_of
 from streamer.views.models import Label
 from streamer.views.tables import Table, table_of
 
@@ -632,6 +633,9 @@ class Outlook(Message):
         [],
     )
     budget: BudgetOutlook | None = optional("Forecast for the requested budget; null if none was given.")
+    decision: Decision | None = optional(
+        "When the first two agents of the board are told apart; null: they are, or nothing is known of it."
+    )
 
 
 def outlook_of(
@@ -657,6 +661,12 @@ def outlook_of(
     left = left_at(pace.seconds_left, run.last_event_at, at)
     running = [] if run.status is not None else list(in_flight)
     comparison = compared.comparison if compared else None
+    first, spent = _first_two(run, agents, compared), finite(run.total_cost)
+    usd = None if pace.projected_usd is None or spent is None else pace.projected_usd.likely - spent
+    decision = None
+    if first and first[0].counts and run.status is None:
+        decision = decision_of(first[0].counts, (first[0].a, first[0].b), left and left.likely, usd)
+    said = [words for pair in first for words in pair.words]
     return Outlook(
         at=at,
         event_time=event_time_note(run.last_event_at, now),
@@ -667,7 +677,8 @@ def outlook_of(
         running=[_running(trial, at) for trial in _longest_first(running)[:MOST_RUNNING]],
         places=places_of(comparison),
         places_missing=MISSING[comparison.rank_missing] if comparison and comparison.rank_missing else None,
-        first_two=_first_two(run, agents, compared),
+        first_two=said if decision is None else [*said, decision.words],
+        decision=decision,
         errors=error_budgets(agents, run.primary_metric, first=True),
         budget=None if budget_usd is None else budget_at(budget_usd, run, pace, at),
     )
@@ -694,14 +705,14 @@ def places_of(comparison: RunComparison | None) -> dict[str, str]:
 
 def _first_two(
     run: RunSummary, agents: Sequence[AgentModelSummary], compared: ComparedRun | None
-) -> list[str]:
-    """The words of the board's first agent and the next."""
+) -> list[PairStanding]:
+    """The board's first agent and the next; [] where they are not compared."""
     if compared is None or compared.comparison is None:
         return []
     order = best_first(primary_of(run.model_dump(include={"primary_metric"})))
     rows = sorted((agent.model_dump() for agent in agents if not agent.baseline), key=order)
     labels = [row["agent_model"] for row in rows[:2]]
-    return [said for pair in pair_standings(compared, labels) for said in pair.words]
+    return pair_standings(compared, labels)
 
 
 def budget_at(usd: float, run: RunSummary, pace: Eta, at: datetime | None) -> BudgetOutlook:

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import bench_large_run, difference, peers, report, stacks, verdicts
+from benchmarks import bench_large_run, difference, history, peers, report, stacks, verdicts
 from benchmarks.bench_trickle_bytes import trickle_bytes
 from benchmarks.big_run import big_run
 from benchmarks.commands import commands
@@ -121,6 +121,16 @@ def test_the_coverage_of_a_difference_is_one_table(capsys: pytest.CaptureFixture
     assert len(rows) == len(difference.TASKS) * 2 + len(difference.UNEQUAL_TASKS) * 2
     assert {row.count("|") for row in rows} == {head.count("|")}
     assert below == any("| 50.0%" in row or "| 0.0%" in row for row in rows)
+
+
+def test_comparisons_of_public_agents_are_three_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five agents, one order each: drops of all sizes, and a forecast of each kind."""
+    assert history.main(["--orders", "1", "--agents", "5"]) == 0
+    tables = [table.splitlines() for table in capsys.readouterr().out.strip().split("\n\n")]
+    assert [len(table) - 2 for table in tables] == [len(history.BANDS), 1, 2 * len(history.SHARES)]
+    assert all(row.count("|") == table[0].count("|") for table in tables for row in table)
+    ratios = [float(row.rsplit("|", 3)[1]) for row in tables[0][2:]]
+    assert all(0 < ratio <= 1 for ratio in ratios)
 
 
 @pytest.mark.stack

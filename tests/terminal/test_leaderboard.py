@@ -267,7 +267,12 @@ TASKS = ("build-kernel", "fix-git", "play-zork", "train-model")
 SHUFFLED = ["train-model", "build-kernel", "play-zork", "fix-git"]
 """As `hash_shuffled` has it with the seed "nightly"; docs/inference.md shows the same list."""
 
-EXAMPLE = (ROOT / "docs" / "inference.md").read_text("utf-8").partition("**How to shuffle.**")[2]
+EXAMPLE = (
+    (ROOT / "docs" / "inference.md")
+    .read_text("utf-8")
+    .partition("**How to shuffle.**")[2]
+    .partition("\n## ")[0]
+)
 
 
 @pytest.fixture

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from streamer.schemas.summaries import RunSummary
+from streamer.statistics.final import prefixes
+from streamer.statistics.pairs import Pair, evidence_worse
 from streamer.terminal import cli
 from streamer.views.history import (
     PastRun,
     PastTrial,
+    PlanEstimate,
     TaskHistory,
     dead_words,
+    decided_after,
     live_tasks,
     order_for_comparison,
+    plans_of,
     tasks_of,
 )
-from tests.support.builders import a_run_change
 from tests.support.events import Event, a_plan, a_trial
 
 Outcomes = dict[str, Sequence[bool]]
@@ -34,8 +39,7 @@ def past(run: str, agent: str, outcomes: Outcomes, started: int = 1) -> PastRun:
         for task, attempts in outcomes.items()
         for passed in attempts
     ]
-    change = a_run_change(run, started_at=f"2026-01-{started:02}T00:00:00Z")
-    return PastRun(RunSummary.model_validate(change.summary), trials)
+    return PastRun(run, datetime(2026, 1, started, tzinfo=UTC), trials)
 
 
 def of(runs: Iterable[PastRun]) -> dict[str, TaskHistory]:
@@ -103,11 +107,12 @@ def test_live_tasks_and_unknown_ones_come_first_in_rounds() -> None:
         for at in range(4)
     ]
     names = ["easy", "hard", "live", "half", "new"]
-    order = order_for_comparison(names, tasks_of(runs), 2, "seed")
+    live = live_tasks(tasks_of(runs), names)
+    order = order_for_comparison(names, live, 2, "seed")
     assert sorted(order) == sorted((name, attempt) for name in names for attempt in (1, 2))
     assert [{task for task, _ in order[at : at + 3]} for at in (0, 3)] == [{"live", "half", "new"}] * 2
     assert [attempt for _, attempt in order] == [1, 1, 1, 2, 2, 2, 1, 1, 2, 2]
-    assert order != order_for_comparison(names, tasks_of(runs), 2, "other")
+    assert order != order_for_comparison(names, live, 2, "other")
 
 
 @pytest.mark.parametrize(("passed", "is_live"), [(0, False), (2, False), (3, True), (37, True), (38, False)])
@@ -217,3 +222,81 @@ def test_what_cannot_be_asked_is_said(files: list[str], arguments: list[str], sa
     done = call(*(files[0] if one == "FILE" else one for one in arguments), text="unknown\n")
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+# -----------------------------------------------------------------------------
+# The plan: simulated on past difficulties, judged as a gate judges.
+
+
+def a_history(tasks: int = 60, agents: int = 8) -> list[TaskHistory]:
+    """A third of the tasks always pass, a third never, and half of the agents pass the others."""
+    outcomes = [
+        {f"t{at:02}": [(at % 3, agent % 2) > (1, 0) for _ in "a"] for at in range(tasks)}
+        for agent in range(agents)
+    ]
+    return tasks_of(past(f"r{at}", f"a{at}:m", one) for at, one in enumerate(outcomes))
+
+
+def plans(detect: float, attempts: int, **options: Any) -> dict[str, PlanEstimate]:
+    found = plans_of(a_history(), detect, [attempts], Random(3), simulated=150, **options)
+    return {plan.order: plan for plan in found}
+
+
+def test_a_larger_drop_is_found_more_often_after_fewer_pairs_and_more_so_by_history() -> None:
+    small, large = plans(0.06, 4), plans(0.2, 4)
+    for order in ("shuffled", "history"):
+        assert small[order].chance < large[order].chance
+    assert large["history"].pairs is not None
+    assert large["shuffled"].pairs is not None
+    assert large["history"].pairs < 0.75 * large["shuffled"].pairs
+    assert large["history"].chance_at_end == large["shuffled"].chance_at_end
+
+
+def test_of_equal_agents_at_most_one_in_twenty_is_called_worse() -> None:
+    """A drop of nearly nothing: evidence of 20 is reached in 5 % at most, within three standard errors."""
+    chance = plans_of(a_history(), 1e-9, [3], Random(3), simulated=600)[0].chance
+    assert chance <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
+
+
+def test_cost_and_hours_are_those_of_the_trials_until_then() -> None:
+    """A dollar and a minute for each trial, four at once."""
+    plan = plans(0.2, 4, concurrency=4)["history"]
+    assert (plan.trials, plan.full_cost_usd, plan.full_hours) == (240, 240.0, 1.0)
+    assert plan.pairs is not None
+    assert plan.cost_usd == pytest.approx(plan.pairs, abs=1)
+    assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
+
+
+def test_evidence_decides_where_it_decides_in_a_gate() -> None:
+    """`decided_after` is the first prefix at which `evidence_worse` is 20."""
+    random = Random(5)
+    for _ in range(20):
+        pairs = [Pair(random.random() < 0.3, random.random() < 0.5) for _ in range(150)]
+        looks = (size for size in prefixes(150) if evidence_worse(pairs[:size], 150) >= 20)
+        assert decided_after(pairs) == next(looks, None)
+
+
+def test_the_plan_of_files_is_printed_as_an_estimate(tmp_path: Path) -> None:
+    files = [
+        a_file(tmp_path, run, run, {f"t{at:02}": (at + shift) % 4 > 0 for at in range(24)})
+        for run, shift in (("a", 0), ("b", 1), ("c", 2))
+    ]
+    said = call("plan", "--detect", "20", "--attempts", "2", *histories(files))
+    assert said.exit_code == 0
+    assert "Estimate: what a plan detects" in said.stdout
+    assert "the candidate passes 20 points less" in said.stdout
+    rows = [
+        orjson.loads(line)
+        for line in call(
+            "plan", "--detect", "20", "--attempts", "2", *histories(files), "--json"
+        ).stdout.splitlines()
+    ]
+    assert [(row["order"], row["tasks"], row["trials"], row["full_cost_usd"]) for row in rows] == [
+        ("shuffled", 24, 48, 24.0),
+        ("history", 24, 48, 24.0),
+    ]
+    assert call("plan", "--detect", "20", "--attempts", "2", *histories(files)).stdout == said.stdout
+    refused = call("plan", "--detect", "80", *histories(files))
+    assert refused.exit_code == 2
+    assert "earlier agents pass 75.0 %" in refused.stderr
+    assert "--history RUN|FILE is missing" in call("plan", "--detect", "20").stderr

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streamer.schemas.summaries import AgentModelSummary, RunSummary, TrialInFlight
+from streamer.client.folded import answers_of
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary, TrialInFlight
+from streamer.statistics.pairs import e_value
 from streamer.views.cells import EVENT_TIME
+from streamer.views.history import decision_of, pairs_to_decide
 from streamer.views.outlook import (
     BudgetOutlook,
     BudgetState,
@@ -448,3 +451,84 @@ def test_a_run_says_it_of_the_first_agents() -> None:
     [run] = [RunSummary.model_validate(one) for one in told.values() if one["type"] == "run_summary"]
     result = outlook_of(run, with_repeats(4), [], None, AT)
     assert {one.agent_model for one in result.errors} == {"a:gpt-5", "b:gpt-5"}
+
+
+# -----------------------------------------------------------------------------
+# When two agents will be told apart: an estimate.
+
+
+def a_pair(wins: int, losses: int, ties: int, pairs: int, better: float = 1.0) -> ComparedPair:
+    known = wins + losses + ties
+    ahead = "a" if wins > losses else "b" if losses > wins else None
+    evidence = {"better": better, "worse": 1.0, "ahead": ahead}
+    counts = {"a": 0, "b": 1, "pairs": pairs, "wins": wins, "ties": ties, "losses": losses}
+    return ComparedPair(
+        **counts, unknown=pairs - known, final=None, final_missing="order_chosen", evidence=evidence
+    )
+
+
+def test_pairs_go_on_as_they_came_until_evidence_of_forty() -> None:
+    """Eight of ten discordant pairs of 40: evidence reaches 40 at 98 pairs, with 20 of 25."""
+    assert pairs_to_decide(2, 8, 40, 1_000) == 98
+    assert e_value(round(2 * 97 / 40), round(8 * 97 / 40)) < 40 <= e_value(5, 20)
+    assert pairs_to_decide(2, 8, 40, 97) is None
+    assert pairs_to_decide(8, 2, 40, 1_000) is None
+
+
+def test_a_decision_has_its_share_of_the_time_and_cost_that_are_left() -> None:
+    """58 of 400 pairs more: 58/400 of 100 dollars and of an hour."""
+    said = decision_of(a_pair(8, 2, 30, 440), ("x:m", "y:m"), 3600.0, 100.0)
+    assert said is not None
+    assert (said.ahead, said.behind, said.pairs, said.pairs_left) == ("x:m", "y:m", 58, 400)
+    assert (said.cost_usd, said.seconds) == (pytest.approx(14.5), pytest.approx(522.0))
+    assert said.words == (
+        "estimate: at this rate a difference of 15.0 points between x:m and y:m is decided after about "
+        "58 more pairs, $14.50, 8.7 min"
+    )
+    turned = decision_of(a_pair(2, 8, 30, 440), ("x:m", "y:m"), None, None)
+    assert turned is not None
+    assert (turned.ahead, turned.words[-21:]) == ("y:m", "after about 58 more pairs"[-21:])
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        (a_pair(8, 2, 30, 60), "needs about 58 more pairs; this run has 20 left, so it will not decide"),
+        (a_pair(5, 5, 30, 60), "nothing is decided between x:m and y:m, who are 0.0 points apart so far"),
+        (a_pair(4, 2, 1, 60), None),
+        (a_pair(8, 2, 30, 40), None),
+        (a_pair(20, 2, 18, 60, better=40.0), None),
+    ],
+)
+def test_what_cannot_be_promised_is_said_or_left_out(pair: ComparedPair, said: str | None) -> None:
+    """Too few pairs, none left, and two agents that are told apart have no estimate."""
+    result = decision_of(pair, ("x:m", "y:m"), None, 5.0)
+    assert (result is None) == (said is None)
+    if result is not None:
+        assert said is not None
+        assert result.words.endswith(said)
+        assert (result.cost_usd, result.seconds) == (None, None)
+
+
+def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
+    """Two agents at 10 of 40 tasks: one passes 6 that the other fails. Once the run is over there is none."""
+    tasks = [f"t{number:02}" for number in range(40)]
+    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled", agent_models=["a:m", "b:m"])
+    trials = [
+        a_trial(task_id=task, agent=agent, model="m", resolved=agent == "a" and at < 6, cost_usd=1.0)
+        for at, task in enumerate(tasks[:10])
+        for agent in "ab"
+    ]
+    outlooks = [
+        outlook_of(answers.run, answers.agents, [], answers.compared, AT)
+        for events in ([plan, *trials], [plan, *trials, {"type": "run_finished", "run_id": "run-1"}])
+        for answers in [answers_of(folded(events)[0].run("run-1"))]
+    ]
+    decision = outlooks[0].decision
+    assert decision is not None
+    assert (decision.ahead, decision.difference, decision.pairs_left) == ("a:m", 0.6, 30)
+    assert decision.pairs is not None
+    assert decision.cost_usd == pytest.approx(decision.pairs / 30 * 60.0)
+    assert outlooks[0].first_two[-1] == decision.words
+    assert outlooks[1].decision is None
+    assert not any("estimate" in said for said in outlooks[1].first_two)

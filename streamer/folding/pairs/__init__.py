@@ -119,7 +119,8 @@ class TaskTable:
         None: it has no such order. In a run with one queue all agents share one.
         """
         planned, run = self.planned or 0, self.sides[0].run
-        if not 0 < planned * len(self.sides) <= MOST_CELLS or evidence_missing(run, run.run_id):
+        self.evidence_missing = evidence_missing(run, run.run_id)
+        if not 0 < planned * len(self.sides) <= MOST_CELLS or self.evidence_missing:
             return [None] * len(self.sides)
         numbers: dict[Pairing | None, int] = {None: -1} | dict(self.columns.items())
         sides = [max(self.sides, key=lambda side: side.is_sharded)] if self._queued else self.sides
@@ -508,7 +509,7 @@ def compared(
         "pairs": [],
         "missing": None,
         "rank_missing": None,
-        "evidence_missing": evidence_missing(run, run.run_id),
+        "evidence_missing": None,
     }
     if len(agents) > MOST_AGENTS:
         return body | _without(ComparisonMissing.TOO_MANY_AGENTS), None
@@ -523,6 +524,7 @@ def compared(
     for agent, label in zip(body["agents"], labels, strict=True):
         agent["rank"] = ranks[label]._asdict() if ranks else None
     told = {"planned": table.planned, "ended": table.ended, "rank_missing": rank_missing}
+    told["evidence_missing"] = table.evidence_missing
     return body | told | {"pairs": table.pairs()}, table
 
 
