@@ -1,12 +1,15 @@
 """How often a comparison, a gate and a board say something, in this tree and in another one.
 
     python -m benchmarks.verdicts TREE
+    python -m benchmarks.verdicts --refused
 
 TREE is a checkout of another version. The public runs of Terminal-Bench in tests/data become events, with
 half of their results and with all of them. Crashed trials, and whole runs, stand in run-level files alone:
 they are in, as `streamer convert` has them. Their order is once undeclared, as in their files, and once
 declared as shuffled. Each pair of runs is compared and gated by the commands of each tree, and each run is
 folded to its board. The table has the share that has a verdict (exit 0 or 1), or an interval.
+
+--refused lists the pairs of finished runs that are not comparable, and what `--allow` has to name (R36).
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from click.testing import CliRunner
+
 from benchmarks.common import table
+from streamer.terminal import cli
 from tests.house.repository import ROOT
 from tests.support.data import shared_data
 from tests.support.rows import read_rows, terminal_bench_row_to_event
@@ -112,12 +119,32 @@ def shares(tree: Path, folder: Path) -> dict[str, list[bool]]:
     return result
 
 
+def refused_pairs(folder: Path, runs: int | None = None) -> Iterator[tuple[str, str, list[str]]]:
+    """Every two finished runs, and what forbids a verdict on them; [] where nothing does."""
+    for number, trials in enumerate(public_runs()[:runs]):
+        events = lines_of(trials, f"run-{number:02}", 1.0, None)
+        (folder / f"run-{number:02}.ndjson").write_text("".join(json.dumps(one) + "\n" for one in events))
+    for a, b in combinations(sorted(folder.iterdir()), 2):
+        said = CliRunner().invoke(cli, ["compare", "--files", str(a), str(b), "--json"])
+        yield a.stem, b.stem, json.loads(said.stdout)["refused"]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("tree", type=Path, help="a checkout of another version")
+    parser.add_argument("tree", type=Path, nargs="?", help="a checkout of another version")
+    parser.add_argument("--refused", action="store_true", help="list the pairs that are not comparable")
     parser.add_argument("--runs", type=int, help="only so many runs")
     given = parser.parse_args(arguments)
+    if given.refused:
+        with TemporaryDirectory(prefix="refused-") as directory:
+            pairs = list(refused_pairs(Path(directory), given.runs))
+        refused = [[a, b, ", ".join(why)] for a, b, why in pairs if why]
+        print(table([["A", "B", "refused"], *refused]))
+        print(f"{len(refused)} of {len(pairs)} pairs are not comparable")
+        return
+    if given.tree is None:
+        parser.error("give TREE, or --refused")
     runs = public_runs()[: given.runs]
     rows: list[list[object]] = [["state and order", "measured", "of", "other", "this"]]
     with TemporaryDirectory(prefix="verdicts-") as directory:

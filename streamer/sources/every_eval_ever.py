@@ -40,6 +40,7 @@ from streamer.sources.base import (
     Unreadable,
     clean_text,
     id_of,
+    made_with,
     metric_name,
     silence,
     usage_of,
@@ -206,6 +207,7 @@ class EveryEvalEver:
                 "agent_models": [label],
                 "benchmark": _benchmark(whole),
                 "metrics": _planned_metrics(whole) or None,
+                "provenance": _made(whole),
             }
         )
         if is_file(file) and not plan.problems:
@@ -333,6 +335,26 @@ def _benchmark(whole: Mapping[str, Any]) -> str | None:
     """The one dataset of all results."""
     names = {text(part(result, "source_data").get("dataset_name")) for result in objects(whole, RESULTS)}
     return names.pop() if len(names) == 1 else None
+
+
+_GENERATED = ("temperature", "top_p", "top_k", "max_tokens")
+
+
+def _made(whole: Mapping[str, Any]) -> dict[str, str] | None:
+    """What all results were made with: the library, the datasets, and how answers were generated."""
+    results, library = objects(whole, RESULTS), part(whole, "eval_library")
+    generated = [part(part(result, "generation_config"), "generation_args") for result in results]
+    first = generated[0] if generated and all(one == generated[0] for one in generated) else {}
+    datasets = {text(part(result, "source_data").get("dataset_name")) for result in results}
+    return made_with(
+        {name: first.get(name) for name in _GENERATED}
+        | {
+            "dataset": sorted(filter(None, datasets)),
+            "harness_version": " ".join(filter(None, (text(library.get(of)) for of in ("name", "version")))),
+            "limits": first.get("eval_limits"),
+            "platform": part(whole, "model_info").get("inference_platform"),
+        }
+    )
 
 
 def _time(seconds: Any) -> str | None:

@@ -235,6 +235,20 @@ def time_of(value: Any) -> datetime | None:
     return time if time.tzinfo else None
 
 
+def nanoseconds(value: Any) -> int | None:
+    """A time as Unix nanoseconds, exact to the microsecond; None for what is no time with a zone.
+
+    >>> nanoseconds("2026-01-02T03:04:05.000006+00:00")
+    1767323045000006000
+    """
+    time = time_of(value)
+    return (
+        None
+        if time is None
+        else (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+    )
+
+
 _CLOCK_STEP = timedelta(minutes=15)
 """Every time zone is a multiple of this from UTC."""
 

@@ -40,6 +40,7 @@ from streamer.sources.base import (
     Unreadable,
     count_of,
     id_of,
+    made_with,
     metric_name,
     usage_of,
 )
@@ -51,6 +52,7 @@ from streamer.sources.files import (
     is_file,
     listed,
     mtime_ns,
+    nanoseconds,
     objects,
     open_text,
     parse_json,
@@ -60,7 +62,6 @@ from streamer.sources.files import (
     read_object,
     reading,
     text,
-    time_of,
 )
 
 # -----------------------------------------------------------------------------
@@ -212,7 +213,6 @@ INVALID = "marked invalid in the log, counted until run again"
 NO_FAILURE = "unset"
 """Failure mode of a sample that ended by itself (G6)."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXCEPTION = re.compile(r"([A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout))\(")
 """The class that begins an exception's `repr`, which inspect_ai mostly writes as the message."""
 _PATTERN = re.compile(r"[*?[]")
@@ -257,13 +257,7 @@ def agent_of(spec: Record, plan: Record) -> str | None:
 
 
 def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[str, Any]:
-    """The `run_started` of an eval, without its run.
-
-    Args:
-        spec: the eval's specification (`EvalSpec`).
-        plan: its solvers (`EvalPlan`).
-        agent: its name where the two say none.
-    """
+    """The `run_started` of an eval without its run, of `EvalSpec` and `EvalPlan`; `agent` if both lack it."""
     dataset, config = part(spec, "dataset"), part(spec, "config")
     ids = list(filter(None, map(task_of, listed(dataset, "sample_ids"))))
     tasks = list(dict.fromkeys(ids)) or None
@@ -287,6 +281,31 @@ def started_event(spec: Record, plan: Record, agent: str | None = None) -> dict[
             "benchmark": text(spec.get("task")),
             "benchmark_version": str(spec["task_version"]) if spec.get("task_version") else None,
             "metrics": {name: {} for name in planned_metrics(spec)} or None,
+            "provenance": _made(spec),
+        }
+    )
+
+
+def _made(spec: Record) -> dict[str, str] | None:
+    config, packages, generated = (
+        part(spec, name) for name in ("config", "packages", "model_generate_config")
+    )
+    limits = {name.removesuffix("_limit"): of for name, of in config.items() if name.endswith("_limit")}
+    graders = [role.get("model") for role in part(spec, "model_roles").values() if isinstance(role, dict)]
+    return made_with(
+        {
+            name: generated.get(name)
+            for name in ("temperature", "top_p", "max_tokens", "reasoning_effort", "seed")
+        }
+        | {
+            "dataset": part(spec, "dataset").get("name"),
+            "dataset_version": spec.get("task_version"),
+            "harness_version": packages.get("inspect_ai"),
+            "packages": {name: of for name, of in packages.items() if name != "inspect_ai"},
+            "limits": limits if any(limits.values()) else config and "none",
+            "judge": graders,
+            "environment": part(spec, "sandbox").get("type"),
+            "concurrency": config.get("max_samples"),
         }
     )
 
@@ -369,13 +388,7 @@ def finished_event(status: Any, stats: Record) -> dict[str, Any] | None:
 
 
 def slot_of_sample(spec: Record, plan: Record, sample: Record, defaults: Record = NOTHING) -> dict[str, Any]:
-    """The fields that say which slot a sample fills.
-
-    Args:
-        spec, plan: the eval's.
-        sample: a sample, or its summary.
-        defaults: `agent` and `model` where the records name none.
-    """
+    """The fields that say which slot a sample or its summary fills; `defaults` for what records leave out."""
     return {
         "task_id": task_of(sample.get("id")) or "",
         "attempt": sample.get("epoch", 1),
@@ -449,27 +462,14 @@ def scored_event(result: Record, scored_ns: int) -> dict[str, Any] | None:
 
 
 def start_event(spec: Record, plan: Record, sample: Record, now_ns: int) -> dict[str, Any]:
-    """The `trial_started` of a sample, without its run.
+    """The `trial_started` of a sample, by its summary as it begins, without its run.
 
-    Args:
-        spec, plan: the eval's.
-        sample: its summary as it begins.
-        now_ns: the present, Unix nanoseconds: when it began, if the sample does not say so.
+    `now_ns`, the present in Unix nanoseconds, is when it began if the sample does not say so.
     """
     began = nanoseconds(sample.get("started_at")) or now_ns
-    started_at = (_EPOCH + timedelta(microseconds=began // 1000)).isoformat()
+    started_at = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=began // 1000)).isoformat()
     slot = slot_of_sample(spec, plan, sample)
     return {"type": "trial_started", **slot, "revision": began, "started_at": started_at}
-
-
-def nanoseconds(value: Any) -> int | None:
-    """A time as Unix nanoseconds, exact to the microsecond; None for what is no time with a zone.
-
-    >>> nanoseconds("2026-01-02T03:04:05.000006+00:00")
-    1767323045000006000
-    """
-    time = time_of(value)
-    return None if time is None else (time - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def _error_of(sample: Record) -> str | None:

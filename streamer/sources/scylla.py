@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.schemas.base import UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, usage_of
+from streamer.sources.base import ConvertOptions, Parsed, RunPlan, Unreadable, made_with, usage_of
 from streamer.sources.files import (
     MAX_FILE_BYTES,
     TRIAL,
@@ -99,6 +99,16 @@ class Scylla:
                 "tiers": tiers or None,
                 "subtests": dict.fromkeys(tiers, 1) if has_one_subtest else None,
                 "plan_complete": (has_one_subtest or not tiers) and not plan.problems,
+                "provenance": made_with(
+                    {
+                        "dataset": config.get("task_repo"),
+                        "dataset_version": config.get("task_commit"),
+                        "timeout": config.get("timeout_seconds"),
+                        "limits": config and {"turns": config.get("max_turns") or "none"},
+                        "judge": listed(config, "judge_models"),
+                        "concurrency": config.get("parallel_subtests"),
+                    }
+                ),
             }
         )
         plan.announced = _completed(part(checkpoint, "completed_runs"))

@@ -32,6 +32,7 @@ from streamer.sources.base import (
     Unreadable,
     count_of,
     id_of,
+    made_with,
     silence,
 )
 from streamer.sources.files import (
@@ -270,6 +271,7 @@ class SweBench:
                 "attempts": 1,
                 "plan_complete": (bool(tasks) or not reports) and not plan.problems and not plan.is_short,
                 "benchmark": metadata.get("dataset") or (datasets.pop() if len(datasets) == 1 else None),
+                "provenance": made_with({"dataset": metadata.get("dataset"), "split": metadata.get("split")}),
             }
         )
         is_over = not any(_ids(report.content, "pending_ids") for report in reports)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.schemas.base import MAX_PLANNED_ATTEMPTS, UNKNOWN, label_for_reporting
-from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable, count_of
+from streamer.sources.base import ConvertOptions, Item, Parsed, RunPlan, Unreadable, count_of, made_with
 from streamer.sources.files import (
     TRIAL,
     FileError,
@@ -492,6 +492,24 @@ def _run_started(
             "agent_models": [label_for_reporting(plan.agent, plan.model)] if plan.agent else None,
             "benchmark": dataset.get("name") or metadata.get("dataset_name"),
             "benchmark_version": dataset.get("version") or metadata.get("dataset_version"),
+            "provenance": _made(lock, metadata),
+        }
+    )
+
+
+def _made(lock: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:
+    """What lock and metadata say that the run was made with; a dataset in a directory has no name here."""
+    dataset, config = part(lock, "dataset"), part(lock, "run_config")
+    limits = {of: config.get(f"global_{of}_timeout_sec") for of in ("agent", "test", "setup")}
+    as_task_says = "as the task says" if config else None
+    return made_with(
+        {
+            "dataset": dataset.get("name") or metadata.get("dataset_name"),
+            "dataset_version": dataset.get("version") or metadata.get("dataset_version"),
+            "harness_version": part(lock, "harness").get("version"),
+            "timeout": limits if any(limits.values()) else as_task_says,
+            "timeout_multiplier": config.get("global_timeout_multiplier"),
+            "concurrency": config.get("n_concurrent_trials") or metadata.get("n_concurrent_trials"),
         }
     )
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from streamer.client import AsyncStateReader, StateReader
-from streamer.client.folded import PastRuns
+from streamer.client.folded import PastRuns, answers_of
 from streamer.client.queries import (
     MOST_BOARD_RUNS,
     LeaderboardRow,
@@ -39,8 +39,14 @@ from tests.support.events import a_start, folded
 from tests.support.revealed import revealed
 from tests.support.servers import RedisServer
 
+MADE = {"task_digest": "sha256:1", "timeout": "600", "other": "no comparison reads it"}
 EVENTS = [
-    *a_night("n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}),
+    *(
+        event | ({"provenance": MADE} if event["type"] == "trial_result" else {})
+        for event in a_night(
+            "n1", 1, {"a": "+-", "nop": "++"}, labels={"team": "x"}, provenance={"seed": "7"}
+        )
+    ),
     *a_night("n2", 2, {"a": "++"}, ended=False),
     *a_night("n3", 3, {"a": "--"}, benchmark="other"),
 ]
@@ -67,6 +73,13 @@ async def test_the_runs_come_as_a_fold_has_them_with_tasks_once_they_are_over(
     await sink.write([pipeline.run(run_id).take_changes() for run_id in pipeline.runs()])
     result = plain.board_runs()
     assert result == board_runs(EVENTS)
+    [made] = [one for one in result if one.run.run_id == "n1"]
+    assert made.provenance == {
+        f"t0{at}": {"a:m": {"task_digest": "sha256:1", "timeout": "600"}} for at in (0, 1)
+    }
+    assert made.run.provenance == {"seed": "7"}
+    for run_id in pipeline.runs():  # Redis, now, and the log folded again say the same (R36)
+        assert plain.comparison(run_id) == answers_of(pipeline.run(run_id)).compared
     assert {one.run.run_id: bool(one.tasks) for one in result} == {"n1": True, "n2": False, "n3": True}
     for narrowed, runs in (
         ({"run": "n2"}, ["n2"]),
@@ -270,6 +283,22 @@ def test_a_run_with_two_agents_has_a_comparison_and_its_tasks() -> None:
     assert result.comparison is not None
     assert [agent.agent for agent in result.comparison.agents] == ["a", "b"]
     assert result.tasks == {"t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)}}
+
+
+def test_tasks_that_an_earlier_worker_wrote_have_no_provenance() -> None:
+    """R36: the fourth value of an agent is new. One state may have both."""
+    mixed = b'{"a:m":[1,1,0],"b:m":[1,0,0,{"timeout":"600"}],"c:m":[0,0,0,{"judge":"x"}]}'
+    fields = [b"t1", b'{"a:m":[1,1,0],"b:m":[1,1,0]}', b"t2", mixed]
+    result = answers_in(Keys(), "run-1", of_agents("a", "b") | {TASKS: fields})
+    assert result is not None
+    assert result.tasks == {
+        "t1": {"a:m": (1, 1, 0), "b:m": (1, 1, 0)},
+        "t2": {"a:m": (1, 1, 0), "b:m": (1, 0, 0)},
+    }
+    assert result.provenance == {"t2": {"b:m": {"timeout": "600"}, "c:m": {"judge": "x"}}}
+    for odd in (b'{"a:m":[1,1]}', b'{"a:m":[1,1,0,{"timeout":600}]}', b'{"a:m":[1,1,0,{},1]}'):
+        with pytest.raises(UnreadableSummary):
+            answers_in(Keys(), "run-1", of_agents("a", "b") | {TASKS: [b"t1", odd]})
 
 
 def test_a_single_agent_has_tasks_and_an_earlier_run_has_nothing() -> None:

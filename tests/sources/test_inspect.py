@@ -383,6 +383,7 @@ def test_a_plan_tells_what_the_specification_says() -> None:
         "benchmark": "addition",
         "benchmark_version": "2",
         "metrics": {"match": {}},
+        "provenance": {"dataset_version": "2", "limits": "none", "concurrency": "4"},
     }
 
 
