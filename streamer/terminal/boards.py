@@ -628,6 +628,7 @@ def print_run(
     subtests: Sequence[Summary] = (),
     fallbacks: Sequence[Summary] | None = None,
     places: Mapping[str, str] | None = None,
+    notes: Iterable[str] = (),
 ) -> None:
     """Everything about one run: header, agents, FormulaCode's numbers, tiers, subtests.
 
@@ -637,6 +638,7 @@ def print_run(
         subtests: its tiers broken down.
         fallbacks: scored trials that fell back to baseline; None where the trials are not at hand.
         places: agent:model to the places that it may truly have; None: not known.
+        notes: more lines below the agents.
     """
     by_type: dict[str, list[Summary]] = {}
     for summary in summaries:
@@ -645,7 +647,7 @@ def print_run(
     if run:
         _print_header(run, now)
     agents = sorted(by_type.get("agent_model_summary", ()), key=best_first(primary_of(run)))
-    print_board(agents_table(agents, run, places, grades=is_wide()))
+    print_board(agents_table(agents, run, places, grades=is_wide(), notes=notes))
     print_formulacode(run, agents, fallbacks)
     print_board(*tiers_tables(by_type.get("tier_summary", ()), run), subtests_table(subtests, run))
 

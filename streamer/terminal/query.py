@@ -276,6 +276,7 @@ def runs(
 @run_argument
 @label_option
 @budget_option
+@errors_option
 @as_of_option
 @json_option
 @wide_option
@@ -284,6 +285,7 @@ def run(
     run_id: str,
     label: str | None,
     budget: float | None,
+    errors: bool,
     as_of: Position | None,
     as_json: bool,
     settings: Settings,
@@ -292,8 +294,10 @@ def run(
 
     With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
-    if label is not None and budget is not None:
-        raise click.UsageError("--budget is about the whole run: leave --by out")
+    if label is not None and (errors or budget is not None):
+        raise click.UsageError("--budget and --errors are about the whole run: leave --by out")
+    if errors and as_json:
+        raise click.UsageError("--errors is about agents: query agents --errors --json has them")
     if label is not None:
         groups, folded = labels_of(settings, run_id, label, as_of)
         if as_json:
@@ -310,7 +314,8 @@ def run(
         _print_json([with_state(answers.run, answers.moment) | {"budget": told and told.model_dump()}])
     else:
         rows = _dumped([answers.run, *answers.agents, *answers.tiers])
-        print_run(rows, answers.moment, places=places_of(answers.comparison))
+        notes = _lines_of(error_budgets(answers.agents, answers.run.primary_metric)) if errors else ()
+        print_run(rows, answers.moment, places=places_of(answers.comparison), notes=notes)
         snapshot, compared = answers.snapshot, answers.compared
         outlook = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, answers.moment)
         if outlook.decision is not None:

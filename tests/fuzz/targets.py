@@ -8,10 +8,12 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
 from streamer.folding.fold import Pipeline
+from streamer.operate.bundle import MEMBERS, SUMS, NotABundle, check_bundle
 from streamer.schemas.events import Event
 from streamer.schemas.plain import Result, plain_event
 from streamer.schemas.summaries import Rejection
@@ -22,7 +24,9 @@ from streamer.sources.fc_eval_payload import parse_log, sections_for
 from streamer.sources.files import FileError, Subject, cast_length, enriched, read_agent_logs
 from tests.fuzz import documents
 from tests.fuzz.mutations import mutated
+from tests.operate.test_bundle import bundled, members_of, packed
 from tests.sources.inspect import A_PLAN, a_spec, a_summary, an_archive
+from tests.support.events import a_trial
 from tests.support.layouts import LAYOUTS
 
 CUT_EVERY = 1_000
@@ -224,8 +228,30 @@ class FormulaCodeLog(Target):
         return parsed.result is not None
 
 
+class Bundled(Target):
+    """A bundle, one member or line of which is broken; its SHA-256 is right."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._members = members_of(bundled([a_trial(task_id=task, cost_usd=0.5) for task in "ab"]))
+
+    def broken(self, rng: Random) -> bytes:
+        name = rng.choice([name for name in MEMBERS if name != SUMS])
+        lines = self._members[name].split(b"\n")
+        at = rng.randrange(len(lines))
+        lines[at] = mutated(lines[at], rng)
+        return packed(self._members | {name: b"\n".join(lines)})
+
+    def read(self, document: bytes) -> bool:
+        try:
+            return bool(check_bundle(BytesIO(document), "b"))
+        except NotABundle:
+            return False
+
+
 TARGETS: dict[str, tuple[type[Target], float]] = {
-    "decode and fold": (Decode, 0.83),
+    "decode and fold": (Decode, 0.82),
+    "bundle": (Bundled, 0.01),
     "fc-eval": (FcEval, 0.01),
     "terminal-bench": (TerminalBench, 0.01),
     "scylla": (Scylla, 0.01),

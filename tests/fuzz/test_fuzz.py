@@ -19,15 +19,15 @@ from tests.fuzz.live.seeds import VARIABLE, a_seed, told
 from tests.fuzz.live.stream import Stream
 from tests.fuzz.mutations import mutated
 from tests.fuzz.run import fuzz, jobs
-from tests.fuzz.targets import TARGETS, Directory
+from tests.fuzz.targets import TARGETS, Bundled, Directory
 
 INPUTS = {True: 60, False: 600}
-"""How many: few where each is a run directory."""
+"""How many: few where each is a run directory or a bundle."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_bad_input_is_answered_with_events_or_reasons(name: str) -> None:
-    inputs = INPUTS[issubclass(TARGETS[name][0], Directory)]
+    inputs = INPUTS[issubclass(TARGETS[name][0], Directory | Bundled)]
     tally = fuzz(name, f"short {name}", inputs)
     harm = [finding for finding in tally.findings if not finding.is_slow]
     assert not harm, f"{harm[0].why}\n{harm[0].document[:2_000]!r}"

@@ -76,7 +76,8 @@ def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: O
     [agent] = lines(call(stack, "query", "agents", run, "--errors", "--json").stdout)
     budget = agent["error_budget"]
     assert (budget["more_attempts"]["usd"], budget["more_tasks"]["usd"]) == (3.0, 30.0)
-    assert f"{budget['words']}." in call(stack, "query", "agents", run, "--errors").stdout.decode()
-    assert b"standard error" not in call(stack, "query", "agents", run).stdout
+    for what in ("agents", "run"):
+        assert f"{budget['words']}." in call(stack, "query", what, run, "--errors").stdout.decode()
+        assert b"standard error" not in call(stack, "query", what, run).stdout
     [plain] = lines(call(stack, "query", "agents", run, "--json").stdout)
     assert plain == {name: value for name, value in agent.items() if name != "error_budget"}
