@@ -384,29 +384,28 @@ def _latest(one: BoardRun) -> tuple[float, str]:
 
 def fold_states(
     settings: Settings, run_ids: Collection[str], prices: PriceTable, as_of: Position | None = None
-) -> dict[str, RunState]:
-    """Some runs, folded again from the event topic together; those that the log does not have are left out.
+) -> tuple[dict[str, RunState], dict[str, int]]:
+    """Some runs as far as the log has them, folded again; and what is truncated, as in `PastRuns`.
 
     Args:
-        settings: where the broker is.
         run_ids: ids that the runs may have; other runs are left alone.
-        prices: price table (R2).
         as_of: only what came at or before this time; None: everything.
 
     Raises:
-        CannotBeFolded: an exception sets one of them apart.
-        TopicMissing, TopicUnreadable, KafkaError: see `streamer.storage.log`.
+        CannotBeFolded, TopicMissing, TopicUnreadable, KafkaError: as :func:`fold_run`.
     """
     topic = Names(settings.namespace).trial_events
     count = len(asyncio.run(partitions_of(settings, topic)))
     chosen, states = frozenset(run_ids), dict[str, RunState]()
-    for partition in sorted({partition_of(run_id, count) for run_id in chosen}):
+    partitions = sorted({partition_of(run_id, count) for run_id in chosen})
+    for partition in partitions:
         records = read_topic(settings, topic, [partition])
         folding = fold_records(records, prices=prices, owns=chosen.__contains__, as_of=as_of)
         for failure in folding.failed:
             raise CannotBeFolded(failure)
         states |= {run_id: folding.pipeline.run(run_id).state for run_id in folding.runs()}
-    return states
+    begins = asyncio.run(beginnings_of(settings, topic))  # what was deleted meanwhile may be missing
+    return states, _truncated({f"partition {number}": begins[number] for number in partitions})
 
 
 # -----------------------------------------------------------------------------

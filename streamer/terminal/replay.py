@@ -555,7 +555,8 @@ def ledger_command(
         run_ids = ledger.runs_of(name, entries)
     except ledger.NoSuchLedger as error:
         raise click.UsageError(str(error)) from error
+    truncated: dict[str, int] = {}
     if events is None:
-        states = fold_states(settings, run_ids, prices, as_of)
-    result = ledger.ledger_of(name, states)
+        states, truncated = fold_states(settings, run_ids, prices, as_of)
+    result = ledger.ledger_of(name, states, truncated)
     write_document(ledger.ledger_document(result), result, form)

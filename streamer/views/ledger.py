@@ -236,12 +236,15 @@ class _Candidate:
         return self.missing is not None, self.at, self.run.run_id, self.group.agent_model or ""
 
 
-def ledger_of(name: str, runs: Mapping[str, RunState]) -> LedgerResult:
+def ledger_of(
+    name: str, runs: Mapping[str, RunState], truncated: Mapping[str, int] | None = None
+) -> LedgerResult:
     """A ledger as its runs stand.
 
     Args:
         name: names it; without a member it is empty.
         runs: its members and their baselines, by id; others are left alone.
+        truncated: what has lost the beginning of its log, to the offset at which that begins now.
     """
     listed = sorted(_candidates(name, runs), key=attrgetter("key"))
     metric = listed[0].entry.metric if listed else PRIMARY_METRIC
@@ -263,7 +266,11 @@ def ledger_of(name: str, runs: Mapping[str, RunState]) -> LedgerResult:
         candidates=candidates,
         words=[],
     )
-    return result.model_copy(update={"words": [*_words(result), *_chosen_baselines(tried, runs)]})
+    lost = [
+        f"the log of {whose} begins at offset {offset:,}, so candidates and results may be missing"
+        for whose, offset in (truncated or {}).items()
+    ]
+    return result.model_copy(update={"words": [*_words(result), *_chosen_baselines(tried, runs), *lost]})
 
 
 def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from streamer.client.feeds import NotInLog, scored_trials
-from streamer.client.folded import FoldedRun, RunLog, fold_run
+from streamer.client.folded import FoldedRun, RunLog, fold_run, fold_states
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, HistoryEntry, RunAnswers
 from streamer.client.readers import AsyncStateReader
 from streamer.folding.breakdowns import by_label
@@ -34,6 +34,7 @@ from streamer.views.columns import RUNS, sorted_rows
 from streamer.views.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.gate import Live, in_order, needs_order, with_live
 from streamer.views.leaderboard import BenchmarkBoard, history_points
+from streamer.views.ledger import LedgerName, LedgerResult, entries_of, ledger_of, names_of, runs_of
 from streamer.views.models import (
     Comparison,
     FailedTrial,
@@ -101,6 +102,7 @@ from streamer.web.models import (
     RunSnapshot,
     RunsQuery,
     TiersQuery,
+    TimeQuery,
     TrialArtifact,
     TrialEvent,
     TrialPage,
@@ -673,6 +675,29 @@ async def _leaderboards(web: Web, query: LeaderboardsQuery) -> list[BenchmarkBoa
 async def _leaderboards_file(web: Web, query: LeaderboardsQuery) -> bytes:
     document = await web.leaderboards.document(query, dict(map(_label, query.label)))
     return one_file(document)
+
+
+@_get("/api/ledgers", "The ledgers of candidates, by name.")
+async def _ledgers(web: Web, query: TimeQuery) -> list[LedgerName]:
+    return names_of(entries_of(await _every_run(web, query)))
+
+
+@_get("/api/ledgers/{name}", "The candidates that a ledger has tried, with level, evidence and verdict.")
+async def _ledger(web: Web, query: TimeQuery, name: str) -> LedgerResult:
+    runs = await _every_run(web, query)
+    run_ids = runs_of(name, entries_of(runs))
+    versions = frozenset((run.run_id, run.epoch, run.state_version) for run in runs if run.run_id in run_ids)
+    position = None if query.as_of is None else Position.of(query.as_of)
+
+    def folded() -> LedgerResult:
+        return ledger_of(name, *fold_states(web.settings, run_ids, web.prices, position))
+
+    return await web.folds.answer(("ledger", name, versions, position), folded, keep=True)
+
+
+async def _every_run(web: Web, query: TimeQuery) -> list[RunSummary]:
+    asked, _ = await web.runs.at(query.as_of)
+    return (await asked.page_of_runs(limit=None)).runs
 
 
 @_get("/api/compare", "Two runs, or two agents, on the tasks that both have done.")

@@ -43,6 +43,7 @@ from streamer.schemas.summaries import (
 from streamer.schemas.wire import BadPosition, canonical_json
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
 from streamer.views.compare import PairStanding
+from streamer.views.ledger import NoSuchLedger
 from streamer.views.models import (
     Label,
     MatrixMetric,
@@ -224,12 +225,17 @@ class AsOfQuery(Query):
     )
 
 
-class RunsQuery(Query):
-    """The query of a page of runs."""
+class TimeQuery(Query):
+    """The query of several runs that can be folded again."""
 
     as_of: str | None = optional(
         "Count only events up to this time (with zone); folds the whole log again.", max_length=64
     )
+
+
+class RunsQuery(TimeQuery):
+    """The query of a page of runs."""
+
     search: str = optional("In run id, name or benchmark; case is ignored.", "", max_length=512)
     offset: int = optional("Skip so many.", 0, ge=0)
     sort: RunSort = optional("Order, by a column of the page; unknown values come last.", "last")
@@ -354,7 +360,7 @@ class Refused(Exception):
     again: ClassVar[bool] = False
 
 
-_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel)
+_UNKNOWN = (UnknownRun, UnknownBenchmark, UnknownAgent, UnknownLabel, NoSuchLedger)
 
 _KINDS: dict[int, tuple[type[Exception], ...]] = {
     # who disconnects before the end of the body does not get the answer

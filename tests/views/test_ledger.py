@@ -347,6 +347,13 @@ def test_names_from_outside_cannot_act_on_the_terminal_or_in_a_page(tmp_path: Pa
     assert "&lt;img&gt;" in html
 
 
+def test_a_log_that_has_lost_its_beginning_is_said() -> None:
+    words = ledger_of(NAME, states_of(EVENTS), {"partition 3": 1_007}).words
+    assert words[-1] == (
+        "the log of partition 3 begins at offset 1,007, so candidates and results may be missing"
+    )
+
+
 def test_every_reason_is_written_for_people() -> None:
     [table] = ledger_document(ledger(EVENTS)).tables
     assert [row[3] for row in table.rows][-1] == "not judged: declared after its first trial"

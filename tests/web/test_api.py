@@ -61,7 +61,10 @@ from tests.web.serving import Serving
 
 DOCUMENT = openapi()
 LABELLED_RUN = "labelled"
-LABELLED = a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"})
+LABELLED = [
+    a_trial(run_id=LABELLED_RUN, labels={"a/b": "<i>"}),
+    a_plan(run_id=LABELLED_RUN, ledger={"name": "a/b", "baseline": TIERED_RUN}),
+]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 QUERIES = {
     "/api/runs/{run}/tiers": "?within=true",
@@ -95,11 +98,11 @@ def schema_of(path: str) -> dict[str, Any]:
 
 
 async def test_every_answer_fits_its_schema(simulated: Feed, answering: Serving) -> None:
-    await simulated.take([LABELLED])
+    await simulated.take(LABELLED)
     trial = answering.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
-        of = {"run": run, "trial": trial, "label": "a%2Fb"}
+        of = {"run": run, "trial": trial, "label": "a%2Fb", "name": "a%2Fb"}
         if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
             continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
@@ -292,7 +295,7 @@ async def test_ids_may_hold_anything_that_an_id_may_hold(feed: Feed, answering: 
 
 
 async def test_a_run_is_broken_down_by_a_label(simulated: Feed, answering: Serving) -> None:
-    await simulated.take([LABELLED])
+    await simulated.take(LABELLED)
     groups = answering.get(f"/api/runs/{LABELLED_RUN}/labels/a%2Fb").json()
     expected = by_label(simulated.pipeline.run(LABELLED_RUN).state, "a/b")
     assert groups == json.loads(canonical_json(expected))

@@ -54,6 +54,7 @@ from tests.support.board_runs import a_night
 from tests.support.builders import a_row
 from tests.support.events import a_plan, a_retraction, a_start, a_trial, folded
 from tests.support.eventually import eventually
+from tests.views.test_ledger import BASE, EQUAL, entered, ledger
 from tests.web.feeding import PARTITIONS, Feed, StandingClock
 from tests.web.serving import Serving
 from tests.web.test_api import lately, without_way
@@ -419,6 +420,33 @@ async def test_of_one_run_an_offset_will_do(logged: Settings, serving: Serving) 
             refused = serving.get(f"/api/{board}?as_of={end}")
             assert (refused.status, "Give a time" in refused.json()["detail"]) == (400, True)
         assert serving.get("/api/runs?as_of=3").status == 400
+
+
+async def test_a_ledger_is_that_of_its_events_now_and_as_of_each_time(
+    logged: Settings, serving: Serving
+) -> None:
+    """Inference 8a: an older candidate that arrives late takes a verdict away."""
+    portions = [[*BASE, *entered("c", 4, range(14))], entered("b", 3, EQUAL)]
+    start = lately()
+    async with Feed(logged, log=True, start=start) as feed:
+        answers = []
+        for portion in portions:
+            await feed.take(portion)
+            answers.append(serving.get("/api/ledgers/nightly").json())
+        assert [[one["verdict"] for one in answer["candidates"]] for answer in answers] == [
+            ["better"],
+            ["undecided", "undecided"],
+        ]
+        assert answers[1] == ledger([event for portion in portions for event in portion]).model_dump(
+            mode="json"
+        )
+        for minute, answer in enumerate(answers):
+            moment = quote((start + timedelta(minutes=minute)).isoformat())
+            assert serving.get(f"/api/ledgers/nightly?as_of={moment}").json() == answer
+        [listed] = serving.get("/api/ledgers").json()
+        assert (listed["name"], listed["runs"], listed["candidates"]) == ("nightly", 2, 2)
+        unknown = serving.get("/api/ledgers/nigthly")
+        assert (unknown.status, "Ledgers: nightly" in unknown.json()["detail"]) == (404, True)
 
 
 def test_every_path_takes_as_of_or_says_that_it_does_not(serving: Serving) -> None:

@@ -234,7 +234,13 @@ def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
     trial = page.evaluate(
         "(path) => fetch(path).then((answer) => answer.json())", f"/api/runs/{quote(texts, safe='')}/trials"
     )
-    names = {"run": texts, "trial": trial["trials"][0]["id"], "artifact": "0", "label": ATTACKS[0][:64]}
+    names = {
+        "run": texts,
+        "trial": trial["trials"][0]["id"],
+        "artifact": "0",
+        "label": ATTACKS[0][:64],
+        "name": "x",
+    }
     kinds = {}
     for path in [operation.path for operation in OPERATIONS] + [*DOWNLOADS, PLAYER_PATH]:
         filled = re.sub(r"{(\w+)}", lambda part: quote(str(names[part[1]]), safe=""), path)
