@@ -4,8 +4,7 @@
 - Verdict: an instance is resolved or not, as its own report.json says, else as the report of the run says.
   An instance with an empty patch is not resolved (`empty_patch`). One that the harness could not grade has no
   verdict (`error`): it counts as not resolved, and apart. An instance without a prediction is no trial: it is
-  planned and missing. So the counts equal the counts of
-  `make_run_report`.
+  planned and missing. So the counts equal the counts of `make_run_report`.
 - A likely fault of the environment has the failure mode `infra_failure`. The harness leaves it among the
   unresolved, and so do we (R19).
 - Metrics: `fail_to_pass` and `pass_to_pass` are the shares of these tests that passed.
@@ -76,9 +75,7 @@ from streamer.sources.files import (
 
 
 LOGS = Path("logs", "run_evaluation")
-METADATA = "run.json"
-REPORT = "report.json"
-INSTANCE_LOG = "run_instance.log"
+METADATA, REPORT, INSTANCE_LOG = "run.json", "report.json", "run_instance.log"
 
 OPENHANDS = "metadata.json"
 """What OpenHands writes beside its `output.report.json`: dataset and model."""

@@ -211,12 +211,6 @@ REASONS = {
 }
 """`final_missing` -> why there is no interval; the table in docs/inference.md says the same."""
 
-NO_PREFIX = {
-    "order_from_a_side": "the order was made from results of a compared run",
-    "order_chosen": "the order was chosen, and the plan does not say from what",
-}
-"""`evidence_missing` -> why only the whole plan counts."""
-
 EXPLAINED = {
     SO_FAR: "so far: results are still missing. Passes often come first, so this pass rate may mislead.",
     INCOMPLETE: "incomplete: the run ended without all planned trials. Those that are missing "

@@ -324,6 +324,12 @@ class FlipGroup(Message):
     tasks: list[str] = Field(description="The first of them, by name; at most `limit`.")
 
 
+NO_PREFIX = {
+    "order_from_a_side": "the order was made from results of a compared run",
+    "order_chosen": "the order was chosen, and the plan does not say from what",
+}
+"""`evidence_missing` -> why only the whole plan counts."""
+
 DIFFERENT_TASKS = (
     "the sides ran different tasks, and no side is known to have planned exactly the common ones before "
     "the other began"

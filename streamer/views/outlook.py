@@ -25,11 +25,11 @@ from streamer.schemas.summaries import (
     TrialInFlight,
 )
 from streamer.statistics.ability import ErrorParts
-from streamer.views.cells import NO_PREFIX, event_time_note, finite, place, share_of
+from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
 from streamer.views.compare import PairStanding, pair_standings
 from streamer.views.history import Decision, decision_of
-from streamer.views.models import Label
+from streamer.views.models import NO_PREFIX, Label
 from streamer.views.tables import Table, table_of
 
 # -----------------------------------------------------------------------------
