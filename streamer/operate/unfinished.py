@@ -127,9 +127,11 @@ def unfinished_in(run: RunState, most: int = MOST_LISTED) -> Unfinished:
         elif mode is not None:
             others[mode] += 1
     begun = [_trial(key, "missing" if run.plan.finished else "in_flight") for key in started]
-    missing = [_trial(key, "missing") for key in islice(_missing(run, started), most)]
     there = sum(slot.revision is not None for slot in run.slots.values()) + len(begun)
-    absent = max(len(missing), (run.denominators().run() or 0) - there)
+    planned = run.denominators().run()
+    is_full = planned is not None and planned <= there  # perhaps with trials under other names
+    missing = [] if is_full else [_trial(key, "missing") for key in islice(_missing(run, started), most)]
+    absent = max(len(missing), (planned or 0) - there)
     listed = [*ended, *begun, *missing][:most]
     return Unfinished(
         run_id=run.run_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -19,6 +20,7 @@ import pytest
 
 from streamer.operate.local import remove_discovery, write_discovery
 from streamer.operate.local.processes import free_port
+from streamer.operate.unfinished import COMMANDS, Unfinished, unfinished_in
 from streamer.schemas.events import INFRASTRUCTURE_FAILURES
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
@@ -34,6 +36,7 @@ from tests.sources.builders import Event, converted, trials_of
 from tests.sources.harbor import summaries
 from tests.sources.inspect import the_log
 from tests.sources.inspect.running import INSPECT, TASKS, Inspect, scores_of
+from tests.support.events import folded
 from tests.support.eventually import eventually
 from tests.support.installation import bare_environment
 from tests.support.peers import COMMAND_SECONDS, packed_product, run_in_peer
@@ -263,6 +266,49 @@ def test_a_resumed_job_is_what_convert_says(
     assert digests_of(published) == converted_digests(job)
 
 
+def test_harbor_runs_again_what_is_left_and_nothing_else(
+    harbor: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """R33. Of two infrastructure failures, one has an error type that a passed trial has, too."""
+    job, _ = run_job(harbor, tmp_path, variables)
+    first, second, third = sorted(job.glob("*/result.json"))[:3]
+    rewrite(first, error="RateLimitError", rewards=None)
+    rewrite(second, error="VerifierTimeoutError", rewards=None)
+    rewrite(third, error="VerifierTimeoutError", rewards={"reward": 1.0})
+    left = left_in(job)
+    listed = {trial.shard for trial in left.trials}
+    assert {first.parent.name, second.parent.name} <= listed
+    assert third.parent.name not in listed
+    before = {trial.name for trial in job.iterdir() if trial.is_dir()}
+    for line in COMMANDS["harbor"](left, "jobs/live").lines:
+        program, *arguments = shlex.split(line)
+        done = [program, *arguments] if program == "rm" else [str(harbor / "bin" / program), *arguments]
+        subprocess.run(done, cwd=tmp_path, env=bare_environment(tmp_path) | variables, check=True, timeout=99)
+    after = {trial.name for trial in job.iterdir() if trial.is_dir()}
+    assert before - after == listed
+    assert len(after) == len(before)
+
+
+def rewrite(result: Path, *, error: str, rewards: dict[str, float] | None) -> None:
+    """Give a trial another end, in harbor's own file."""
+    content = json.loads(result.read_text())
+    content["exception_info"] = {
+        "exception_type": error,
+        "exception_message": "",
+        "exception_traceback": "",
+        "occurred_at": "2026-01-01T00:00:00",
+    }
+    content["verifier_result"] = rewards and {"rewards": rewards}
+    content.pop("reward_valid", None)
+    result.write_text(json.dumps(content))
+
+
+def left_in(*paths: Path) -> Unfinished:
+    """What is left to run, by the files of a harness."""
+    events = converted(*paths)[0]
+    return unfinished_in(folded(events)[0].run(events[0]["run_id"]).state)
+
+
 # -----------------------------------------------------------------------------
 # `harbor serve`, which takes no plug-ins: its data directory, and its HTTP interface.
 
@@ -408,6 +454,28 @@ def test_a_retry_of_an_eval_is_the_same_run_and_corrects_it(inspect_ai: Inspect,
     [retry] = set(inspect_ai.logs.iterdir()) - {failed}
     expected = {(e["task_id"], e["attempt"]): e for e in in_order(converted(retry)[0], "trial_result")}
     assert latest == expected
+
+
+@pytest.mark.parametrize(
+    "option", ["--no-fail-on-error", "--max-samples=2"], ids=["to its end", "broken off"]
+)
+def test_inspect_runs_again_what_is_left_and_nothing_else(inspect_ai: Inspect, option: str) -> None:
+    """R31: samples that have numbers alone are done."""
+    inspect_ai.eval(option, arithmetic_broken="4/2")
+    log = the_log(inspect_ai.logs)
+    left = left_in(log)
+    listed = {(trial.task_id, trial.attempt) for trial in left.trials}
+    assert ("4", 2) in listed
+    assert (len(listed) == 1) == (option == "--no-fail-on-error")
+    [line] = COMMANDS["inspect"](left, str(log)).lines
+    inspect_ai.run(*shlex.split(line)[1:], "--log-dir", "logs")
+    [retry] = set(inspect_ai.logs.iterdir()) - {log}
+    assert left_in(log, retry).trials == []
+    revisions = [
+        {(e["task_id"], e["attempt"]): e["revision"] for e in trials_of(converted(one)[0])}
+        for one in (log, retry)
+    ]
+    assert {slot for slot, revision in revisions[1].items() if revisions[0].get(slot) != revision} == listed
 
 
 def test_an_eval_set_that_retries_ends_as_inspect_says_live_and_converted(

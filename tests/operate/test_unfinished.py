@@ -107,6 +107,13 @@ def test_trials_in_shards_fill_any_attempt() -> None:
     )
 
 
+def test_nothing_is_missing_where_the_plan_is_full_under_other_names() -> None:
+    """Harbor's lock may call a task otherwise than its results do."""
+    plan = a_plan(tasks=["t", "renamed"], attempts=1, agent_models=[AGENT])
+    assert rows(left_of(plan, a_trial(task_id="t"))) == [("renamed", 1, "missing")]
+    assert rows(left_of(plan, a_trial(task_id="t"), a_trial(task_id="acme/renamed"))) == []
+
+
 def test_a_list_has_a_limit_and_says_so() -> None:
     left = left_of(*MIXED, most=1)
     assert (rows(left), left.not_listed) == ([("t2", 1, "infrastructure")], 3)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamer.operate.unfinished import COMMANDS, unfinished_in
 from streamer.sources.terminal_bench import attempt_and_run
 from tests.sources.builders import (
     a_result,
@@ -21,6 +24,8 @@ from tests.sources.builders import (
     write_json,
 )
 from tests.support.data import shared_data
+from tests.support.events import folded
+from tests.support.peers import newer_python, peer_environment, run_in_peer
 from tests.support.rows import read_rows, terminal_bench_row_to_event
 
 FROM_ROW = frozenset(a_result()) | {"uuid"}
@@ -309,3 +314,72 @@ def test_r35_trials_that_the_results_count_and_that_are_nowhere_are_said(tmp_pat
     assert plan_of(events)["plan_complete"] is False
     write_json(run / "results.json", {"results": [a_result()], "n_resolved": 1, "n_unresolved": 0})
     assert converted(run)[1].notes == []
+
+
+RESUMING = """
+import ast, logging, shutil, sys, typer
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated
+from typer import Option
+
+home = Path(find_spec("terminal_bench").origin).parent
+def parts(file, *names):
+    tree = ast.parse((home / file).read_text())
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in names]
+    for node in named:
+        node.decorator_list = []
+    exec(compile(ast.Module(named, []), file, "exec"), globals())
+
+class Harness:
+    def from_lock(lock):
+        tasks = [Path(task) for task in lock["tasks"]]
+        self = SimpleNamespace(_is_resuming=True, _n_attempts=1, _run_id=lock["run"], _run_path=lock["path"])
+        self._dataset, self._logger = SimpleNamespace(_tasks=tasks), logging.getLogger()
+        self._get_trial_name = lambda *a: _get_trial_name(self, *a)
+        self._clean_incomplete_task_artifacts = lambda *a: _clean_incomplete_task_artifacts(self, *a)
+        _filter_completed_and_cleanup_incomplete_tasks(self)
+        sys.exit("RUNS " + " ".join(task.name for task in self._dataset._tasks))
+
+class RunLock:
+    def from_json(path):
+        import json
+        tasks = json.loads(path.read_text())["dataset"]["task_ids"]
+        return {"tasks": tasks, "path": path.parent, "run": path.parent.name}
+
+parts("harness/harness.py", "_filter_completed_and_cleanup_incomplete_tasks")
+parts("harness/harness.py", "_clean_incomplete_task_artifacts", "_get_trial_name")
+parts("cli/tb/runs.py", "resume")
+app = typer.Typer()
+app.command("resume")(resume)
+app.command("other")(lambda: None)
+app()
+"""
+"""Terminal-Bench's own `resume` and choice of tasks, out of its files: importing it needs 100 packages."""
+
+
+@pytest.mark.peer
+def test_terminal_bench_selects_what_is_left_and_nothing_else(tmp_path: Path) -> None:
+    """R33."""
+    package = ("terminal-bench==0.2.18",)
+    terminal_bench = peer_environment(
+        "typer==0.20.0", with_base=False, python=newer_python(12), alone=package
+    )
+    run = tmp_path / "runs" / "night"
+    tasks = ["passed", "failed", "broken", "unverified", "missing"]
+    ends = [(True, "unset"), (False, "agent_timeout"), (None, "unknown_agent_error"), (None, "parse_error")]
+    results = [
+        a_result(task, run="night", is_resolved=resolved, failure_mode=mode)
+        for task, (resolved, mode) in zip(tasks, ends, strict=False)
+    ]
+    lock = {"dataset": {"task_ids": tasks}, "run_config": {"n_attempts": 1}, "agent": {"name": "terminus"}}
+    a_run(run, results, lock=lock)
+    left = unfinished_in(folded(converted(run)[0])[0].run("night").state)
+    removal, command = COMMANDS["terminal-bench"](left, None).lines
+    subprocess.run(shlex.split(removal), cwd=tmp_path, check=True)
+    words = shlex.split(command)
+    assert words[:3] == ["tb", "runs", "resume"]
+    said = run_in_peer(terminal_bench, "python", "-c", RESUMING, *words[2:], cwd=tmp_path, check=False)
+    assert said.stderr.split() == ["RUNS", "broken", "unverified", "missing"]
+    assert {trial.task_id for trial in left.trials} == {"broken", "unverified", "missing"}
