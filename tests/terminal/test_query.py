@@ -81,3 +81,12 @@ def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: O
         assert b"standard error" not in call(stack, "query", what, run).stdout
     [plain] = lines(call(stack, "query", "agents", run, "--json").stdout)
     assert plain == {name: value for name, value in agent.items() if name != "error_budget"}
+
+
+def test_what_is_left_of_a_run_in_the_log_is_listed(stack: Online) -> None:
+    plan = a_plan(run_id="left", tasks=["t1", "t2"], attempts=1, agent_models=["terminus:gpt-5"])
+    published(stack, [plan, a_trial(run_id="left", task_id="t1")])
+    done = call(stack, "query", "unfinished", "left", "--for", "json")
+    assert [(one["task_id"], one["why"]) for one in lines(done.stdout)] == [("t2", "missing")]
+    unknown = call(stack, "query", "unfinished", "nobody", "--for", "json")
+    assert (unknown.returncode, b"nobody" in unknown.stderr) == (1, True)
