@@ -2,7 +2,7 @@
 
 # Annotations are evaluated, as in `schemas/base.py`.
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
@@ -375,12 +375,14 @@ OF_TRIALS = HARNESS_CHANGING | {"harness_version", "agent_version", "model_serve
 """The fields of a trial's provenance that comparisons read; it may name others."""
 
 
-def side_by_side(provenance: Iterable[Mapping[str, str]]) -> dict[str, str]:
+def side_by_side(provenance: Sequence[dict[str, str]]) -> dict[str, str]:
     """What several trials were made with; values that differ stand side by side, sorted.
 
     >>> side_by_side([{"timeout": "600"}, {"timeout": "300", "judge": "x"}])
     {'timeout': '300, 600', 'judge': 'x'}
     """
+    if provenance and all(one is provenance[0] for one in provenance):  # attempts mostly share theirs
+        return provenance[0]
     values: dict[str, set[str]] = {}
     for one in provenance:
         for name, value in one.items():

@@ -109,7 +109,7 @@ class Made:
     ) -> Made:
         """What some agents of a run were made with, as its summary and its tasks say."""
         of = {task: provenance.get(task, {}) for task in tasks}
-        own = {task: side_by_side(said[at] for at in labels if at in said) for task, said in of.items()}
+        own = {task: side_by_side([said[at] for at in labels if at in said]) for task, said in of.items()}
         return cls.of(run.model_dump(include={"harness", "provenance", "varies"}), own)
 
     @cached_property

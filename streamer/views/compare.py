@@ -516,6 +516,8 @@ def _words_of(
     words, refused = [], comparison.not_comparable
     if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
         words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
+        if words and a.left_out and a.run.run.run_id == b.run.run.run_id:  # the worker's pair has all tasks
+            words = _pair_words(b.labels[0], a.labels[0], rates)
     words += [f"not comparable: {refused}"] if refused else []
     words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
     return words + _without_plan((a, b))

@@ -421,7 +421,7 @@ def judge(candidate: Entrant, baseline: Entrant | None, terms: Terms) -> GateRes
         saved=None if verdict is GateVerdict.UNDECIDED or ours is None else _saved(ours),
         words=[],
     )
-    said = [said for said in made.words if said not in made.refused.values()]
+    said = [said for said in made.words if said not in refused.values()]
     return result.model_copy(update={"words": words(result) + said})
 
 

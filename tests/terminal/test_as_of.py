@@ -56,6 +56,7 @@ def trial(number: int, agent: str, **fields: Any) -> Event:
     name, model = agent.split(":")
     passed = (number * 7 + len(name)) % 5 > 1
     measured = {"resolved": passed, "score": number / 20, "cost_usd": 0.25 * number, "tier": f"T{number % 2}"}
+    measured["provenance"] = {"task_digest": f"{number % 3}", "timeout": "600" if name == "good" else "900"}
     return a_trial(run_id=RUN, task_id=f"t{number}", agent=name, model=model, **measured | fields)
 
 
@@ -164,6 +165,24 @@ def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
     of_file = orjson.loads(report) | {"comparisons": compared}
     of_question = of_file[question] if isinstance(of_file[question], list) else [of_file[question]]
     assert [answer["digest"] for answer in of_question] == [answer["digest"] for answer in now]
+
+
+def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
+    logged: Logged, tmp_path: Path
+) -> None:
+    """R36: the hash `tasks` has the provenance of trials as a fold of the events has it."""
+    settings = logged.stack.settings
+    events = read_topic(settings, Names(settings.namespace).trial_events, run_id=RUN)
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(b"\n".join(record.value or b"" for record in events))
+    agents = ("--a-agent", "good:m", "--b-agent", "bad:m", "--json")
+    live = call(logged.stack, "compare", RUN, RUN, *agents)
+    of_file = call(logged.stack, "compare", "--files", file, file, *agents)
+    assert live.returncode == of_file.returncode == 3
+    answer = orjson.loads(live.stdout)
+    assert answer == orjson.loads(of_file.stdout)
+    assert answer["refused"] == ["timeout"]
+    assert "timeout 600 against 900 in 9 of 9 common tasks" in " ".join(answer["words"])
 
 
 def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logged) -> None:
