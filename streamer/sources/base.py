@@ -614,14 +614,17 @@ def without_secrets(text: str) -> str:
     return text
 
 
+_LOCAL = re.compile(r"~|\.{0,2}[/\\]|file:|[A-Za-z]:[/\\]")
+
+
 def made_with(fields: Mapping[str, Any]) -> dict[str, str] | None:
-    """Fields of provenance as text, without secrets and unknown ones (R36); None: nothing is known.
+    """Fields of provenance as text, without unknown ones, secrets and local paths (R36); None: all unknown.
 
     >>> made_with({"timeout": {"agent": 600, "verifier": None}, "seed": 7, "limits": None, "judge": {}})
     {'timeout': 'agent=600', 'seed': '7'}
     """
-    texts = {name: _provenance(value)[:MAX_PROVENANCE_CHARACTERS] for name, value in fields.items()}
-    return {name: without_secrets(text) for name, text in texts.items() if text} or None
+    texts = {name: without_secrets(_provenance(value)) for name, value in fields.items()}
+    return {name: text[:MAX_PROVENANCE_CHARACTERS] for name, text in texts.items() if text} or None
 
 
 def _provenance(value: Any) -> str:
@@ -630,7 +633,8 @@ def _provenance(value: Any) -> str:
         return ",".join(f"{name}={text}" if name else text for name, text in texts.items() if text)
     if isinstance(value, list):
         return ",".join(filter(None, map(_provenance, value)))
-    return "" if value is None else clean_text(str(value)).strip()
+    text = "" if value is None else clean_text(str(value)).strip()
+    return "" if _LOCAL.match(text) else text
 
 
 def safe_texts(event: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
