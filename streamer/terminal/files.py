@@ -408,10 +408,9 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
 def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]:
     """These runs with their scored trials, as published."""
     from streamer.client.feeds import scored_trials_of  # only this needs a Kafka client
-    from streamer.views.history import PastRun
+    from streamer.views.history import past_of
 
-    trials = scored_trials_of(settings, [one.run.run_id for one in runs])
-    return [PastRun.of(one.run, one.agents, map(orjson.loads, trials[one.run.run_id])) for one in runs]
+    return past_of(runs, scored_trials_of(settings, [one.run.run_id for one in runs]))
 
 
 def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:

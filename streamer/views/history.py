@@ -20,9 +20,11 @@ from itertools import accumulate
 from statistics import correlation, fmean, median
 from typing import Any, Literal, NamedTuple, Protocol
 
+import orjson
 from pydantic import Field
 
-from streamer.schemas.base import Message, task_key
+from streamer.client.queries import BoardRun
+from streamer.schemas.base import Instant, Message, task_key
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
 from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value
@@ -81,6 +83,11 @@ class PastRun:
         chosen = (one for one in trials if one["agent_model"] in judged and one["success"] is not None)
         at = run.started_at or run.last_event_at
         return cls(run.run_id, at, [_past(run.run_id, trial) for trial in chosen])
+
+
+def past_of(runs: Iterable[BoardRun], trials: Mapping[str, Iterable[bytes]]) -> list[PastRun]:
+    """The runs, with the scored trials of each by run id, as published."""
+    return [PastRun.of(one.run, one.agents, map(orjson.loads, trials[one.run.run_id])) for one in runs]
 
 
 def _past(run_id: str, trial: Mapping[str, Any]) -> PastTrial:
@@ -159,8 +166,7 @@ def tasks_of(runs: Iterable[PastRun]) -> list[TaskHistory]:
     Args:
         runs: each once, in any order. Runs of the same agent:model count as one agent.
     """
-    first = datetime.min.replace(tzinfo=UTC)
-    ordered = sorted(runs, key=lambda run: (run.at or first, run.run_id))
+    ordered = sorted(runs, key=_start)
     trials: dict[str, list[PastTrial]] = {}
     for run in ordered:
         for trial in run.trials:
@@ -172,6 +178,58 @@ def tasks_of(runs: Iterable[PastRun]) -> list[TaskHistory]:
         sums.update(by_agent)
         counts.update(by_agent.keys())
     return [_history(task, trials[task], shares[task], sums, counts) for task in sorted(trials)]
+
+
+class TaskRun(Message):
+    """One agent:model of one run at a task."""
+
+    run: str = Field(description="Run id.")
+    at: Instant | None = Field(description="When the run started, else its last event; null: not known.")
+    agent_model: Label
+    task: str = Field(description="TASK, or TIER|SUBTEST|TASK; percent-encoded.")
+    attempts: int = Field(ge=1, description="Trials with a verdict.")
+    passed: int = Field(ge=0, description="Trials that passed.")
+    cost_usd: float | None = Field(ge=0, description="Mean known cost of a trial, USD; null: none is known.")
+    seconds: float | None = Field(ge=0, description="Mean known duration of a trial; null: none is known.")
+
+
+class TaskPage(Message):
+    """A task over all runs of a benchmark."""
+
+    tasks: list[TaskHistory] = Field(description="The task; of several tiers and subtests each.")
+    runs: list[TaskRun] = Field(description="Who tried it, the latest run first.")
+
+
+def task_page(runs: Sequence[PastRun], task_id: str) -> TaskPage:
+    """A task over some runs; of an unknown task both lists are empty."""
+    rows = [
+        TaskRun(
+            run=run.run_id,
+            at=run.at,
+            agent_model=agent,
+            task=task,
+            attempts=len(trials),
+            passed=sum(trial.passed for trial in trials),
+            cost_usd=_mean(trial.cost_usd for trial in trials),
+            seconds=_mean(trial.seconds for trial in trials),
+        )
+        for run in sorted(runs, key=_start, reverse=True)
+        for (task, agent), trials in sorted(_by_agent(run, task_id).items())
+    ]
+    return TaskPage(tasks=[one for one in tasks_of(runs) if one.task_id == task_id], runs=rows)
+
+
+def _by_agent(run: PastRun, task_id: str) -> dict[tuple[str, str], list[PastTrial]]:
+    groups: dict[tuple[str, str], list[PastTrial]] = {}
+    for trial in run.trials:
+        if trial.task_id == task_id:
+            groups.setdefault((trial.task, trial.agent_model), []).append(trial)
+    return groups
+
+
+def _start(run: PastRun) -> tuple[datetime, str]:
+    """Runs without a time come first."""
+    return run.at or datetime.min.replace(tzinfo=UTC), run.run_id
 
 
 def _history(

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from streamer.client.feeds import NotInLog, scored_trials
+from streamer.client.feeds import NotInLog, scored_trials, scored_trials_of
 from streamer.client.folded import FoldedRun, RunLog, fold_run, fold_states
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, HistoryEntry, RunAnswers
 from streamer.client.readers import AsyncStateReader
@@ -33,6 +33,7 @@ from streamer.views.cells import sort_value
 from streamer.views.columns import RUNS, sorted_rows
 from streamer.views.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.gate import Live, in_order, needs_order, with_live
+from streamer.views.history import PastRun, TaskHistory, TaskPage, past_of, task_page, tasks_of
 from streamer.views.leaderboard import BenchmarkBoard, history_points
 from streamer.views.ledger import LedgerName, LedgerResult, entries_of, ledger_of, names_of, runs_of
 from streamer.views.models import (
@@ -101,6 +102,7 @@ from streamer.web.models import (
     Page,
     RunSnapshot,
     RunsQuery,
+    TasksQuery,
     TiersQuery,
     TimeQuery,
     TrialArtifact,
@@ -698,6 +700,24 @@ async def _ledger(web: Web, query: TimeQuery, name: str) -> LedgerResult:
 async def _every_run(web: Web, query: TimeQuery) -> list[RunSummary]:
     asked, _ = await web.runs.at(query.as_of)
     return (await asked.page_of_runs(limit=None)).runs
+
+
+@_get("/api/tasks", "The tasks of a benchmark over its latest 400 runs; reads all their trials from the log.")
+async def _tasks(web: Web, query: TasksQuery) -> list[TaskHistory]:
+    return tasks_of(await _past_runs(web, query.benchmark))
+
+
+@_get("/api/tasks/{task}", "A task over the latest 400 runs of a benchmark, and who tried it.")
+async def _task(web: Web, query: TasksQuery, task: str) -> TaskPage:
+    return task_page(await _past_runs(web, query.benchmark), task)
+
+
+async def _past_runs(web: Web, benchmark: str) -> list[PastRun]:
+    """The runs of a benchmark with their scored trials; equal questions are worked out once."""
+    runs = await web.reader.board_runs(benchmark=benchmark)
+    run_ids = [one.run.run_id for one in runs]
+    work = lambda: past_of(runs, scored_trials_of(web.settings, run_ids))  # noqa: E731
+    return await web.folds.answer(("tasks", benchmark), work)
 
 
 @_get("/api/compare", "Two runs, or two agents, on the tasks that both have done.")

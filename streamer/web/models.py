@@ -296,6 +296,12 @@ class LeaderboardsQuery(BoardsQuery):
     all_benchmarks: bool = optional("One board of all benchmarks, mixed.", False)
 
 
+class TasksQuery(Query):
+    """The query of the tasks of a benchmark."""
+
+    benchmark: str = Field(description="Only runs of this benchmark.")
+
+
 class HistoryQuery(Query):
     """The query of a run's history."""
 

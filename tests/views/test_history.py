@@ -25,6 +25,7 @@ from streamer.views.history import (
     live_tasks,
     order_for_comparison,
     plans_of,
+    task_page,
     tasks_of,
 )
 from tests.support.events import Event, a_plan, a_trial
@@ -99,6 +100,21 @@ def test_the_first_run_that_changed_a_task_goes_by_its_start() -> None:
     ]
     assert of(runs)["t"].first_changed == "second"
     assert of(runs)["same"].first_changed is None
+
+
+def test_a_page_of_a_task_has_each_run_and_agent_the_latest_first() -> None:
+    runs = [
+        past("first", "a:m", {"t": [True, False], "u": [True]}, started=1),
+        past("second", "a:m", {"t": [True]}, started=2),
+        past("third", "b:m", {"u": [True]}, started=3),
+    ]
+    page = task_page(runs, "t")
+    assert [(row.run, row.agent_model, row.attempts, row.passed) for row in page.runs] == [
+        ("second", "a:m", 1, 1),
+        ("first", "a:m", 2, 1),
+    ]
+    assert [(task.task, task.attempts, task.runs) for task in page.tasks] == [("t", 3, 2)]
+    assert task_page(runs, "none").model_dump() == {"tasks": [], "runs": []}
 
 
 def test_live_tasks_and_unknown_ones_come_first_in_rounds() -> None:

@@ -55,7 +55,7 @@ from streamer.web.models import AsOfQuery, NoQuery, OutlookQuery, RunSort, Trial
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually
-from tests.support.simulated import PLAIN_RUN, TIERED_RUN, simulate
+from tests.support.simulated import BENCHMARK, PLAIN_RUN, TIERED_RUN, simulate
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
 
@@ -72,6 +72,8 @@ QUERIES = {
     "/api/runs/{run}/trials": "?limit=7&sort=cost_usd&descending=true",
     "/api/leaderboard": "?metric=cost_of_pass",
     "/api/compare": f"?a={TIERED_RUN}&b={TIERED_RUN}&a_agent=codex:openai/gpt-4o&limit=3",
+    "/api/tasks": f"?benchmark={BENCHMARK}",
+    "/api/tasks/{task}": f"?benchmark={BENCHMARK}",
 }
 
 
@@ -102,7 +104,7 @@ async def test_every_answer_fits_its_schema(simulated: Feed, answering: Serving)
     trial = answering.get(f"/api/runs/{TIERED_RUN}/trials").json()["trials"][0]["id"]
     for operation in OPERATIONS:
         run = LABELLED_RUN if "{label}" in operation.path else TIERED_RUN
-        of = {"run": run, "trial": trial, "label": "a%2Fb", "name": "a%2Fb"}
+        of = {"run": run, "trial": trial, "label": "a%2Fb", "name": "a%2Fb", "task": "any"}
         if "{artifact}" in operation.path:  # tests/web/test_trial_answers.py has a run with files
             continue
         path = operation.path.format(**of) + QUERIES.get(operation.path, "")
@@ -115,6 +117,23 @@ async def test_every_answer_fits_its_schema(simulated: Feed, answering: Serving)
         problems = Draft202012Validator(schema_of(operation.path)).iter_errors(answer.json())
         assert [problem.message for problem in problems] == [], path
         assert answer.json(), path
+
+
+async def test_a_task_is_there_with_who_tried_it_in_each_run(simulated: Feed, answering: Serving) -> None:
+    """The rows of a task add up to its history; a benchmark that no run names is told (inference 8b)."""
+    tasks = answering.get(f"/api/tasks?benchmark={BENCHMARK}").json()
+    trials = answering.get(f"/api/runs/{PLAIN_RUN}/trials?limit=500").json()["trials"]
+    assert {trial["task_id"] for trial in trials} <= {task["task_id"] for task in tasks}
+    of_task = tasks[0]
+    page = answering.get(f"/api/tasks/{quote(of_task['task_id'], safe='')}?benchmark={BENCHMARK}").json()
+    assert of_task in page["tasks"]
+    rows = [row for row in page["runs"] if row["task"] == of_task["task"]]
+    for field in ("attempts", "passed"):
+        assert sum(row[field] for row in rows) == of_task[field]
+    assert len({row["agent_model"] for row in rows}) == of_task["agents"]
+    assert len({row["run"] for row in rows}) == of_task["runs"]
+    unknown = answering.get("/api/tasks?benchmark=none")
+    assert (unknown.status, "No run names the benchmark 'none'" in unknown.json()["detail"]) == (404, True)
 
 
 async def test_a_run_is_what_redis_holds(simulated: Feed, answering: Serving, settings: Settings) -> None:
