@@ -166,7 +166,7 @@ def test_inspect_says_limits_judge_packages_and_how_answers_were_generated() -> 
         "model_generate_config": {"temperature": 0.0, "seed": 7, "system_message": "a secret"},
         "model_args": {"api_key": "sk-proj-4f9a8b7c6d5e4f3a2b1c"},
         "model_roles": {"grader": {"model": "anthropic/claude-opus-4-5"}},
-        "sandbox": {"type": "docker", "config": "/home/me/compose.yaml"},
+        "sandbox": {"type": "docker", "config": "/elsewhere/compose.yaml"},
     }
     assert started_event(spec, {})["provenance"] == {
         "dataset": "openai/gsm8k",
