@@ -93,7 +93,8 @@ class Unfinished(Message):
         if running := sum(trial.why == "in_flight" for trial in self.trials):
             yield f"{counted(running, 'trial')} may still run; do not start them twice"
         if self.not_listed:
-            yield f"{counted(self.not_listed, 'more trial')} cannot be listed: the plan does not name them"
+            more = counted(self.not_listed, "more trial")
+            yield f"{more} beyond the list: the plan only counts them, or the list is full"
 
 
 class _Place(NamedTuple):

@@ -87,7 +87,7 @@ def test_what_the_plan_only_counts_is_counted() -> None:
     assert (rows(left), left.not_listed) == ([("t2", 1, "in_flight")], 8)
     assert list(left.remarks()) == [
         "1 trial may still run; do not start them twice",
-        "8 more trials cannot be listed: the plan does not name them",
+        "8 more trials beyond the list: the plan only counts them, or the list is full",
     ]
 
 
