@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from html import unescape
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamer.schemas.summaries import HARNESS_CHANGING
+from streamer.schemas.summaries import HARNESS_CHANGING, TasksOfRun
 from streamer.terminal import cli
 from streamer.views.comparable import Comparability, Made, comparable, normalised
 from streamer.views.leaderboard import BenchmarkBoard, boards_of, with_words
 from tests.support.board_runs import a_night, board_runs
-from tests.support.events import Event, a_plan, a_trial
+from tests.support.events import Event, a_plan, a_retraction, a_trial, folded
 from tests.terminal.calling import ndjson
 
 TASKS = [f"t{number:02}" for number in range(10)]
@@ -411,3 +414,42 @@ def test_a_change_between_runs_that_differ_is_not_certain(tmp_path: Path) -> Non
         assert change.said.endswith(f", {said}")
         assert change.certain is (said == "real")
         assert (change.words[0] == "not comparable: timeout 600 against 900") is (timeout == "900")
+
+
+# -----------------------------------------------------------------------------
+# What trials were made with follows from the set of events alone.
+
+
+VALUES = st.dictionaries(
+    st.sampled_from(["timeout", "judge", "seed"]), st.sampled_from(["600", "10m", "900"])
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), VALUES),
+    st.dictionaries(st.sampled_from("abcd"), VALUES),
+    VALUES,
+    VALUES,
+)
+def test_both_sides_may_change_places(
+    ours: dict[str, dict[str, str]], theirs: dict[str, dict[str, str]], a: dict[str, str], b: dict[str, str]
+) -> None:
+    one, other = Made(a, ours), Made(b, theirs)
+    there, back = comparable(one, other), comparable(other, one)
+    assert (there.refused.keys(), there.left_out) == (back.refused.keys(), back.left_out)
+    assert len(there.words) == len(back.words)
+    assert comparable(one, one) == Comparability()
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_the_result_that_stands_says_what_its_trial_was_made_with(order: tuple[int, ...]) -> None:
+    """R17: revisions and retractions may come in any order."""
+    events = [
+        a_trial(task_id="t1", revision=1, provenance={"timeout": "600", "other": "x"}),
+        a_trial(task_id="t1", revision=2, provenance={"timeout": "900"}),
+        a_trial(task_id="t2", revision=1, provenance={"timeout": "600"}),
+        a_retraction(task_id="t2", revision=1),
+    ]
+    run = folded([events[at] for at in order])[0].run("run-1")
+    tasks = TasksOfRun.of(run.comparisons.tasks().items())
+    assert tasks.provenance == {"t1": {"terminus:gpt-5": {"timeout": "900"}}}
