@@ -18,7 +18,7 @@ from pydantic import Field
 
 from streamer.client.folded import answers_of
 from streamer.client.queries import RunAnswers
-from streamer.folding.pairs.contest import Contestant, Matched, worse_and_behind
+from streamer.folding.pairs.contest import Contestant, worse_and_behind
 from streamer.folding.run import Run
 from streamer.folding.state import RunState, candidates_of
 from streamer.folding.summaries import ledger_entry
@@ -504,8 +504,8 @@ class Race:
 
 
 def _both_ways(one: str, other: str, sides: Mapping[str, Contestant]) -> dict[Direction, float]:
-    matched = Matched(sides[one], sides[other])
-    if matched.unmatched:
+    matched, made = matched_as_made(sides[one], sides[other])
+    if matched.unmatched or made.refused:
         return {}
     ordered, every, planned = matched.in_order, matched.pairs, matched.planned
     return {

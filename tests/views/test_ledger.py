@@ -461,6 +461,18 @@ def test_a_dropped_candidate_stays_dropped_whatever_comes_later() -> None:
     assert looked(Race("r"), [*race_of(FIELD), *better]) != [("c:m", "a:m")]
 
 
+def test_a_candidate_made_in_another_way_neither_drops_nor_is_dropped() -> None:
+    """R36: trials may say a timeout of their own. `d` is worse than no other candidate, and none is than `d`."""
+    short = [
+        event
+        | ({"provenance": {"timeout": "60" if event["agent"] == "d" else "600"}} if "agent" in event else {})
+        for event in race_of(FIELD, of=30)
+    ]
+    race = Race("r")
+    assert looked(race, short) == [("c:m", "a:m")]
+    assert race.racing == ["a:m", "b:m", "d:m"]
+
+
 def test_equal_candidates_race_on() -> None:
     race = Race("r")
     assert looked(race, race_of(dict.fromkeys("abcd", 10))) == []
