@@ -462,7 +462,7 @@ def test_a_dropped_candidate_stays_dropped_whatever_comes_later() -> None:
 
 
 def test_a_candidate_made_in_another_way_neither_drops_nor_is_dropped() -> None:
-    """R36: trials may say a timeout of their own. `d` is worse than no other candidate, and none is than `d`."""
+    """R36: `d` has a timeout of its own. It is worse than no other candidate, and none is worse than `d`."""
     short = [
         event
         | ({"provenance": {"timeout": "60" if event["agent"] == "d" else "600"}} if "agent" in event else {})
