@@ -616,7 +616,7 @@ class Queries:
     ) -> Exchange[list[BoardRun]]:
         """The latest 400 runs with their agents; of runs that are over also the tasks, each from one moment.
 
-        `streamer.views.leaderboard.boards_of` makes leaderboards of them.
+        `streamer.views.decide.leaderboard.boards_of` makes leaderboards of them.
 
         Args:
             run: only this run; UnknownRun if there is none.

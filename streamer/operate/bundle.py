@@ -33,7 +33,7 @@ from streamer.schemas.base import EVENT_SCHEMA_VERSION, SEMANTICS_VERSION
 from streamer.schemas.events import RunStarted
 from streamer.schemas.wire import LogRecord, Reason, Record, canonical_json, decode, sha256_hex
 from streamer.settings import Settings
-from streamer.views.ledger import verdicts_of
+from streamer.views.decide.ledger import verdicts_of
 
 # -----------------------------------------------------------------------------
 # The sources of a bundle, and what is concluded from them.

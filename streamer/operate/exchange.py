@@ -21,7 +21,7 @@ from streamer.schemas.events import NO_FAILURE
 from streamer.schemas.export import VERSION
 from streamer.statistics.pairs import GateVerdict
 from streamer.text import shown, visible
-from streamer.views.gate import GateResult, gate_lines, sides_of
+from streamer.views.decide.gate import GateResult, gate_lines, sides_of
 
 # -----------------------------------------------------------------------------
 # Every Eval Ever (schema 0.3.0): for each agent:model one file about the whole, and one with a row a trial.

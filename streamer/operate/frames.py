@@ -33,7 +33,7 @@ from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.wire import Position, records_of_lines
 from streamer.settings import Settings
-from streamer.views.compare import PairStanding
+from streamer.views.decide.compare import PairStanding
 from streamer.views.tables import COLUMNS, TrialColumn
 
 # -----------------------------------------------------------------------------

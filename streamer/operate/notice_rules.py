@@ -23,7 +23,7 @@ from streamer.text import counted, dollars, visible
 from streamer.views import columns
 from streamer.views.cells import finite, resolved_of
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
-from streamer.views.outlook import budget_of, eta_of, usd_words
+from streamer.views.decide.outlook import budget_of, eta_of, usd_words
 
 # -----------------------------------------------------------------------------
 # A notice and its words: plain text, in which nothing that an agent wrote acts on the reader's program.

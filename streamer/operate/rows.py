@@ -22,7 +22,7 @@ from streamer.schemas.wire import Failure, decode, sha256_hex
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
 from streamer.storage.log import read_topic
-from streamer.views.compare import pair_standings
+from streamer.views.decide.compare import pair_standings
 from streamer.views.tables import COLUMNS, columns_of
 
 Table = Literal["trials", "agents", "tiers", "runs", "tasks", "comparisons"]

@@ -60,8 +60,8 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import visible
-from streamer.views.comparable import not_comparable
-from streamer.views.compare import (
+from streamer.views.decide.comparable import not_comparable
+from streamer.views.decide.compare import (
     COMPARED_METRICS,
     column_of,
     compare_sides,
@@ -70,7 +70,7 @@ from streamer.views.compare import (
     moved,
     worse_by,
 )
-from streamer.views.gate import (
+from streamer.views.decide.gate import (
     GATED,
     Entrant,
     GateResult,
@@ -86,7 +86,7 @@ from streamer.views.gate import (
     sides_of,
     with_order,
 )
-from streamer.views.ledger import (
+from streamer.views.decide.ledger import (
     LedgerGate,
     Race,
     RaceVerdict,

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from streamer.folding.fold import Folding
     from streamer.folding.prices import Price, PriceTable
     from streamer.schemas.wire import Position
-    from streamer.views.history import PastRun
+    from streamer.views.decide.history import PastRun
 
 
 # -----------------------------------------------------------------------------
@@ -408,7 +408,7 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
 def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]:
     """These runs with their scored trials, as published."""
     from streamer.client.feeds import scored_trials_of  # only this needs a Kafka client
-    from streamer.views.history import past_of
+    from streamer.views.decide.history import past_of
 
     return past_of(runs, scored_trials_of(settings, [one.run.run_id for one in runs]))
 
@@ -417,7 +417,7 @@ def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:
     """The runs of a file of events."""
     from streamer.client.folded import answers_of
     from streamer.folding.fold import CannotBeFolded, fold_records
-    from streamer.views.history import PastRun
+    from streamer.views.decide.history import PastRun
 
     with open_records(file) as records:
         folding = fold_records(records, prices=prices, on_rejected=report_rejected)
@@ -484,7 +484,7 @@ def plan_command(
 
     from streamer.schemas.wire import canonical_json
     from streamer.terminal.boards import print_board
-    from streamer.views.history import NothingToDetect, plans_of, plans_table, tasks_of
+    from streamer.views.decide.history import NothingToDetect, plans_of, plans_table, tasks_of
 
     if not history:
         raise click.UsageError("--history RUN|FILE is missing: a plan needs runs that tried the tasks")
@@ -634,7 +634,7 @@ def _by_history(
     settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
 ) -> tuple[list[tuple[str, int]], dict[str, object]]:
     """The order for a comparison, and what its plan says of it."""
-    from streamer.views.history import dead_words, live_tasks, order_for_comparison, tasks_of
+    from streamer.views.decide.history import dead_words, live_tasks, order_for_comparison, tasks_of
 
     runs = past_runs(settings, sources)
     of_tasks = [task for task in tasks_of(runs) if task.task_id in set(names)]

@@ -310,7 +310,7 @@ def mcp_command(settings: Settings) -> None:
     """
     import asyncio
 
-    from streamer.web.protocols.mcp import serve_stdio
+    from streamer.web.mcp import serve_stdio
 
     asyncio.run(serve_stdio(settings))
 

@@ -563,7 +563,7 @@ def _run(message: MessageFields) -> str:
 
 def _comparison(message: MessageFields) -> str:
     from streamer.schemas.summaries import RunComparison  # the other feeds start without what this loads
-    from streamer.views.outlook import MISSING, places_of
+    from streamer.views.decide.outlook import MISSING, places_of
 
     comparison = RunComparison.model_validate(message)
     places = ", ".join(f"{label} {place}" for label, place in places_of(comparison).items())

@@ -50,15 +50,15 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import shown, visible
-from streamer.views.history import tasks_of, tasks_table
-from streamer.views.leaderboard import (
+from streamer.views.decide.history import tasks_of, tasks_table
+from streamer.views.decide.leaderboard import (
     BenchmarkBoard,
     boards_of,
     leaderboard_document,
     leaderboard_tables,
     with_words,
 )
-from streamer.views.outlook import (
+from streamer.views.decide.outlook import (
     ErrorBudget,
     Estimate,
     Outlook,

@@ -531,7 +531,7 @@ def ledger_command(
     from streamer.client.folded import fold_states  # only this needs them
     from streamer.client.readers import StateReader
     from streamer.terminal.compare import states_of, write_document
-    from streamer.views import ledger
+    from streamer.views.decide import ledger
 
     prices = price_table(settings.prices_file)
     form = "json" if as_json else form

@@ -31,11 +31,12 @@ from streamer.settings import Settings
 from streamer.storage.kafka import TopicAuthorizationFailedError, TopicMissing
 from streamer.views.cells import sort_value
 from streamer.views.columns import RUNS, sorted_rows
-from streamer.views.compare import ComparedSide, compare_sides, pair_standings
-from streamer.views.gate import Live, in_order, needs_order, with_live
-from streamer.views.history import PastRun, TaskHistory, TaskPage, past_of, task_page, tasks_of
-from streamer.views.leaderboard import BenchmarkBoard, history_points
-from streamer.views.ledger import LedgerName, LedgerResult, entries_of, ledger_of, names_of, runs_of
+from streamer.views.decide.compare import ComparedSide, compare_sides, pair_standings
+from streamer.views.decide.gate import Live, in_order, needs_order, with_live
+from streamer.views.decide.history import PastRun, TaskHistory, TaskPage, past_of, task_page, tasks_of
+from streamer.views.decide.leaderboard import BenchmarkBoard, history_points
+from streamer.views.decide.ledger import LedgerName, LedgerResult, entries_of, ledger_of, names_of, runs_of
+from streamer.views.decide.outlook import Outlook, outlook_of
 from streamer.views.models import (
     Comparison,
     FailedTrial,
@@ -47,7 +48,6 @@ from streamer.views.models import (
     failure_groups,
     matrix_of,
 )
-from streamer.views.outlook import Outlook, outlook_of
 from streamer.views.why import MetricMoves, Question, metric_of, why
 from streamer.web import log
 from streamer.web.artifacts import (
@@ -58,9 +58,6 @@ from streamer.web.artifacts import (
     recording,
     view_of,
 )
-from streamer.web.connections import Connections
-from streamer.web.intake import EventIntake
-from streamer.web.live import Hub
 from streamer.web.log import (
     MAX_TRIALS,
     CurveCache,
@@ -113,6 +110,9 @@ from streamer.web.models import (
     WhyQuery,
 )
 from streamer.web.pages import one_file
+from streamer.web.protocols.connections import Connections
+from streamer.web.protocols.intake import EventIntake
+from streamer.web.protocols.live import Hub
 from streamer.web.report import as_csv, as_parquet
 
 # -----------------------------------------------------------------------------

@@ -40,18 +40,6 @@ from streamer.storage.redis import check_protocol
 from streamer.text import visible
 from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
 from streamer.web.api import DOWNLOADS, OPERATIONS, WRITERS, Web, download, recorded, values_of
-from streamer.web.connections import (
-    EVENTS_PATH,
-    IDLE_SECONDS,
-    MCP_PATH,
-    MOST_PER_ADDRESS,
-    SESSION_PATH,
-    Connections,
-    LimitedProtocol,
-    RequestChecks,
-)
-from streamer.web.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES, MAX_EVENTS, BodyKind, publish_events
-from streamer.web.live import Room
 from streamer.web.models import (
     AsOfQuery,
     BadQuery,
@@ -65,9 +53,27 @@ from streamer.web.models import (
     status_of,
 )
 from streamer.web.pages import boards_module, hash_of
+from streamer.web.protocols.connections import (
+    EVENTS_PATH,
+    IDLE_SECONDS,
+    MCP_PATH,
+    MOST_PER_ADDRESS,
+    SESSION_PATH,
+    Connections,
+    LimitedProtocol,
+    RequestChecks,
+)
+from streamer.web.protocols.intake import (
+    MAX_BODY_BYTES,
+    MAX_EVENT_BYTES,
+    MAX_EVENTS,
+    BodyKind,
+    publish_events,
+)
+from streamer.web.protocols.live import Room
 
 if TYPE_CHECKING:
-    from streamer.web.protocols.mcp import OverHttp
+    from streamer.web.mcp import OverHttp
 
 # -----------------------------------------------------------------------------
 # The OpenAPI 3.1 document of the API, made from the operations and their models.
@@ -386,7 +392,7 @@ def _tools(web: Web) -> OverHttp | None:
     """The tools for language models; None without the extra `mcp`."""
     if find_spec("mcp") is None:
         return None
-    from streamer.web.protocols.mcp import OverHttp
+    from streamer.web.mcp import OverHttp
 
     return OverHttp(web)
 

@@ -37,7 +37,7 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names, TopicAuthorizationFailedError, TopicMissing
 from streamer.storage.log import LogRecord, read_batches
 from streamer.views.columns import sorted_rows
-from streamer.views.leaderboard import BenchmarkBoard, boards_of, leaderboard_document, with_words
+from streamer.views.decide.leaderboard import BenchmarkBoard, boards_of, leaderboard_document, with_words
 from streamer.views.models import (
     AnyRow,
     HistoryPoint,

@@ -42,8 +42,8 @@ from streamer.schemas.summaries import (
 )
 from streamer.schemas.wire import BadPosition, canonical_json
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
-from streamer.views.compare import PairStanding
-from streamer.views.ledger import NoSuchLedger
+from streamer.views.decide.compare import PairStanding
+from streamer.views.decide.ledger import NoSuchLedger
 from streamer.views.models import (
     Label,
     MatrixMetric,

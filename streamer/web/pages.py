@@ -23,7 +23,6 @@ from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import NO_PLAN, PLAN_INCOMPLETE
 from streamer.text import visible
 from streamer.views import columns as named_columns
-from streamer.views import outlook
 from streamer.views.cells import EVENT_TIME, EXPLAINED, INCOMPLETE, PLACES, REASONS, SO_FAR
 from streamer.views.columns import (
     AGENTS,
@@ -42,8 +41,9 @@ from streamer.views.columns import (
     Board,
     Column,
 )
-from streamer.views.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
-from streamer.views.leaderboard import POOLED
+from streamer.views.decide import outlook
+from streamer.views.decide.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
+from streamer.views.decide.leaderboard import POOLED
 from streamer.views.models import NO_FAILURE
 from streamer.views.tables import REMARKS, Document, Table
 from streamer.web import STATIC

@@ -48,11 +48,11 @@ from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
 from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
-from streamer.views.compare import ComparedSide
-from streamer.views.gate import GateResult, NoSuchSide, gate_lines
-from streamer.views.leaderboard import history_points
+from streamer.views.decide.compare import ComparedSide
+from streamer.views.decide.gate import GateResult, NoSuchSide, gate_lines
+from streamer.views.decide.leaderboard import history_points
+from streamer.views.decide.outlook import error_budgets, eta_of, places_of
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
-from streamer.views.outlook import error_budgets, eta_of, places_of
 from streamer.views.tables import (
     Document,
     Table,

@@ -54,7 +54,7 @@ PLANTS = [
     Plant(KAFKA, "streamer/client/publisher.py", "from aiokafka.errors import KafkaError"),
     Plant(KAFKA, "streamer/operate/local/broker.py", "import aiokafka"),
     Plant(KAFKA, "streamer/worker/agents.py", "import aiokafka"),
-    Plant(REDIS, "streamer/web/live.py", "import redis"),
+    Plant(REDIS, "streamer/web/protocols/live.py", "import redis"),
     Plant(REDIS, "streamer/worker/agents.py", "from redis.asyncio import Redis"),
     Plant(REDIS, "streamer/storage/log.py", "import redis"),
     Plant(BASE, "streamer/settings.py", "import numpy"),

@@ -219,7 +219,7 @@ def test_provenance_has_no_secret_and_is_cut() -> None:
     assert cut is not None
     assert token[:8] not in cut["dataset"]
     assert (len(made["packages"]), "seed" in made) == (256, False)
-    for path in ("/home/me/tasks", "~/tasks", "./tasks", "../tasks", "file:///tasks", "C:\\me\\tasks"):
+    for path in ("/srv/me/tasks", "~/tasks", "./tasks", "../tasks", "file:///tasks", "C:\\me\\tasks"):
         assert made_with({"dataset": path, "judge": [path]}) is None
     assert made_with({"dataset": "openai/gsm8k"}) == {"dataset": "openai/gsm8k"}
 

@@ -23,7 +23,7 @@ from streamer.schemas.summaries import RunComparison
 from streamer.schemas.wire import digest_of, records_of_lines
 from streamer.terminal.demo import AGENTS, AT_ONCE, OPTIONS, RUN, TASKS, moments, open_page
 from streamer.terminal.simulate import CRASH, EXCEPTIONS
-from streamer.views.compare import PairStanding, pair_standings
+from streamer.views.decide.compare import PairStanding, pair_standings
 from tests.operate.stack import descendants, runs
 from tests.support.cli import COMMAND, streamer
 from tests.support.data import shared_data

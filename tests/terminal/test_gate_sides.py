@@ -36,7 +36,7 @@ from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import Keys
 from streamer.terminal import cli, compare, print_line, print_table, write
 from streamer.text import shown, text_width, visible
-from streamer.views.gate import Terms
+from streamer.views.decide.gate import Terms
 from tests.folding.matched import TASKS, the_plan, trial
 from tests.house.repository import ROOT
 from tests.support.cli import COMMAND, streamer

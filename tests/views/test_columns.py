@@ -29,7 +29,7 @@ from streamer.views.columns import (
     with_named,
     with_values,
 )
-from streamer.views.leaderboard import POOLED, BoardRow
+from streamer.views.decide.leaderboard import POOLED, BoardRow
 from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
 from streamer.views.tables import agents_table
 from streamer.web import STATIC

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from streamer.schemas.summaries import HARNESS_CHANGING, TasksOfRun
 from streamer.terminal import cli
-from streamer.views.comparable import Comparability, Made, comparable, normalised
-from streamer.views.leaderboard import BenchmarkBoard, boards_of, with_words
+from streamer.views.decide.comparable import Comparability, Made, comparable, normalised
+from streamer.views.decide.leaderboard import BenchmarkBoard, boards_of, with_words
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded
 from tests.terminal.calling import ndjson

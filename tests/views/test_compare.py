@@ -30,7 +30,7 @@ from streamer.statistics.pairs import (
     paired,
     places,
 )
-from streamer.views.compare import (
+from streamer.views.decide.compare import (
     METHODS,
     STILL_OPEN,
     ComparedSide,
@@ -41,8 +41,8 @@ from streamer.views.compare import (
     pair_standings,
     worse_by,
 )
+from streamer.views.decide.outlook import comparison_tables
 from streamer.views.models import Comparison, TrialRow, outcome_of
-from streamer.views.outlook import comparison_tables
 from streamer.views.tables import Table
 from tests.support.board_runs import board_runs
 from tests.support.builders import a_row

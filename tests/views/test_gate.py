@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
 from streamer.statistics.pairs import GateVerdict, e_value
-from streamer.views.gate import (
+from streamer.views.decide.gate import (
     Entrant,
     GateResult,
     Terms,

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from streamer.statistics.final import prefixes
 from streamer.statistics.pairs import Pair, evidence_worse
 from streamer.terminal import cli
-from streamer.views.history import (
+from streamer.views.decide.history import (
     PastRun,
     PastTrial,
     PlanEstimate,

@@ -14,7 +14,7 @@ import pytest
 from streamer.client.queries import BoardRun
 from streamer.schemas.events import BOARD_METRICS, named_metric
 from streamer.statistics.exact import sign_test
-from streamer.views.leaderboard import (
+from streamer.views.decide.leaderboard import (
     NOT_RANKED,
     BenchmarkBoard,
     Change,

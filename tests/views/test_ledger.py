@@ -21,8 +21,8 @@ from streamer.schemas.wire import canonical_json
 from streamer.statistics.ledger import evidence_better, judged
 from streamer.statistics.pairs import Pair
 from streamer.terminal import cli
-from streamer.views.gate import NoSuchSide, entrant
-from streamer.views.ledger import (
+from streamer.views.decide.gate import NoSuchSide, entrant
+from streamer.views.decide.ledger import (
     LedgerCandidate,
     LedgerResult,
     NoSuchLedger,

@@ -13,8 +13,8 @@ from streamer.client.folded import answers_of
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary, TrialInFlight
 from streamer.statistics.pairs import e_value
 from streamer.views.cells import EVENT_TIME
-from streamer.views.history import decision_of, pairs_to_decide
-from streamer.views.outlook import (
+from streamer.views.decide.history import decision_of, pairs_to_decide
+from streamer.views.decide.outlook import (
     BudgetOutlook,
     BudgetState,
     Estimate,

@@ -14,7 +14,7 @@ from streamer.settings import Settings
 from streamer.web import listening
 from streamer.web.api import Web
 from streamer.web.app import Server, configured, create_app
-from streamer.web.connections import Connections
+from streamer.web.protocols.connections import Connections
 from tests.support.worker_process import wait_for
 
 DEADLINE_SECONDS = 30.0

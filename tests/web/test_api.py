@@ -49,9 +49,9 @@ from streamer.web.api import (
     trials_of,
 )
 from streamer.web.app import STREAMS, openapi
-from streamer.web.connections import EVENTS_PATH
 from streamer.web.log import LogTruncated
 from streamer.web.models import AsOfQuery, NoQuery, OutlookQuery, RunSort, TrialsQuery, WhyQuery
+from streamer.web.protocols.connections import EVENTS_PATH
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_start, a_trial
 from tests.support.eventually import eventually

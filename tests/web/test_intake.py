@@ -32,9 +32,10 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names, administering, create_topic, partition_count
 from streamer.storage.log import read_topic
 from streamer.storage.outbox import NotStored, Outgoing
-from streamer.web import intake
-from streamer.web import intake as event_intake
-from streamer.web.intake import (
+from streamer.web.models import RETRY_SECONDS
+from streamer.web.protocols import intake
+from streamer.web.protocols import intake as event_intake
+from streamer.web.protocols.intake import (
     MAX_BODY_BYTES,
     MAX_EVENT_BYTES,
     MAX_EVENTS,
@@ -47,7 +48,6 @@ from streamer.web.intake import (
     UnreadableBody,
     read_events,
 )
-from streamer.web.models import RETRY_SECONDS
 from tests.client.publish.publishing import PARTITIONS, arrived, make_topics, settings_of
 from tests.house.repository import ROOT
 from tests.support.events import a_trial

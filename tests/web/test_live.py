@@ -15,7 +15,7 @@ from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.schemas.summaries import SILENT_AFTER, AgentModelSummary, RunSummary
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
-from streamer.web.live import Hub, Room
+from streamer.web.protocols.live import Hub, Room
 from tests.support.builders import LAST_EVENT_AT, a_run_change, an_agent_model_change
 from tests.support.events import a_trial
 from tests.support.eventually import eventually
@@ -63,7 +63,7 @@ async def test_viewers_sit_out_a_redis_that_goes_away_and_comes_back(
 async def test_an_outage_is_logged_once_and_not_at_each_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("streamer.web.live.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("streamer.web.protocols.live.RETRY_SECONDS", 0.0)
     reader = AwayTwiceThenUnreadable()
     following = asyncio.create_task(Hub(cast(AsyncStateReader, reader), 1, 1).follow())
     await eventually(lambda: reader.tries >= 30, "thirty tries")

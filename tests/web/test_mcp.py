@@ -16,8 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from streamer.settings import Settings
 from streamer.web.api import Web
-from streamer.web.connections import MCP_PATH
-from streamer.web.protocols.mcp import TOOLS, create_server
+from streamer.web.mcp import TOOLS, create_server
+from streamer.web.protocols.connections import MCP_PATH
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving

@@ -13,9 +13,9 @@ from streamer.folding.fold import CannotBeFolded
 from streamer.schemas.wire import BadPosition
 from streamer.storage.kafka import KafkaConnectionError, TopicMissing
 from streamer.views.models import TooManyCells
-from streamer.web.live import TooManyViewers
 from streamer.web.log import LogTruncated, TooManyTrials
 from streamer.web.models import MEDIA_TYPE, BadQuery, problem, status_of
+from streamer.web.protocols.live import TooManyViewers
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from streamer.client.readers import StateReader
 from streamer.settings import Settings
 from streamer.views.cells import EXPLAINED, SO_FAR
 from streamer.views.columns import GRADE_MARKS
-from streamer.views.compare import METHODS, STILL_OPEN
+from streamer.views.decide.compare import METHODS, STILL_OPEN
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial
 from tests.support.simulated import PLAIN_RUN, TIERED_RUN

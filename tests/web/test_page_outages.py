@@ -18,7 +18,7 @@ from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
 from streamer.text import ends_in_points, percent, points
 from streamer.views.cells import EXPLAINED, INCOMPLETE, SO_FAR, age, footnotes, minute, span
-from streamer.views.outlook import clock
+from streamer.views.decide.outlook import clock
 from tests.support.events import a_plan, a_trial
 from tests.support.servers import RedisServer
 from tests.web.browsing import WebProcess, a_stack, opened, publish, trials

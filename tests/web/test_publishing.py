@@ -15,7 +15,7 @@ from streamer.operate.health import read_rejections
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of
 from streamer.storage.log import read_topic
-from streamer.web.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES
+from streamer.web.protocols.intake import MAX_BODY_BYTES, MAX_EVENT_BYTES
 from tests.client.publish.publishing import PARTITIONS, make_topics
 from tests.support.events import a_trial
 from tests.support.worker_process import WorkerProcess, wait_for

@@ -30,9 +30,9 @@ from streamer.web import (
 from streamer.web import log as run_log
 from streamer.web import log as trial_log
 from streamer.web.artifacts import MAX_CALLS, NotThisFormat
-from streamer.web.connections import Connections
-from streamer.web.intake import EventIntake
 from streamer.web.log import TrialLog, TrialMoved
+from streamer.web.protocols.connections import Connections
+from streamer.web.protocols.intake import EventIntake
 from tests.support.data import REPOSITORY, shared_data
 from tests.support.events import a_retraction, a_trial
 from tests.support.servers import RedisServer

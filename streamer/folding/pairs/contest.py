@@ -328,7 +328,7 @@ class Contestant:
 class Unmatched(StrEnum):
     """Why two sides are compared at the end only: the first reason here that applies.
 
-    `UNMATCHED` of `views/gate.py` has them for people.
+    `UNMATCHED` of `views/decide/gate.py` has them for people.
     """
 
     NOTHING_IN_COMMON = "nothing_in_common"

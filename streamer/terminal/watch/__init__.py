@@ -50,8 +50,8 @@ from streamer.terminal.watch.table import (
 from streamer.text import counted, visible
 from streamer.views.cells import event_time_note
 from streamer.views.columns import AGENTS, RUNNING, RUNS, TIERS, TRIALS, shows_grades, with_named
+from streamer.views.decide.outlook import Outlook, eta_of
 from streamer.views.models import AgentNow, RunNow, TrialRow
-from streamer.views.outlook import Outlook, eta_of
 
 # -----------------------------------------------------------------------------
 # The meaning of keys and columns.

@@ -28,8 +28,8 @@ from streamer.storage.kafka import (
     partitions_of,
 )
 from streamer.storage.log import LogRecord, PartitionId, PartitionReader, following_wait_ms
+from streamer.views.decide.outlook import Observation, Outlook, observation_of, outlook_of
 from streamer.views.models import TrialRow
-from streamer.views.outlook import Observation, Outlook, observation_of, outlook_of
 
 if TYPE_CHECKING:
     from streamer.operate.health import StoredRejection

@@ -26,7 +26,15 @@ from streamer.terminal.boards import (
 from streamer.text import counted, dollars, estimated, padded, percent, text_width, visible
 from streamer.views.cells import bar, largest_k, of_planned, resolved_of, share_of_pass
 from streamer.views.columns import accuracy, accuracy_name, pass_owner
-from streamer.views.outlook import Eta, budget_at, budget_words, end_words, left_at, moment_of, usd_words
+from streamer.views.decide.outlook import (
+    Eta,
+    budget_at,
+    budget_words,
+    end_words,
+    left_at,
+    moment_of,
+    usd_words,
+)
 
 SCROLLBAR = 1
 """Columns left free for the scrollbar, so that nothing moves when it appears."""

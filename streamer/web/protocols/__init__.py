@@ -1,1 +1,1 @@
-"""What clients speak with the page's server besides plain questions."""
+"""What clients and the server speak: connections, checks, events that come in, streams that go out."""

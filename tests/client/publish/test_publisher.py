@@ -13,7 +13,7 @@ from aiokafka.errors import InvalidTimestampError
 from streamer.client.publisher import DeliveryStatus
 from streamer.storage.kafka import broker_problem
 from streamer.storage.outbox import NotDelivered
-from streamer.web.intake import NotPublished
+from streamer.web.protocols.intake import NotPublished
 
 
 def full() -> OSError:

@@ -18,7 +18,7 @@ from streamer.terminal.watch.table import (
     progress_line,
     title_of,
 )
-from streamer.views.outlook import Estimate, Eta
+from streamer.views.decide.outlook import Estimate, Eta
 from tests.support.builders import a_run_change
 from tests.support.events import a_trial
 from tests.terminal.watch.driving import AT, LARGE, SMALL, a_board, watching

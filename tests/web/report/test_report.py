@@ -22,7 +22,7 @@ from streamer.schemas.wire import canonical_json
 from streamer.text import visible
 from streamer.views import models
 from streamer.views.cells import EVENT_TIME, EXPLAINED
-from streamer.views.gate import Entrant, NoSuchSide, Terms, judge
+from streamer.views.decide.gate import Entrant, NoSuchSide, Terms, judge
 from streamer.views.tables import COLUMNS, Document, agents_table, tiers_tables
 from streamer.web import report
 from streamer.web.report import (

@@ -27,8 +27,8 @@ from streamer.schemas.summaries import (
 from streamer.statistics.ability import ErrorParts
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
-from streamer.views.compare import PairStanding, pair_standings
-from streamer.views.history import Decision, decision_of
+from streamer.views.decide.compare import PairStanding, pair_standings
+from streamer.views.decide.history import Decision, decision_of
 from streamer.views.models import NO_PREFIX, Label
 from streamer.views.tables import Table, table_of
 
@@ -412,7 +412,7 @@ def budget_of(usd: float, spent: float | None, pace: Eta) -> BudgetOutlook:
         spent: known cost so far, USD; None: no cost is known.
         pace: the forecasts of the run.
 
-    >>> from streamer.views.outlook import Estimate
+    >>> from streamer.views.decide.outlook import Estimate
     >>> pace = Eta(0.5, Estimate(3000.0, 3600.0, 5000.0), 20.0, Estimate(41.0, 44.0, 47.0))
     >>> [budget_of(usd, 20.0, pace).standing for usd in (10, 40, 45, 50)]
     ['passed', 'will_pass', 'may_pass', 'kept']
@@ -584,7 +584,7 @@ MOST_RUNNING = 200
 
 
 class Forecast(Message):
-    """A forecast with its interval; how it is made stands in `streamer/views/outlook.py`."""
+    """A forecast with its interval; how it is made stands in `streamer/views/decide/outlook.py`."""
 
     low: float = Field(description="Lower end, in the unit of the field.")
     likely: float = Field(description="The middle.")

@@ -24,8 +24,8 @@ from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_o
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
-from streamer.views.comparable import Made, Pool, comparable
-from streamer.views.compare import between
+from streamer.views.decide.comparable import Made, Pool, comparable
+from streamer.views.decide.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of
 

@@ -31,7 +31,7 @@ from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_int
 from streamer.text import percent, points
 from streamer.views.cells import span
 from streamer.views.columns import Board, Column
-from streamer.views.compare import EITHER
+from streamer.views.decide.compare import EITHER
 from streamer.views.models import Label
 from streamer.views.tables import Table, table_of
 

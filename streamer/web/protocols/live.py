@@ -17,7 +17,7 @@ from streamer.client.queries import RUNS_PER_PAGE, AnyState, ReaderError
 from streamer.client.readers import AsyncStateReader, StateUpdate
 from streamer.schemas.summaries import RunSummary, TierSummary, state_of
 from streamer.schemas.wire import Version, canonical_json, is_older
-from streamer.views.leaderboard import group_of
+from streamer.views.decide.leaderboard import group_of
 from streamer.views.models import RunNow
 from streamer.web.models import Health, Refused
 

@@ -32,8 +32,8 @@ from streamer.statistics.pairs import Direction, GateVerdict, Pair, is_behind
 from streamer.text import counted
 from streamer.views.cells import of_planned
 from streamer.views.columns import Board, Column
-from streamer.views.compare import ComparedSide, compare_sides, pair_standings
-from streamer.views.gate import (
+from streamer.views.decide.compare import ComparedSide, compare_sides, pair_standings
+from streamer.views.decide.gate import (
     Entrant,
     NoSuchSide,
     entrant,
@@ -42,9 +42,9 @@ from streamer.views.gate import (
     tasks_are_unfair,
     with_order,
 )
-from streamer.views.leaderboard import boards_of, with_words
+from streamer.views.decide.leaderboard import boards_of, with_words
+from streamer.views.decide.outlook import places_of
 from streamer.views.models import TrialRow
-from streamer.views.outlook import places_of
 from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from streamer.statistics.pairs import (
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
-from streamer.views.comparable import Made, comparable
+from streamer.views.decide.comparable import Made, comparable
 from streamer.views.models import (
     DIFFERENT_TASKS,
     AnyRow,

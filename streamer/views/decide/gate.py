@@ -37,8 +37,8 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
-from streamer.views.comparable import Comparability, Made, comparable, not_comparable
-from streamer.views.compare import LOOKS, UNRELATED, overtaken
+from streamer.views.decide.comparable import Comparability, Made, comparable, not_comparable
+from streamer.views.decide.compare import LOOKS, UNRELATED, overtaken
 from streamer.views.models import DIFFERENT_TASKS, NO_PREFIX, Comparison
 from streamer.views.models import Ends as Range
 

@@ -29,7 +29,7 @@ from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
 from streamer.schemas.export import VERSION
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.views.outlook import places_of
+from streamer.views.decide.outlook import places_of
 from streamer.views.tables import run_document
 from streamer.web.api import OPERATIONS, Web, run_at, values_of
 from streamer.web.models import AsOfQuery, BadQuery, Operation, Page, Query, status_of

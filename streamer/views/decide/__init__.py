@@ -1,0 +1,1 @@
+"""What may be said of sides, candidates and runs: comparisons, gates, ranks, forecasts."""
