@@ -233,6 +233,7 @@ REVIEWED = Path(__file__).with_name("texts.toml")
 
 SURFACES = (
     "streamer/views/*.py",
+    "streamer/views/*/*.py",
     "streamer/terminal/boards.py",
     "streamer/terminal/compare.py",
     "streamer/terminal/query.py",

@@ -15,7 +15,8 @@ from sse_starlette import EventSourceResponse
 
 from streamer.schemas.summaries import SILENT_AFTER
 from streamer.settings import Settings
-from streamer.web import api, live, log
+from streamer.web import api, log
+from streamer.web.protocols import live
 from tests.support.events import a_deletion, a_plan, a_retraction, a_start, a_trial
 from tests.support.eventually import eventually
 from tests.web.feeding import Feed

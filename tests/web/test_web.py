@@ -22,7 +22,6 @@ from streamer.web import (
     announcement,
     artifacts,
     available_port,
-    connections,
     listening,
     own_addresses,
     qr_code,
@@ -31,6 +30,7 @@ from streamer.web import log as run_log
 from streamer.web import log as trial_log
 from streamer.web.artifacts import MAX_CALLS, NotThisFormat
 from streamer.web.log import TrialLog, TrialMoved
+from streamer.web.protocols import connections
 from streamer.web.protocols.connections import Connections
 from streamer.web.protocols.intake import EventIntake
 from tests.support.data import REPOSITORY, shared_data
