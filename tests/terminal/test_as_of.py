@@ -27,7 +27,7 @@ from streamer.client.folded import fold_run
 from streamer.folding.fold import fold_records
 from streamer.folding.prices import PriceTable
 from streamer.operate.local.processes import free_port
-from streamer.schemas.wire import BadPosition, Position, Record, up_to
+from streamer.schemas.wire import BadPosition, LogRecord, Position, Record, up_to
 from streamer.settings import Settings
 from streamer.sources.files import MAX_FILE_BYTES, FileError, read_json
 from streamer.storage.kafka import Names, partition_of
@@ -87,6 +87,12 @@ class Logged:
 
     def at(self, kind: str, version: int) -> list[dict[str, Any]]:
         return [s for s in self.summaries if s["type"] == kind and s["state_version"] == version]
+
+
+def events_of_the_run(settings: Settings) -> list[LogRecord]:
+    """Its records; the partition has those of other runs, too."""
+    records = read_topic(settings, Names(settings.namespace).trial_events, run_id=RUN)
+    return [one for one in records if one.value and orjson.loads(one.value).get("run_id") == RUN]
 
 
 @pytest.fixture(scope="module")
@@ -151,12 +157,12 @@ def test_every_question_has_one_answer_from_redis_from_the_log_and_from_a_file(
     now = logged.query(question, RUN)
     then = logged.query(question, RUN, "--as-of", run["state_version"])
     differs = ["epoch", "state"]  # the worker's beginning, and the time of asking
-    if question == "trials":
-        differs += ["state_version", "last_event_at"]  # a worker scores each as it comes
+    if question != "run":
+        differs += ["state_version", "last_event_at"]  # a worker publishes each as it changes
     differing = dict.fromkeys(differs)
     assert [answer | differing for answer in then] == [answer | differing for answer in now]
     settings = logged.stack.settings
-    events = read_topic(settings, Names(settings.namespace).trial_events, run_id=RUN)
+    events = events_of_the_run(settings)
     file = tmp_path / "events.ndjson"
     file.write_bytes(b"\n".join(record.value or b"" for record in events))
     report = call(logged.stack, "report", RUN, "--from", file, "--format", "json").stdout
@@ -172,7 +178,7 @@ def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
 ) -> None:
     """R36: the hash `tasks` has the provenance of trials as a fold of the events has it."""
     settings = logged.stack.settings
-    events = read_topic(settings, Names(settings.namespace).trial_events, run_id=RUN)
+    events = events_of_the_run(settings)
     file = tmp_path / "events.ndjson"
     file.write_bytes(b"\n".join(record.value or b"" for record in events))
     agents = ("--a-agent", "good:m", "--b-agent", "bad:m", "--json")
@@ -197,8 +203,7 @@ def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logge
 
 
 def test_a_time_counts_the_records_up_to_it_and_the_state_is_that_of_the_time(logged: Logged) -> None:
-    settings, topic = logged.stack.settings, Names(logged.stack.settings.namespace).trial_events
-    recorded = list(read_topic(settings, topic, run_id=RUN))
+    recorded = events_of_the_run(logged.stack.settings)
     middle = recorded[len(recorded) // 2]
     at = datetime.fromtimestamp(middle.timestamp / 1000, UTC)
     counted = [record for record in recorded if record.timestamp <= middle.timestamp]
@@ -461,7 +466,8 @@ def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
     again = call(stack, "delete", "doomed", "--yes")
     assert (again.returncode, again.stderr.startswith(b"streamer: There is no run 'doomed'")) == (1, True)
     followed = ("subscribe", "run", "--run", "doomed", "--from-beginning", "--json", "--limit")
-    assert any(m.get("deleted") for n in (1, 2) for m in lines(call(stack, *followed, n).stdout))
+    told = (lines(call(stack, *followed, number).stdout)[-1] for number in range(1, 20))  # until the deletion
+    assert any(message.get("deleted") for message in told)
 
 
 def test_on_a_terminal_delete_asks(stack: Online) -> None:
