@@ -51,8 +51,13 @@ PATHS = {
     "unfinished": "/api/runs/{run}/unfinished",
     "compare": "/api/compare",
     "leaderboards": "/api/leaderboards",
+    "ledgers": "/api/ledgers",
+    "ledger": "/api/ledgers/{name}",
+    "tasks": "/api/tasks",
 }
-"""Tool -> path of the API that it asks; those that this server lacks are no tools."""
+"""Tool -> path of the API that it asks."""
+
+_NAMES = {"run": "Id of a run.", "name": "Name of a ledger, as `ledgers` lists them."}
 
 INSTRUCTIONS = f"""\
 Results of benchmarks of LLM agents, exact and live. Start with `runs`, then `board` of one run.
@@ -87,7 +92,7 @@ class Tool:
         """As clients list it."""
         schema = self.query.model_json_schema()
         properties: dict[str, Any] = {
-            name: {"type": "string", "description": "Id of a run."} for name in self.names
+            name: {"type": "string", "description": _NAMES[name]} for name in self.names
         }
         properties |= schema.get("properties", {})
         if self.has_texts:
@@ -125,11 +130,11 @@ def _tools() -> dict[str, Tool]:
     about = "A run's tables in words and cells, as people see them: agents, tiers, how trials ended."
     tools = [Tool("board", about, AsOfQuery, ("run",), False, _board)]
     for name, path in PATHS.items():
-        if (of := by_path.get(path)) is not None:
-            has_texts = not AGENT_TEXTS.isdisjoint(_fields(of.model.model_json_schema()))
-            tools.append(
-                Tool(name, of.summary, of.query, tuple(re.findall(r"{(\w+)}", path)), has_texts, _asked(of))
-            )
+        of = by_path[path]
+        has_texts = not AGENT_TEXTS.isdisjoint(_fields(of.model.model_json_schema()))
+        tools.append(
+            Tool(name, of.summary, of.query, tuple(re.findall(r"{(\w+)}", path)), has_texts, _asked(of))
+        )
     return {tool.name: tool for tool in tools}
 
 
