@@ -1,14 +1,14 @@
 """A data set of runs: Parquet files for DuckDB, polars, pandas and Arrow, kept up to date run by run.
 
-    OUT/current            the newest generation; a link, so that one rename replaces everything
-    OUT/views.sql          a view for each table: `cd OUT && duckdb -init views.sql`
+    OUT/current            a link to the newest generation, OUT/generation-N; one rename moves it
+    OUT/views.sql          a view for each table of that generation: `cd OUT && duckdb -init views.sql`
     current/manifest.json  what each run was when it was written
-    current/TABLE/none.parquet  no rows, so that a table without runs has columns, too
+    current/TABLE/~none.parquet  no rows, so that a table without runs has columns, too
     current/TABLE/BENCHMARK/RUN/rows.parquet  the rows of one run, which name both in their columns
 
-A generation is written beside the current one: files of runs that have not changed are linked into it. A
-reader sees the old generation or the new one, whenever the writer is killed. The one before the current one
-stays until the next export, for readers that are at it.
+A generation is written beside the current one: files of runs that have not changed are linked into it. No
+generation changes once it is there, whenever a writer is killed. A reader that resolves the link once, as the
+views do, sees one generation. The one before the current one stays until the next export, for such readers.
 """
 
 from __future__ import annotations
@@ -16,45 +16,34 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
 from streamer.operate.frames import schema_of, table_of
-from streamer.operate.rows import RunRows, Table
-from streamer.schemas.base import SEMANTICS_VERSION, encode_id
+from streamer.operate.rows import RunRows, Table, claim, file_name, units_of
+from streamer.schemas.base import SEMANTICS_VERSION
 
 TABLES: tuple[Table, ...] = get_args(Table)
 
 FORMAT = 1
 """Version of the layout; a data set of another one is written again."""
 
-MOST_NAME_BYTES = 200
-"""Names of directories may have 255 bytes; of a longer id only the beginning stands, and its digest."""
-
 NO_BENCHMARK = "none"
 """Directory of the runs whose plan names no benchmark; their rows have null."""
 
-_HIDDEN = {".": "%2E", "_": "%5F"}
-"""Readers pass over names that begin so."""
+EMPTY = "~none.parquet"
+"""No id has such a name."""
 
 
-class NotADataSet(Exception):
-    """The directory holds something else, which an export must not touch."""
-
-    def __init__(self, out: Path) -> None:
-        super().__init__(
-            f"{out} holds files, but no data set of streamer. Name an empty or a new directory, or one that "
-            "an earlier export wrote"
-        )
+class CannotExport(Exception):
+    """The data set that is there does not fit; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +63,12 @@ class Written:
 
 @dataclass(slots=True)
 class Exported:
-    """What an export did: run ids."""
+    """What an export did: run ids. The rows of `stale` ones are old: no new ones could be made."""
 
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
 
 
 def export(
@@ -86,6 +76,7 @@ def export(
     versions: Mapping[str, str],
     rows: Callable[[list[str]], Iterable[RunRows]],
     *,
+    source: Literal["servers", "files"],
     chosen: str = "*",
 ) -> Exported:
     """Bring a data set up to date.
@@ -94,60 +85,63 @@ def export(
         out: its directory; made if it is not there.
         versions: run id to a text that is another one whenever the rows of the run may be.
         rows: gives the rows of the runs that changed, one run at a time.
+        source: where the runs are from; a data set has one.
         chosen: a pattern of run ids, as `nightly-*`; the others stay as they are.
 
     Raises:
-        NotADataSet: the directory holds something else.
+        NotOurs: the directory holds something else.
+        CannotExport: it holds a data set that this must not go on with.
         OSError: it cannot be written; the data set is as it was.
     """
-    with _locked(out):
-        before, old = _manifest(out)
-        mine = {run: version for run, version in versions.items() if fnmatchcase(run, chosen)}
-        stale = [run for run in before if fnmatchcase(run, chosen) and run not in mine]
-        kept = {
-            run: of
-            for run, of in before.items()
-            if run not in stale and mine.get(run, of.version) == of.version
-        }
-        due = sorted(mine.keys() - kept.keys())
-        if before and old and not due and not stale:
-            return Exported(kept=sorted(kept))
-        new = out / f".generation-{_number(old) + 1}"
-        shutil.rmtree(new, ignore_errors=True)  # of an export that was killed
-        written = {}
-        for run in rows(due):
-            written[run.run.run_id] = _write(new, run, mine[run.run.run_id])
-        every = kept | written
-        metrics = dict(sorted(pair for of in every.values() for pair in of.metrics.items()))
-        for run_id, of in every.items():
-            _carry(old if run_id in kept else new, new, run_id, of, metrics)
-        for table in TABLES:
-            pq.write_table(table_of([], schema_of(table, metrics)), _made(new / table / "none.parquet"))
-        _publish(out, new, every)
-        removed = sorted(before.keys() - every.keys())
-        return Exported(sorted(written), sorted(kept), removed)
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """One export at a time; a second one waits."""
-    out.mkdir(parents=True, exist_ok=True)
-    if any(out.iterdir()) and not (out / ".lock").exists():
-        raise NotADataSet(out)
+    claim(out)
     with FileLock(out / ".lock"):
-        yield
+        before, old = _manifest(out, source, chosen)
+        mine = {run: version for run, version in versions.items() if fnmatchcase(run, chosen)}
+        gone = [run for run in before if fnmatchcase(run, chosen) and run not in mine]
+        as_it_was = {run: of for run, of in before.items() if mine.get(run, of.version) == of.version}
+        kept = {run: of for run, of in as_it_was.items() if run not in gone}
+        due = sorted(mine.keys() - kept.keys())
+        if before and old and not due and not gone:
+            return Exported(kept=sorted(kept))
+        new = out / f"generation-{_number(old) + 1}"
+        shutil.rmtree(new, ignore_errors=True)  # of an export that was killed
+        written = {run.run.run_id: _write(new, run, mine[run.run.run_id]) for run in rows(due)}
+        stale = {run: before[run] for run in due if run in before and run not in written}
+        every = kept | stale | written
+        metrics = units_of(of.metrics for of in every.values())
+        for run_id, of in every.items():
+            _carry(new if run_id in written else old, new, run_id, of, metrics)
+        for table in TABLES:
+            pq.write_table(table_of([], schema_of(table, metrics)), _made(new / table / EMPTY))
+        _publish(out, new, source, every)
+        removed = sorted(before.keys() - every.keys())
+        return Exported(sorted(written), sorted(kept), removed, sorted(stale))
 
 
-def _manifest(out: Path) -> tuple[dict[str, Written], Path | None]:
-    """What the current generation holds, and where it is; ({}, None) without one of this format."""
+def _manifest(out: Path, source: str, chosen: str) -> tuple[dict[str, Written], Path | None]:
+    """What the current generation holds, and where it is; ({}, None) without one."""
     try:
         old = (out / "current").resolve(strict=True)
         content = json.loads((old / "manifest.json").read_bytes())
+        runs = {run: Written(**of) for run, of in content["runs"].items()}
+        was, version = content["source"], (content["format"], content["semantics_version"])
     except FileNotFoundError:
         return {}, None
-    if (content["format"], content["semantics_version"]) != (FORMAT, SEMANTICS_VERSION):
-        return {}, old
-    return {run: Written(**of) for run, of in content["runs"].items()}, old
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CannotExport(
+            f"{out / 'current/manifest.json'} is damaged. Remove {out}, and export again"
+        ) from error
+    if was != source:
+        raise CannotExport(
+            f"{out} holds runs from {was}, and these are from {source}: name another directory"
+        )
+    if version == (FORMAT, SEMANTICS_VERSION):
+        return runs, old
+    if chosen != "*":
+        raise CannotExport(
+            f"{out} was written by another version of streamer: export all runs once, without --runs"
+        )
+    return {}, old
 
 
 def _number(generation: Path | None) -> int:
@@ -155,20 +149,13 @@ def _number(generation: Path | None) -> int:
 
 
 def place_of(table: Table, run_id: str, benchmark: str | None) -> Path:
-    """Where the rows of a run stand within a generation; ids are percent-encoded.
+    """Where the rows of a run stand within a generation.
 
-    >>> print(place_of("runs", "a/b", None), place_of("runs", "_r", "swe"))
-    runs/none/a%2Fb/rows.parquet runs/swe/%5Fr/rows.parquet
+    >>> print(place_of("runs", "a/b", None), place_of("runs", "r", "swe"))
+    runs/none/a%2Fb/rows.parquet runs/swe/r/rows.parquet
     """
-    return Path(table, NO_BENCHMARK if benchmark is None else _name(benchmark), _name(run_id), "rows.parquet")
-
-
-def _name(value: str) -> str:
-    encoded = encode_id(value)
-    encoded = _HIDDEN.get(encoded[:1], encoded[:1]) + encoded[1:]
-    if len(encoded.encode()) <= MOST_NAME_BYTES:
-        return encoded
-    return f"{encoded[:30]}-{sha256(value.encode()).hexdigest()}"
+    part = NO_BENCHMARK if benchmark is None else file_name(benchmark)
+    return Path(table, part, file_name(run_id), "rows.parquet")
 
 
 def _write(new: Path, run: RunRows, version: str) -> Written:
@@ -204,28 +191,32 @@ def _made(file: Path) -> Path:
     return file
 
 
-def _publish(out: Path, new: Path, runs: Mapping[str, Written]) -> None:
+def _publish(out: Path, new: Path, source: str, runs: Mapping[str, Written]) -> None:
     """Sync the new generation, and make it the current one by one rename."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "semantics_version": SEMANTICS_VERSION,
+        "source": source,
         "runs": {run: asdict(of) for run, of in sorted(runs.items())},
     }
     (new / "manifest.json").write_text(json.dumps(content, indent=1))
-    (out / "views.sql").write_text(VIEWS)
+    views, link = out / ".views.sql", out / ".current"
+    views.write_text(views_of(new.name))
     os.sync()
-    link = out / ".current"
     link.unlink(missing_ok=True)
     link.symlink_to(new.name)
     before = (out / "current").readlink().name if (out / "current").is_symlink() else None
     link.replace(out / "current")
-    for generation in out.glob(".generation-*"):
+    views.replace(out / "views.sql")
+    for generation in out.glob("generation-*"):
         if generation.name not in (new.name, before):
             shutil.rmtree(generation, ignore_errors=True)
 
 
-VIEWS = "-- A view for each table; start DuckDB in this directory.\n" + "".join(
-    f"CREATE OR REPLACE VIEW {table} AS FROM "
-    f"read_parquet('current/{table}/**/*.parquet', union_by_name = true, hive_partitioning = false);\n"
-    for table in TABLES
-)
+def views_of(generation: str) -> str:
+    """A view for each table. It names the generation, since a query through the link might see two."""
+    lines = ["-- A view for each table as of this export; start DuckDB in this directory."]
+    for table in TABLES:
+        files = f"'{generation}/{table}/**/*.parquet', union_by_name = true, hive_partitioning = false"
+        lines.append(f"CREATE OR REPLACE VIEW {table} AS FROM read_parquet({files});")
+    return "\n".join([*lines, ""])

@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Literal
-from urllib.parse import quote
 from uuid import UUID
 from xml.etree import ElementTree as Xml
 
 import orjson
 
-from streamer.operate.rows import Row, RunRows
+from streamer.operate.rows import Row, RunRows, claim, file_name
+from streamer.schemas.base import encode_id
 from streamer.schemas.events import NO_FAILURE
 from streamer.schemas.export import VERSION
 from streamer.statistics.pairs import GateVerdict
@@ -56,12 +57,12 @@ def every_eval_ever(run: RunRows) -> Iterator[tuple[Path, bytes]]:
 class _Evaluation:
     def __init__(self, run: RunRows, agent: Row, trials: Sequence[Row]) -> None:
         self._run, self._agent = run.run, agent
-        self.id = f"{run.run.run_id}/{agent['agent_model']}"
+        self.id = f"{encode_id(run.run.run_id)}/{agent['agent_model']}"  # the first slash ends the run
         self.name = run.run.benchmark or run.run.run_id
         self.uuid = _uuid(self.id)
         developer, _, model = str(agent["model"] or UNKNOWN).rpartition("/")
         place = [self.name, developer or UNKNOWN, model or UNKNOWN]
-        self.path = Path("data", *map(_part, place), f"{self.uuid}.json")
+        self.path = Path("data", *map(file_name, place), f"{self.uuid}.json")
         rows = [row for trial in trials for row in self._rows(trial)]
         self.rows, self.samples = len(rows), b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
@@ -71,7 +72,7 @@ class _Evaluation:
             scores[PASSED] = float(passed), bool(passed)
         for name, value in trial.items():
             if name.startswith("metrics/") and value is not None:
-                scores[name.removeprefix("metrics/")] = value, None
+                scores[_result_id(name.removeprefix("metrics/"))] = value, None
         for result, (score, is_correct) in scores.items():
             yield self._row(trial, result, score, is_correct)
 
@@ -105,7 +106,7 @@ class _Evaluation:
         at = "" if run.last_event_at is None else str(int(run.last_event_at.timestamp()))
         started = {} if run.started_at is None else {"evaluation_timestamp": str(run.started_at.timestamp())}
         results = [self._result(PASSED, agent["statistics"]["pass_rate"], {"direction": "higher"})]
-        results += [self._result(name, of, of) for name, of in agent["metrics"].items()]
+        results += [self._result(_result_id(name), of, of) for name, of in agent["metrics"].items()]
         harness = {"name": run.harness or UNKNOWN, "version": run.provenance.get("harness_version", UNKNOWN)}
         by = {"streamer": VERSION, "semantics_version": str(run.semantics_version), "digest": agent["digest"]}
         return started | {
@@ -184,20 +185,9 @@ def _uuid(name: str) -> UUID:
     return UUID(bytes=sha256(name.encode()).digest()[:16], version=4)
 
 
-def _part(name: str) -> str:
-    """A portable part of a path.
-
-    >>> _part("a/b c"), _part(".."), _part("data")
-    ('a%2Fb%20c', '%2E%2E', 'data_')
-    """
-    encoded = quote(name, safe="")[:100]
-    return (
-        f"{encoded}_"
-        if encoded == "data"
-        else encoded.replace(".", "%2E")
-        if set(encoded) == {"."}
-        else encoded
-    )
+def _result_id(metric: str) -> str:
+    """The result of a named metric; its name, unless verdicts have that."""
+    return f"metric:{metric}" if metric == PASSED else metric
 
 
 # -----------------------------------------------------------------------------
@@ -213,10 +203,11 @@ def junit(run: RunRows) -> bytes:
 
     A task that an agent passed in some attempt is no failure: it is flaky, and its output says so. One that
     only the infrastructure failed is an error. One without a verdict, or without a result yet, is skipped.
+    Agents and tasks that the plan names are there from the beginning.
     """
     root = Xml.Element("testsuites", name=_plain(run.run.display_name or run.run.run_id))
-    for agent in run.rows["agents"]:
-        label = agent["agent_model"]
+    seen = [agent["agent_model"] for agent in run.rows["agents"]]
+    for label in sorted({*seen, *run.agents}):
         root.append(_suite(label, [_case(label, *one) for one in _by_task(run, label)]))
     return _as_file(root)
 
@@ -251,41 +242,42 @@ def _as_file(root: Xml.Element) -> bytes:
     return content + b"\n"
 
 
-def _by_task(run: RunRows, label: str) -> Iterable[tuple[str, list[Row]]]:
+_Task = tuple[str, str, str]
+"""Tier, subtest and task; "" where there is none."""
+
+
+def _by_task(run: RunRows, label: str) -> list[tuple[str, list[Row]]]:
     """Name of each task that the agent ran or was to run, and its trials."""
-    trials: dict[str, list[Row]] = {}
+    trials: dict[_Task, list[Row]] = {}
     if not any(row["subtest"] for row in run.rows["trials"]):  # those the plan does not tie to tasks
-        trials = {_name(tier, None, task): [] for tier, task in run.planned}
+        trials = {(tier or "", "", task): [] for tier, task in run.planned}
     for row in run.rows["tasks"]:
         if row["agent_model"] == label:
-            trials[_task(row)] = []
+            trials.setdefault(_task(row), [])
     for row in run.rows["trials"]:
         if row["agent_model"] == label:
             trials.setdefault(_task(row), []).append(row)
-    return sorted(trials.items())
+    return [(" / ".join(filter(None, task)), of) for task, of in sorted(trials.items())]
 
 
-def _task(row: Row) -> str:
-    return _name(row["tier"], row["subtest"], row["task_id"])
-
-
-def _name(tier: str | None, subtest: str | None, task: str) -> str:
-    return " / ".join(part for part in (tier, subtest, task) if part)
+def _task(row: Row) -> _Task:
+    return row["tier"] or "", row["subtest"] or "", row["task_id"]
 
 
 def _case(label: str, task: str, trials: Sequence[Row]) -> Xml.Element:
     seconds = sum(trial["duration_seconds"] or 0.0 for trial in trials)
     case = Xml.Element("testcase", classname=_plain(label), name=_plain(task), time=f"{seconds:.3f}")
     passed = sum(trial["success"] is True for trial in trials)
+    broken = [trial for trial in trials if trial["infrastructure_failure"]]
     judged = [trial for trial in trials if trial["success"] is not None and trial["resolved"] is not None]
-    own = [trial for trial in judged if not trial["infrastructure_failure"]]
+    own = [trial for trial in judged if trial not in broken]
     if passed:
         if passed < len(trials):
             Xml.SubElement(case, "system-out").text = f"flaky: {passed} of {len(trials)} attempts passed"
     elif own:
         _told(case, "failure", own[-1], f"0 of {len(trials)} attempts passed")
-    elif judged:
-        _told(case, "error", judged[-1], "the infrastructure failed")
+    elif broken:
+        _told(case, "error", broken[-1], "the infrastructure failed")
     else:
         Xml.SubElement(case, "skipped", message="no verdict" if trials else "no result yet")
     return case
@@ -311,20 +303,26 @@ def _plain(text: str) -> str:
 def write_files(out: Path, runs: Iterable[RunRows], chosen: Literal["every-eval-ever", "junit"]) -> int:
     """Write the files of these runs into a directory; how many.
 
-    A reader never sees half of a file. A run's JUnit file is RUN.xml, its id percent-encoded.
+    A reader never sees half of a file. A run's JUnit file is RUN.xml, as `file_name` writes its id.
+
+    Raises:
+        NotOurs: the directory holds something else.
+        OSError: a file cannot be written; those before it are.
     """
+    claim(out)
     count = 0
     for run in runs:
         made = every_eval_ever(run) if chosen == "every-eval-ever" else _junit_files(run)
         for place, content in made:
             file = out / place
             file.parent.mkdir(parents=True, exist_ok=True)
-            aside = file.with_name(f".{file.name}.new")
-            aside.write_bytes(content)
-            aside.replace(file)
+            with NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as aside:
+                aside.write(content)
+            Path(aside.name).chmod(0o644)
+            Path(aside.name).replace(file)
             count += 1
     return count
 
 
 def _junit_files(run: RunRows) -> Iterator[tuple[Path, bytes]]:
-    yield Path(f"{_part(run.run.run_id)}.xml"), junit(run)
+    yield Path(f"{file_name(run.run.run_id)}.xml"), junit(run)

@@ -12,11 +12,11 @@ runs as of an earlier position, are folded again from the event log.
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -28,11 +28,12 @@ from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
 from streamer.client.readers import StateReader
 from streamer.folding.fold import fold_records
 from streamer.folding.prices import price_table
-from streamer.operate.rows import ENDS, ON_BOARDS, SAID, RunRows, Table, rows_of
+from streamer.operate.rows import ENDS, ON_BOARDS, SAID, RunRows, Table, rows_of, units_of
 from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.wire import Position, records_of_lines
 from streamer.settings import Settings
+from streamer.text import counted
 from streamer.views.decide.compare import PairStanding
 from streamer.views.tables import COLUMNS, TrialColumn
 
@@ -180,7 +181,7 @@ def _measured(column: TrialColumn) -> pa.Field:
 def tables_of(runs: Iterable[RunRows], *tables: Table) -> dict[Table, pa.Table]:
     """The tables of these runs; a named metric that a run lacks is null in its rows."""
     every = list(runs)
-    metrics = dict(sorted(chain.from_iterable(run.metrics.items() for run in every)))
+    metrics = units_of(run.metrics for run in every)
     return {
         name: table_of([row for run in every for row in run.rows[name]], schema_of(name, metrics))
         for name in tables
@@ -224,12 +225,14 @@ def trials(*runs: str | Path, as_of: str | None = None, settings: Settings | Non
 
     Args:
         runs: ids of runs, or paths of files of events (a `Path`, not a string).
-        as_of: an offset or a time: nothing after it counts; None: everything. Not for files.
+        as_of: an offset (of a file: a line, from 0) or a time: nothing after it counts; None: everything.
         settings: where the broker and Redis are; None: as every command finds them.
 
     Raises:
         NotInLog, NothingYet, CannotBeFolded, BadPosition and others: see `fold_run`.
         NoSuchRun: a file holds no run, or several.
+
+    A line of a file that is no valid event is a warning.
     """
     return _frame("trials", runs, as_of, settings)
 
@@ -282,6 +285,9 @@ def _rows(named: str | Path, table: Table, as_of: Position | None, settings: Set
         folded = fold_run(settings, named, prices, as_of)
         return rows_of(folded.answers, folded.run)
     with named.open("rb") as lines:
-        folding = fold_records(records_of_lines(lines, str(named)), prices=prices)
+        records = records_of_lines(lines, str(named))
+        folding = fold_records(records, prices=prices, as_of=as_of)
+    if folding.rejected:
+        warnings.warn(f"{named}: {counted(folding.rejected, 'line')} rejected", stacklevel=4)
     run = folding.pipeline.run(folding.chosen(None))
     return rows_of(answers_of(run), run)

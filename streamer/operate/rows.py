@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import orjson
 
@@ -18,7 +21,7 @@ from streamer.folding.slots import slot_of_topic_key
 from streamer.schemas.base import decode_id
 from streamer.schemas.events import BOARD_METRICS, TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
-from streamer.schemas.wire import Failure, decode, sha256_hex
+from streamer.schemas.wire import Failure, GroupId, decode, sha256_hex
 from streamer.settings import Settings
 from streamer.storage.kafka import Names, partition_of, partitions_of
 from streamer.storage.log import read_topic
@@ -53,12 +56,14 @@ class RunRows:
         rows: by table.
         metrics: named metrics of its trials to their units, by column name.
         planned: tasks that the plan names, tiers (None: without) times tasks; (): it names none.
+        agents: agent:models that the plan names.
     """
 
     run: RunSummary
     rows: Mapping[Table, Sequence[Row]]
     metrics: Mapping[str, str]
     planned: Sequence[tuple[str | None, str]] = ()
+    agents: Sequence[str] = ()
 
     @property
     def version(self) -> str:
@@ -81,8 +86,9 @@ def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
         "tasks": _tasks(answers),
         "comparisons": [pair.model_dump() for pair in pair_standings(answers.compared)],
     }
-    metrics, planned = dict[str, str](), list[tuple[str | None, str]]()
+    metrics, planned, agents = dict[str, str](), list[tuple[str | None, str]](), list[str]()
     if run is not None:
+        agents = [GroupId(None, *one).agent_model or "" for one in run.state.plan.agent_models()]
         tasks = run.state.plan.get("tasks")
         tiers = run.state.plan.get("tiers") or [None]
         planned = [(tier, task) for tier in tiers for task in tasks] if isinstance(tasks, list) else []
@@ -96,6 +102,7 @@ def rows_of(answers: RunAnswers, run: Run | None = None) -> RunRows:
         {name: [common | dict(row) for row in rows] for name, rows in published.items()},
         metrics,
         planned,
+        agents,
     )
 
 
@@ -163,3 +170,64 @@ def rows_folded(folding: Folding, on_failed: Callable[[Failure], None]) -> Itera
             yield rows
     for failure in folding.failed:
         on_failed(failure)
+
+
+def units_of(metrics: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Named metrics of several runs to their units, by name; "" where runs give one two units.
+
+    >>> units_of([{"metrics/b": "s"}, {"metrics/a": "s", "metrics/b": "ms"}])
+    {'metrics/a': 's', 'metrics/b': ''}
+    """
+    units: dict[str, set[str]] = {}
+    for one in metrics:
+        for name, unit in one.items():
+            units.setdefault(name, set()).add(unit)
+    return {name: of.pop() if len(of) == 1 else "" for name, of in sorted(units.items())}
+
+
+# -----------------------------------------------------------------------------
+# Files that are named by ids, in a directory that must be ours.
+
+
+MOST_NAME_CHARACTERS = 120
+
+_RESERVED = re.compile(r"[._].*|.*[. ]|data|(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+"""Names that some reader or system passes over, or takes for something else."""
+
+_CUT = 40
+
+MARKER = ".streamer-export"
+
+
+class NotOurs(Exception):
+    """A directory holds something else, which an export must not touch."""
+
+    def __init__(self, out: Path) -> None:
+        super().__init__(
+            f"{out} holds files, but no export of streamer. Name an empty or a new directory, or one that an "
+            "earlier export wrote"
+        )
+
+
+def claim(out: Path) -> None:
+    """Make a directory, if need be, and mark it as ours; raises NotOurs if it holds anything else."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / MARKER).exists():
+        if any(out.iterdir()):
+            raise NotOurs(out)
+        (out / MARKER).touch()
+
+
+def file_name(text: str) -> str:
+    """A portable name of a file or directory for an id; different ids have different names.
+
+    Long and reserved ones end in `~` and their digest, and no other name has a `~`.
+
+    >>> file_name("a/b c"), file_name("nightly-1.2"), file_name("..")[:2], len(file_name("x" * 500))
+    ('a%2Fb%20c', 'nightly-1.2', '~5', 105)
+    """
+    encoded = quote(text, safe="").replace("~", "%7E")
+    if len(encoded) <= MOST_NAME_CHARACTERS and not _RESERVED.fullmatch(encoded):
+        return encoded
+    start = re.sub(r"%[0-9A-F]?$", "", encoded[:_CUT]).lstrip("._")
+    return f"{start}~{sha256_hex(text.encode())}"

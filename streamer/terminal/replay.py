@@ -370,13 +370,14 @@ def export_command(
 ) -> None:
     """Write runs as Parquet files into OUT, or bring what an earlier export wrote up to date.
 
-    Only runs that changed are folded and written; a run that was deleted goes. Readers see all of the old
-    data or all of the new. OUT/views.sql has a view for each table. The exit code is 1 if a run cannot be
-    folded. The other formats write the files of all chosen runs again, each in one step.
+    Only runs that changed are folded and written; a run that was deleted goes. What is written is never
+    changed: OUT/current moves to the new data in one step. OUT/views.sql has a view for each table. The exit
+    code is 1 if a run cannot be folded; its old rows stay. The other formats write the files of all chosen
+    runs again, each in one step.
     """
     from streamer.operate.rows import rows_folded, rows_in_log
 
-    failed: list[Failure] = []
+    failed, stale = list[Failure](), list[str]()
     rows: Callable[[list[str]], Iterable[RunRows]]
     if files:
         folded = {one.run.run_id: one for one in rows_folded(_folding(files, settings), failed.append)}
@@ -389,9 +390,12 @@ def export_command(
     if chosen == "parquet":
         from streamer.operate.dataset import export
 
-        done = export(out, versions, rows, chosen=pattern)
+        done = export(out, versions, rows, source="files" if files else "servers", chosen=pattern)
         counts = (counted(len(runs), "run") for runs in (done.written, done.kept, done.removed))
         print_line("{} written, {} unchanged, {} removed: {}".format(*counts, out / "current"))
+        stale = done.stale
+        for run_id in stale:
+            say(f"streamer: run {visible(run_id)} has changed, but cannot be folded: its old rows stay")
     else:
         from streamer.operate.exchange import write_files
 
@@ -400,7 +404,7 @@ def export_command(
         print_line(f"{counted(count, 'file')} written: {out}")
     for failure in failed:
         say(f"streamer: run {visible(failure.run_id)} cannot be folded: {failure.reason}")
-    fail_if(bool(failed))
+    fail_if(bool(failed or stale))
 
 
 def _folding(files: Iterable[Path], settings: Settings) -> Folding:

@@ -18,8 +18,8 @@ import pytest
 
 from streamer.client import StateReader, frames
 from streamer.folding.fold import fold_records
-from streamer.operate.dataset import TABLES, NotADataSet, export
-from streamer.operate.rows import rows_folded
+from streamer.operate.dataset import TABLES, CannotExport, Exported, export
+from streamer.operate.rows import NotOurs, file_name, rows_folded
 from streamer.schemas.wire import records_of_lines
 from tests.operate.verifying import a_run, publish, wait_until_published
 from tests.support.cli import streamer
@@ -47,11 +47,11 @@ def lines(events: Iterable[Event]) -> list[bytes]:
     return [orjson.dumps(event) for event in events]
 
 
-def exported(out: Path, events: Iterable[Event], chosen: str = "*") -> None:
+def exported(out: Path, events: Iterable[Event], chosen: str = "*") -> Exported:
     folding = fold_records(records_of_lines(lines(events)))
     rows = {one.run.run_id: one for one in rows_folded(folding, lambda failure: pytest.fail(failure.reason))}
     versions = {run_id: one.version for run_id, one in rows.items()}
-    export(out, versions, lambda due: map(rows.__getitem__, due), chosen=chosen)
+    return export(out, versions, lambda due: map(rows.__getitem__, due), source="files", chosen=chosen)
 
 
 def files_of(out: Path) -> dict[str, pa.Table]:
@@ -122,7 +122,7 @@ def test_a_named_metric_is_a_column_of_every_run(tmp_path: Path) -> None:
     assert all({"metrics/reward", "metrics/steps"} <= names for names in columns.values())
     exported(tmp_path, [a_trial(run_id="run-3")])
     assert not {"metrics/reward", "metrics/steps"} & set(
-        files_of(tmp_path)["trials/none.parquet"].column_names
+        files_of(tmp_path)["trials/~none.parquet"].column_names
     )
 
 
@@ -171,20 +171,83 @@ def test_what_is_not_chosen_stays_and_what_was_deleted_goes(tmp_path: Path) -> N
 
 
 def test_ids_that_readers_would_pass_over_or_that_are_paths_are_files_like_others(tmp_path: Path) -> None:
-    ids = ["../up", ".", "..", "_hidden", "a/b", "x" * 250, "*", "none", "a=b", "ü" * 100]
+    ids = ["../up", ".", "..", "_hidden", "a/b", "x" * 250, "*", "none", "a=b", "ü" * 100, "~none.parquet"]
+    ids += [file_name(ids[5]), file_name(".."), "none.parquet", "data", "DATA", "con.txt"]
     exported(
         tmp_path, [event for run in ids for event in (a_plan(run_id=run, benchmark=run), a_trial(run_id=run))]
     )
     assert {row["run_id"] for row in rows_of(tmp_path, "trials")} == set(ids)
     inside = (tmp_path / "current").resolve()
     assert all(file.resolve().is_relative_to(inside) for file in tmp_path.rglob("rows.parquet"))
+    assert len({file_name(run).casefold() for run in ids}) == len(ids)
 
 
 def test_a_directory_with_other_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(NotADataSet, match="no data set of streamer"):
+    with pytest.raises(NotOurs, match="no export of streamer"):
         exported(tmp_path, STORY)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_run_that_can_no_longer_be_folded_keeps_its_old_rows(tmp_path: Path) -> None:
+    exported(tmp_path, [a_trial(run_id="a"), a_trial(run_id="b")])
+    done = export(tmp_path, {"a": "new", "b": "new"}, lambda due: [], source="files")
+    assert (done.written, done.stale, done.removed) == ([], ["a", "b"], [])
+    assert {row["run_id"] for row in rows_of(tmp_path, "trials")} == {"a", "b"}
+
+
+def test_runs_of_servers_and_of_files_are_not_mixed(tmp_path: Path) -> None:
+    exported(tmp_path, STORY)
+    with pytest.raises(CannotExport, match="holds runs from files, and these are from servers: name another"):
+        export(tmp_path, {}, lambda due: [], source="servers")
+    assert len(rows_of(tmp_path, "trials")) == 2
+
+
+def test_a_data_set_of_another_version_is_written_again_as_a_whole(tmp_path: Path) -> None:
+    two = [a_trial(run_id="a"), a_trial(run_id="b")]
+    exported(tmp_path, two)
+    manifest = tmp_path / "current" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"semantics_version": 3', '"semantics_version": 2'))
+    with pytest.raises(CannotExport, match="by another version of streamer: export all runs once"):
+        exported(tmp_path, two, "a*")
+    assert exported(tmp_path, two).written == ["a", "b"]
+    manifest.write_text("{")
+    with pytest.raises(CannotExport, match="damaged"):
+        exported(tmp_path, two)
+
+
+def test_two_units_of_one_metric_are_no_unit(tmp_path: Path) -> None:
+    def a_run_in(run_id: str, unit: str) -> list[Event]:
+        metrics = {"lat": {"direction": "lower", "unit": unit}}
+        return [a_plan(run_id=run_id, metrics=metrics), a_trial(run_id=run_id, metrics={"lat": 5.0})]
+
+    exported(tmp_path, a_run_in("r", "seconds"))
+
+    def unit() -> bytes:
+        schema = pq.read_schema(tmp_path / "current/trials/~none.parquet")
+        return bytes(schema.field("metrics/lat").metadata[b"unit"])
+
+    assert unit() == b"seconds"
+    exported(tmp_path, [*a_run_in("r", "seconds"), *a_run_in("q", "ms")])
+    assert unit() == b""
+
+
+def test_views_of_an_export_stay_with_its_generation(tmp_path: Path) -> None:
+    exported(tmp_path, [a_trial(run_id="a", input_tokens=1)])
+    before = (tmp_path / "views.sql").read_text()
+    exported(tmp_path, [a_trial(run_id="a", input_tokens=2)])
+    now = (tmp_path / "views.sql").read_text()
+    assert "read_parquet('generation-1/trials/**/*.parquet'" in before
+    assert "read_parquet('generation-2/trials/**/*.parquet'" in now
+    assert pq.read_table(tmp_path / "generation-1" / "trials")["input_tokens"].to_pylist() == [1]
+
+
+def test_a_frame_of_a_file_counts_up_to_a_line_and_warns_of_what_is_no_event(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_bytes(b"\n".join([*lines([a_trial(task_id=f"t{n}") for n in range(5)]), b"no event"]))
+    with pytest.warns(UserWarning, match="1 line rejected"):
+        assert len(frames.trials(file)) == 5
+    assert len(frames.trials(file, as_of="2")) == 3
 
 
 EXPORTING = """
@@ -225,7 +288,7 @@ def test_a_reader_sees_the_old_or_the_new_whenever_the_writer_is_killed(tmp_path
         seen |= tokens
     assert seen, "the writer was killed at work"
     exported(tmp_path, killing_story(1_000))
-    assert len(list(tmp_path.glob(".generation-*"))) <= 2
+    assert len(list(tmp_path.glob("generation-*"))) <= 2
 
 
 def test_the_command_writes_files_of_events_and_says_what_it_did(tmp_path: Path) -> None:

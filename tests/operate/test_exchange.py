@@ -11,7 +11,7 @@ import pytest
 
 from streamer.folding.fold import fold_records
 from streamer.operate.exchange import junit, write_files
-from streamer.operate.rows import RunRows, rows_folded
+from streamer.operate.rows import NotOurs, RunRows, file_name, rows_folded
 from streamer.schemas.wire import records_of_lines
 from tests.operate.test_dataset import lines
 from tests.sources.builders import converted
@@ -141,7 +141,7 @@ def test_the_command_writes_a_file_for_each_run_that_fits(tmp_path: Path) -> Non
     file.write_bytes(b"\n".join(lines([a_trial(run_id="../a"), a_trial(run_id="b")])))
     done = streamer("export", out, "--from", file, "--format", "junit", "--runs", "*a")
     assert (done.returncode, done.stdout) == (0, f"1 file written: {out}\n".encode())
-    assert [one.name for one in out.iterdir()] == ["..%2Fa.xml"]
+    assert [one.name for one in out.glob("*.xml")] == [f"{file_name('../a')}.xml"]
 
 
 @pytest.mark.parametrize(("results", "tags"), [("++++++", []), ("------", ["failure"]), ("---", ["skipped"])])
@@ -155,6 +155,57 @@ def test_the_verdict_of_a_gate_is_a_case(tmp_path: Path, results: str, tags: lis
     streamer("gate", *sides, "--max-drop", "0.6", "--junit", tmp_path / "gate.xml")
     [case] = Xml.parse(tmp_path / "gate.xml").iter("testcase")
     assert (case.get("name"), [child.tag for child in case]) == ("new against old", tags)
+
+
+def test_runs_and_agents_with_similar_names_have_files_of_their_own(tmp_path: Path) -> None:
+    ids = ["x" * 100 + "1", "x" * 100 + "2", "data", "data_", "a", "a/b"]
+    agents = {"a": "b/c", "a/b": "c"}
+    runs = every(a_trial(run_id=run, agent=agents.get(run, "z")) for run in ids)
+    assert write_files(tmp_path / "junit", runs, "junit") == len(list((tmp_path / "junit").glob("*.xml")))
+    assert write_files(tmp_path / "records", runs, "every-eval-ever") == 2 * len(ids)
+    assert len(list((tmp_path / "records").rglob("*.json"))) == len(ids)
+
+
+def test_files_of_others_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "pom.xml").write_text("mine")
+    with pytest.raises(NotOurs):
+        write_files(tmp_path, every([a_trial(run_id="pom")]), "junit")
+    assert (tmp_path / "pom.xml").read_text() == "mine"
+
+
+def test_cases_of_a_tier_and_of_a_task_with_its_name_are_two() -> None:
+    events = [a_trial(task_id="T1 / y", resolved=False), a_trial(task_id="y", tier="T1")]
+    suite = Xml.fromstring(junit(rows(events)))[0]
+    assert sorted((case.get("name"), [child.tag for child in case]) for case in suite) == [
+        ("T1 / y", []),
+        ("T1 / y", ["failure"]),
+    ]
+
+
+def test_a_planned_agent_is_there_before_its_first_result() -> None:
+    plan = a_plan(tasks=["t"], agent_models=["terminus:gpt-5", "later:m"])
+    suites = {
+        suite.get("name"): suite.get("skipped")
+        for suite in Xml.fromstring(junit(rows([plan, a_trial(task_id="t")])))
+    }
+    assert suites == {"later:m": "1", "terminus:gpt-5": "0"}
+
+
+def test_what_the_infrastructure_failed_without_a_verdict_is_an_error() -> None:
+    failed = a_trial(resolved=None, harness="harbor", failure_mode="EnvironmentStartTimeoutError")
+    [case] = Xml.fromstring(junit(rows([failed]))).iter("testcase")
+    assert [child.tag for child in case] == ["error"]
+
+
+def test_a_metric_named_as_the_verdicts_is_a_result_of_its_own(tmp_path: Path) -> None:
+    write_files(tmp_path, every([a_trial(metrics={"pass_rate": 0.3})]), "every-eval-ever")
+    [samples] = tmp_path.rglob("*.jsonl")
+    said = {
+        row["evaluation_result_id"]: row["evaluation"]
+        for row in map(json.loads, samples.read_text().splitlines())
+    }
+    assert said["pass_rate"] == {"score": 1.0, "is_correct": True}
+    assert said["metric:pass_rate"] == {"score": 0.3, "is_correct": False}
 
 
 READING = """
