@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamer.folding.groups import GroupState
 from streamer.folding.prices import PriceTable
@@ -40,15 +39,15 @@ PlanRank = tuple[int, str]
 """(revision, fingerprint) of the event that set a field; the greater decides."""
 
 
-class DeclaredLedger(NamedTuple):
-    """The ledger that a run belongs to (inference 8a).
+class Declared(NamedTuple, Generic[T]):
+    """What one plan says.
 
     Attributes:
-        ledger: its name, baseline and metric.
+        value: what it says.
         at: when that was declared, microseconds since 1970; None: not known.
     """
 
-    ledger: Ledger
+    value: T
     at: int | None
 
     def precedes(self, began: int | None) -> bool:
@@ -67,8 +66,10 @@ class Plan:
         self._labels: dict[str, tuple[PlanRank, str]] = {}
         self._complete: dict[PlanRank, RunStarted] = {}
         """All complete plans: each may be the first once the ones before it are deleted."""
-        self._ledgers: dict[PlanRank, DeclaredLedger] = {}
-        """The ledgers that plans name, likewise."""
+        self._ledgers: dict[PlanRank, Declared[Ledger]] = {}
+        """The ledgers that plans name, likewise; and the earliest (inference 8a)."""
+        self._agents: dict[PlanRank, Declared[list[str]]] = {}
+        """The agents that complete plans name, likewise."""
         self._ends: list[tuple[tuple[int, *PlanRank], RunFinished]] = []
         """The greatest decides. Lesser ones with a greater revision stay, for they outlive its deletion."""
         self._parts: dict[str, Plan] = {}
@@ -97,8 +98,11 @@ class Plan:
             changed |= _join(self._labels, label, rank, text)
         if event.plan_complete is not False and any(getattr(event, name) is not None for name in _ORDERING):
             changed |= _keep(self._complete, rank, event)
+        at = _declared_at(event)
         if event.ledger is not None:
-            changed |= _keep(self._ledgers, rank, DeclaredLedger(event.ledger, _declared_at(event)))
+            changed |= _keep_first(self._ledgers, rank, Declared(event.ledger, at))
+        if event.plan_complete is not False and event.agent_models is not None:
+            changed |= _keep_first(self._agents, rank, Declared(event.agent_models, at))
         return changed
 
     def finish(self, event: RunFinished, fingerprint: str) -> bool:
@@ -142,17 +146,23 @@ class Plan:
         return declared_order(plans, too_many=len(plans) == MOST_PLANS)
 
     @property
-    def ledger(self) -> DeclaredLedger | None:
+    def ledger(self) -> Declared[Ledger] | None:
         """The ledger that the plan named first, by `planned_at`: a later plan moves no candidate.
 
-        Its time is not known where none of the plans has one, or where there may be more of them.
+        Its time is not known where none of the plans has one.
         """
         sources = [one._ledgers for one in (self, *self._in_order)]
-        plans = [(of.at is None, of.at or 0, rank, of) for one in sources for rank, of in one.items()]
-        if not plans:
-            return None
-        first = min(plans, key=itemgetter(0, 1, 2))[-1]
-        return first._replace(at=None) if any(len(one) == MOST_PLANS for one in sources) else first
+        plans = [plan for one in sources for plan in one.items()]
+        return min(plans, key=_by_time)[1] if plans else None
+
+    def agents_before(self, began: int | None) -> set[tuple[str, str]]:
+        """The agents that a complete plan named before the first trial, as `agent_models` names them.
+
+        Args:
+            began: when that was, by the times of `Roster.began`.
+        """
+        plans = [of for one in (self, *self._in_order) for of in one._agents.values()]
+        return {agent for of in plans if of.precedes(began) for agent in _agents_of(of.value)}
 
     @property
     def _declaring(self) -> Plan:
@@ -164,7 +174,8 @@ class Plan:
         set_by = (*self._fields.values(), *self._labels.values())
         ranks = {rank for rank, _ in set_by}
         ends = {end[1:] for end, _ in self._ends}
-        return ranks.union(self._complete, self._ledgers, ends, *(part.ranks() for part in self._in_order))
+        kept = (self._complete, self._ledgers, self._agents, ends)
+        return ranks.union(*kept, *(part.ranks() for part in self._in_order))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -222,8 +233,7 @@ class Plan:
 
     def agent_models(self) -> set[tuple[str, str]]:
         """Planned agents and their models, named as slots name them; empty where the plan names none."""
-        labels = map(split_label, self.get("agent_models") or ())
-        return {(agent or UNKNOWN, model_of_agent(agent, model or UNKNOWN)) for agent, model in labels}
+        return _agents_of(self.get("agent_models") or ())
 
     @property
     def judged(self) -> bool | None:
@@ -452,6 +462,28 @@ def _keep(plans: dict[PlanRank, T], rank: PlanRank, value: T) -> bool:
     if len(plans) > MOST_PLANS:
         del plans[min(plans)]
     return rank in plans
+
+
+def _keep_first(plans: dict[PlanRank, Declared[T]], rank: PlanRank, value: Declared[T]) -> bool:
+    """Keep a plan among those with the greatest revisions, or as the earliest; True if it is new there."""
+    if rank in plans:
+        return False
+    plans[rank] = value
+    if len(plans) > MOST_PLANS:
+        first = min(plans.items(), key=_by_time)[0]
+        del plans[min(plans.keys() - {first})]
+    return rank in plans
+
+
+def _by_time(plan: tuple[PlanRank, Declared[Any]]) -> tuple[bool, int, PlanRank]:
+    """Plans in the order in which they were declared; those without a time come last."""
+    rank, of = plan
+    return of.at is None, of.at or 0, rank
+
+
+def _agents_of(labels: Iterable[str]) -> set[tuple[str, str]]:
+    split = map(split_label, labels)
+    return {(agent or UNKNOWN, model_of_agent(agent, model or UNKNOWN)) for agent, model in split}
 
 
 def _join(fields: dict[str, Any], name: str, rank: PlanRank, value: Any) -> bool:

@@ -653,9 +653,30 @@ def compared_agents(run: RunState) -> list[GroupId]:
     return _entered(run, seen) if seen else []
 
 
-def candidates_of(run: RunState) -> list[GroupId]:
-    """The agent:models that a run enters into its ledger (inference 8a); the same, also before a trial."""
+def agents_of(run: RunState) -> list[GroupId]:
+    """The agent:models that are compared; the same, also before a trial."""
     return compared_agents(run) or _entered(run, ())
+
+
+def candidates_of(run: RunState, baseline: str) -> list[GroupId]:
+    """The agent:models that a run enters into its ledger (inference 8a).
+
+    Args:
+        baseline: the text that names the baseline, which is no candidate.
+    """
+    return [group for group in agents_of(run) if baseline not in texts_of(run, group)]
+
+
+def texts_of(run: RunState, group: GroupId) -> set[str]:
+    """The texts that name an agent: RUN/AGENT:MODEL, and RUN if it is the run's only one."""
+    alone = {run.run_id} if agents_of(run) == [group] else set[str]()
+    return {f"{run.run_id}/{group.agent_model}", *alone}
+
+
+def declared_agents(run: RunState, groups: Iterable[GroupId]) -> list[GroupId]:
+    """The agents, of some, that a plan named before the first trial; all where no such plan names any."""
+    named = {GroupId(None, *agent) for agent in run.plan.agents_before(run.scores.began())}
+    return [group for group in groups if not named or group in named]
 
 
 def _entered(run: RunState, seen: Iterable[GroupId]) -> list[GroupId]:

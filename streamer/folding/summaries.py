@@ -27,6 +27,7 @@ from streamer.folding.state import (
     MissingTrials,
     RunState,
     candidates_of,
+    declared_agents,
     incomplete_trials,
     missing_sub_trials,
 )
@@ -434,13 +435,14 @@ def ledger_entry(run: RunState) -> dict[str, Any] | None:
     declared = run.plan.ledger
     if declared is None:
         return None
+    ledger = declared.value
     return {
-        "name": declared.ledger.name,
-        "baseline": declared.ledger.baseline,
-        "metric": declared.ledger.metric or PRIMARY_METRIC,
+        "name": ledger.name,
+        "baseline": ledger.baseline,
+        "metric": ledger.metric or PRIMARY_METRIC,
         "planned_at": None if declared.at is None else rfc3339(declared.at),
         "in_time": declared.precedes(run.scores.began()),
-        "candidates": len(candidates_of(run)),
+        "candidates": len(declared_agents(run, candidates_of(run, ledger.baseline))),
     }
 
 

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from streamer.client.folded import FollowedRuns
 from streamer.client.queries import ReaderError
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, NoSuchRun, fold_records
+from streamer.folding.pairs.contest import Contestant
 from streamer.folding.prices import PriceTable
 from streamer.folding.state import RunState
 from streamer.operate.exchange import gate_junit
@@ -83,6 +85,7 @@ from streamer.views.decide.gate import (
     judge,
     no_verdicts,
     possible_runs,
+    run_of,
     sides_of,
     with_order,
 )
@@ -403,6 +406,7 @@ class Gate:
 
     Attributes:
         files: the runs of each file that a side names.
+        trials: of the candidate and the baseline, at the last look.
 
     Raises:
         CannotBeFolded: an exception sets a run of a file apart.
@@ -417,6 +421,7 @@ class Gate:
         sources = [source for source in (candidate, against) if source is not None]
         self._sides = [_named(source, prices, folded) for source in sources]
         self.files = list(folded.values())
+        self.trials: list[Contestant | None] = []
 
     def run(self, give_up_seconds: float | None, tell: Callable[[str], None]) -> GateResult:
         """The verdict, as soon as it is certain; undecided at the end, or after so many seconds.
@@ -453,6 +458,7 @@ class Gate:
 
     def _judge(self, runs: dict[str, RunState]) -> GateResult:
         candidate, *baseline = (_entrant(side, runs) for side in self._sides)
+        self.trials = [one.trials for one in (candidate, *baseline)]
         return judge(candidate, baseline[0] if baseline else None, self._terms)
 
 
@@ -522,8 +528,14 @@ def possible_files(source: str) -> list[str]:
 
 def _entrant(side: Named, runs: dict[str, RunState]) -> Entrant:
     known = runs if side.file_runs is None else side.file_runs
-    try:
+    with _used_wrongly():
         return entrant(side.source, side.text, known, fixed=side.file_runs is not None)
+
+
+@contextmanager
+def _used_wrongly() -> Iterator[None]:
+    try:
+        yield
     except NoSuchSide as error:
         raise click.UsageError(str(error)) from error
 
@@ -547,18 +559,16 @@ def _must_exist(result: GateResult) -> None:
 # `streamer gate --ledger` and `--race`: one candidate among many, and the candidates of one run.
 
 
-def _judged_before(
-    result: GateResult, files: Iterable[dict[str, RunState]], settings: Settings
-) -> GateResult:
+def _judged_before(result: GateResult, gate: Gate, settings: Settings) -> GateResult:
     """The verdict, and how many other candidates ledgers judge against its baseline; null: not known."""
-    if result.baseline is None or result.baseline.run_id is None:
+    candidate, baseline = (*gate.trials, None)[:2]
+    if candidate is None or baseline is None:
         return result
-    entries = entries_of(state for runs in files for state in runs.values())
-    if not files:
+    entries = entries_of(state for runs in gate.files for state in runs.values())
+    if not gate.files:
         with suppress(ReaderError), StateReader(settings) as reader:
             entries = entries_of(reader.runs())
-    many = judged_before(entries, result.baseline.run_id, result.candidate.run_id)
-    return result.model_copy(update={"judged_before": many})
+    return result.model_copy(update={"judged_before": judged_before(entries, candidate, baseline)})
 
 
 def _gate_by_ledger(
@@ -622,14 +632,18 @@ def _race(
         side = _named(source, prices, folded)
         baseline = None if baseline_source is None else _named(baseline_source, prices, folded)
         fixed, live = side.file_runs or {}, [one for one in (side, baseline) if one and one.file_runs is None]
-        race = Race(side.text or next(iter(fixed), ""))
+        with _used_wrongly():
+            run_id = side.text if side.file_runs is None else run_of(side.source, side.text, fixed)
+        race = Race(run_id)
         if live:
             run_ids = [run_id for one in live for run_id in possible_runs(one.text)]
             asyncio.run(_follow(settings, prices, run_ids, seconds, look))
         else:
             look({})
     say(f"left: {', '.join(map(visible, race.racing)) or 'none'}")
-    raise click.exceptions.Exit(0 if is_over else UNVERIFIABLE)
+    for line in race.refused:
+        say(f"not comparable: {line}")
+    raise click.exceptions.Exit(0 if is_over and not race.refused else UNVERIFIABLE)
 
 
 def _must_begin(source: str, seconds: float | None) -> None:
@@ -783,11 +797,7 @@ def gate_command(
     """
     program = _program(on_verdict)
     if race or ledger is not None:
-        if target is not None or markdown or junit or (ledger is not None and (race or against)):
-            raise click.UsageError(
-                "--race and --ledger stand alone: leave --target, --markdown and --junit out. The runs of a "
-                "ledger name their baseline, so --ledger takes no --against"
-            )
+        _must_stand_alone("--race" if race else "--ledger", ("ledger",) if race else ("against",))
         if race:
             _race(candidate, against, timeout, settings, program, as_json=as_json)
         _gate_by_ledger(candidate, ledger or "", timeout, settings, program, as_json=as_json)
@@ -802,12 +812,28 @@ def gate_command(
     tell = say if as_json else print_line
     with _no_verdict(settings, "undecided: "):
         gate = Gate(candidate, against, terms, settings, price_table(settings.prices_file))
-        result = _judged_before(gate.run(timeout, tell), gate.files, settings)
+        result = _judged_before(gate.run(timeout, tell), gate, settings)
         if markdown is not None:
             markdown.write_bytes(gate_markdown(result))
         if junit is not None:
             junit.write_bytes(gate_junit(result))
     _conclude(result, gate_lines(result), program, as_json=as_json)
+
+
+NOT_OF_MANY = ("max_drop", "question", "level", "metric", "target", "markdown", "junit", "allow")
+"""Options of a plain gate alone."""
+
+
+def _must_stand_alone(option: str, others: tuple[str, ...]) -> None:
+    """What a race or a ledger would ignore is used wrongly."""
+    context = click.get_current_context()
+    sources = ((name, context.get_parameter_source(name)) for name in (*NOT_OF_MANY, *others))
+    if names := [name for name, source in sources if source is not ParameterSource.DEFAULT]:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise click.UsageError(
+            f"{option} takes no {listed}. It asks one question, of pass rates, at a level of 95 %"
+            + ("; the runs of a ledger name their baseline" if "against" in names else "")
+        )
 
 
 def _conclude(

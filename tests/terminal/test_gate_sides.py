@@ -164,9 +164,10 @@ def test_a_race_follows_its_run_and_says_who_may_stop(stack: Online) -> None:
     run, _ = names()
     of = dict.fromkeys("ab", 18) | {"c": 0}
     tasks = [f"t{n:02}" for n in range(60)]
-    plan = the_plan(run, tasks=tasks, order=tasks, agent_models=[f"{agent}:m" for agent in of])
+    labels, planned_at = [f"{agent}:m" for agent in of], "2026-03-01T10:00:00Z"
+    plan = the_plan(run, tasks=tasks, order=tasks, agent_models=labels, planned_at=planned_at)
     results = [
-        trial(run, agent, task, n * 7 % 20 < best)
+        trial(run, agent, task, n * 7 % 20 < best, started_at="2026-03-01T11:00:00Z")
         for n, task in enumerate(tasks)
         for agent, best in of.items()
     ]

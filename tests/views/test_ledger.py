@@ -69,6 +69,12 @@ BASE = [
 BEST, EQUAL = range(20), range(4)
 
 
+def without_verdicts(events: Iterable[Event]) -> list[Event]:
+    """The same trials with a number each, and no verdict (R31)."""
+    scored = {"resolved": None, "metrics": {"match": 0.5}}
+    return [event | (scored if "task_id" in event else {}) for event in events]
+
+
 def states_of(events: Iterable[Event]) -> dict[str, RunState]:
     pipeline, _ = folded(events)
     return {run_id: pipeline.run(run_id).state for run_id in pipeline.runs()}
@@ -134,6 +140,30 @@ def test_an_agent_of_its_own_run_is_the_baseline_and_no_candidate() -> None:
     ours = {"name": NAME, "baseline": "c/a:m"}
     events = [*entered("c", 2, BEST, ledger=ours), *trials("c", "a", EQUAL, 2)]
     assert [(one.agent_model, one.verdict) for one in ledger(events).candidates] == [("b:m", "better")]
+
+
+def test_a_baseline_that_names_its_own_ledger_is_no_candidate() -> None:
+    """A script may name the ledger in every plan, as RUN; then the baseline's run does, too."""
+    events = [BASE[0] | {"ledger": LEDGER}, *BASE[1:], *entered("c", 2, BEST)]
+    assert lines(ledger(events)) == [(1, "c", "better", None)]
+    entries = entries_of(states_of(events).values())
+    assert (entries["base"].candidates, entries["c"].candidates) == (0, 1)
+    two = [*events, *trials("base", "z", EQUAL, 1)]
+    assert [one.missing for one in ledger(two).candidates] == ["baseline_missing"] * 3
+
+
+def test_an_agent_that_no_plan_named_before_the_first_trial_takes_no_place() -> None:
+    late = a_plan(run_id="c", revision=1, planned_at=day(9), agent_models=["b:m", "aaa:m", "zzz:m"])
+    events = [*BASE, *entered("c", 2, BEST, agent_models=["b:m"]), *trials("c", "aaa", BEST, 3)]
+    for more in (events, [*events, late], [late, *events]):
+        first, *others = ledger(more).candidates
+        assert (first.place, first.agent_model, first.verdict) == (1, "b:m", "better")
+        assert {(one.place, one.verdict, one.missing) for one in others} == {
+            (None, "not_judged", "undeclared")
+        }
+        assert entries_of(states_of(more).values())["c"].candidates == 1
+    early = late | {"planned_at": day(2)}
+    assert ledger([*events, early]).tried == 3
 
 
 def test_a_verdict_needs_a_candidate_that_is_ahead() -> None:
@@ -208,6 +238,8 @@ def test_results_without_any_time_are_no_proof_of_a_declaration_before_them() ->
         ([BASE[0] | {"provenance": {"timeout": "1"}}, *BASE[1:],
           *entered("c", 2, BEST, provenance={"timeout": "2"})], "not_comparable"),
         ([*BASE, *entered("c", 2, BEST, tasks=[*ORDER[:10], "new"], order=None)[:11]], "tasks_differ"),
+        ([*BASE, *without_verdicts(entered("c", 2, BEST))], "no_verdicts"),
+        ([*without_verdicts(BASE), *entered("c", 2, BEST)], "no_verdicts"),
         ([*BASE, *entered("c", 2, BEST, ledger={"name": NAME, "baseline": "base", "metric": "cost_usd"})],
          "metric_unknown"),
     ],
@@ -229,6 +261,15 @@ def test_the_plan_that_named_a_ledger_first_counts_and_a_later_one_moves_nothing
     assert ledger([*events, *later], "other").candidates == []
     earlier = a_plan(run_id="c", revision=4, planned_at=day(1), ledger=LEDGER)
     assert [one.run_id for one in ledger([*events, earlier]).candidates] == ["c", "b"]
+
+
+def test_the_first_plan_of_a_ledger_counts_however_many_come_after_it() -> None:
+    """A harness may publish a plan whenever a label changes."""
+    events = [*BASE, *entered("c", 2, BEST, agent_models=["b:m"])]
+    later = [a_plan(run_id="c", revision=n, planned_at=day(3), ledger=LEDGER) for n in range(1, 81)]
+    assert ledger([*events, *later]) == ledger([*later, *events]) == ledger(events)
+    undated = [event | {"planned_at": None, "started_at": None} for event in later]
+    assert ledger([*undated, *events]) == ledger(events)
 
 
 def test_a_ledger_of_parts_is_one_and_a_deleted_plan_counts_no_more() -> None:
@@ -300,7 +341,6 @@ def test_ledgers_are_listed_with_the_runs_that_they_need() -> None:
     ]
     assert runs_of(NAME, entries) == {"base", "b", "c", "d", "late"}
     assert runs_of("x", entries) == {"e", "u/v:w/x", "u"}
-    assert (judged_before(entries, "base", "d"), judged_before(entries, "base", None)) == (3, 4)
     with pytest.raises(NoSuchLedger, match=f"no ledger 'y'. Ledgers: {NAME}, x|'y'. Ledgers: {NAME}, x"):
         runs_of("y", entries)
 
@@ -395,9 +435,22 @@ def test_a_candidate_that_is_not_judged_is_undecided_and_a_stranger_is_used_wron
     )
 
 
-@pytest.mark.parametrize("more", [["--against", "x"], ["--target", "0.5"], ["--race"]])
-def test_a_ledger_leaves_no_room_for_other_questions(tmp_path: Path, more: list[str]) -> None:
-    assert gated("c", "--ledger", NAME, *more)[0] == 2
+IGNORED = [
+    *(["--target", "0.5"], ["--level", "0.95"], ["--allow", "timeout"], ["--metric", "cost_usd"]),
+    *(["--question", "final"], ["--max-drop", "0"], ["--junit", "x"], ["--markdown", "x"]),
+]
+
+
+@pytest.mark.parametrize("more", [["--against", "x"], ["--race"], *IGNORED])
+def test_a_ledger_leaves_no_room_for_other_questions(more: list[str]) -> None:
+    code, text = gated("c", "--ledger", NAME, *more)
+    assert (code, "takes no --" in text) == (2, True)
+
+
+@pytest.mark.parametrize("more", IGNORED)
+def test_nor_does_a_race_also_where_an_option_says_what_holds_anyway(tmp_path: Path, more: list[str]) -> None:
+    code, text = gated(file_of(tmp_path, race_of(FIELD)), "--race", *more)
+    assert (code, f"--race takes no {more[0]}. It asks one question" in text) == (2, True)
 
 
 def test_a_plain_gate_says_how_many_other_candidates_were_judged(tmp_path: Path) -> None:
@@ -410,6 +463,32 @@ def test_a_plain_gate_says_how_many_other_candidates_were_judged(tmp_path: Path)
     assert "ledgers judge" not in gated(f"{alone}/c", "--against", f"{alone}/base")[1]
 
 
+def test_candidates_against_the_same_agent_are_counted_those_of_the_own_run_too(tmp_path: Path) -> None:
+    """Eight candidates, the own one included: by agent, however the baseline is named."""
+    of_run, of_p, of_q = ({"name": NAME, "baseline": text} for text in ("base", "two/p:m", "two/q:m"))
+    three = [*entered("c", 2, BEST, ledger=of_p), *trials("c", "x", EQUAL, 2), *trials("c", "y", EQUAL, 2)]
+    two = [the_plan("two", started_at=day(1)), *trials("two", "p", EQUAL, 1), *trials("two", "q", EQUAL, 1)]
+    events = [
+        *(*BASE, *two, *three, *entered("d", 3, BEST, ledger=of_q)),
+        *(*entered("e", 4, BEST, ledger=of_run), *entered("late", 4, BEST, planned_at=day(9))),
+        *entered("f", 4, BEST, ledger={"name": "other", "baseline": "base/a:m"}),
+        *entered("g", 4, BEST, ledger={"name": "other", "baseline": "two"}),
+    ]
+    states = states_of(events)
+
+    def before(candidate: str, baseline: str) -> int:
+        sides = (entrant(text, text, states, fixed=True).trials for text in (candidate, baseline))
+        ours, theirs = (side for side in sides if side is not None)
+        return judged_before(entries_of(states.values()), ours, theirs)
+
+    assert [before(one, "two/p:m") for one in ("c/b:m", "d", "base")] == [2, 3, 3]
+    assert [before(one, "two/q:m") for one in ("c/b:m", "d")] == [1, 0]
+    assert [before(one, text) for one in ("e", "d") for text in ("base", "base/a:m")] == [1, 1, 2, 2]
+    own = [BASE[0] | {"ledger": LEDGER}, *BASE[1:], *entered("c", 2, BEST)]
+    file = file_of(tmp_path, own)
+    assert json.loads(gated(f"{file}/c", "--against", f"{file}/base", "--json")[1])["judged_before"] == 0
+
+
 # -----------------------------------------------------------------------------
 # `streamer gate --race`.
 
@@ -419,9 +498,13 @@ TASKS = [f"t{n:02}" for n in range(60)]
 
 def race_of(passed: dict[str, int], of: int = 60, **plan: Any) -> list[Event]:
     """A run of several agents at sixty tasks; each passes so many of twenty, evenly spread."""
-    plan = {"tasks": TASKS, "order": TASKS, "agent_models": [f"{agent}:m" for agent in passed]} | plan
+    declared = {
+        "planned_at": day(1),
+        "started_at": day(1),
+        "agent_models": [f"{agent}:m" for agent in passed],
+    }
     return [
-        the_plan("r", planned_at=day(1), started_at=day(1), **plan),
+        the_plan("r", **{"tasks": TASKS, "order": TASKS} | declared | plan),
         *(
             trial("r", agent, task, n * 7 % 20 < best, started_at=day(1, 11))
             for n, task in enumerate(TASKS[:of])
@@ -473,6 +556,43 @@ def test_a_candidate_made_in_another_way_neither_drops_nor_is_dropped() -> None:
     assert race.racing == ["a:m", "b:m", "d:m"]
 
 
+def test_a_race_names_who_may_not_be_compared_and_is_not_decided(tmp_path: Path) -> None:
+    """Inference 10: the others race on."""
+    field = race_of(FIELD | {"e": 2})
+    field = [
+        event | {"provenance": {"timeout": "60" if event["agent"] == "d" else "600"}}
+        if "agent" in event
+        else event
+        for event in field
+    ]
+    code, text = gated(file_of(tmp_path, field), "--race")
+    assert code == 3
+    assert re.findall("DROPPED (.:m)", text) == ["c:m", "e:m"]
+    assert [line for line in text.splitlines() if "not comparable" in line] == [
+        f"not comparable: {one}:m and d:m: only 0 of 60 common tasks agree in timeout" for one in "ab"
+    ]
+    run = race_of(FIELD, provenance={"timeout": "6"})
+    base = [event | {"run_id": "base"} for event in race_of({"z": 10}, provenance={"timeout": "5"})]
+    file = file_of(tmp_path, [*run, *base])
+    code, text = gated(f"{file}/r", "--race", "--against", f"{file}/base", "--json")
+    assert (code, "not comparable: a:m and base/z:m: timeout 6 against 5" in text) == (3, True)
+    base[0] |= {"tasks": [*TASKS[:50], "new"], "order": None}
+    file = file_of(tmp_path, [*race_of(FIELD), *base[:51]])
+    code, text = gated(f"{file}/r", "--race", "--against", f"{file}/base")
+    assert (code, "not comparable: a:m and base/z:m: " in text) == (3, True)
+
+
+def test_a_race_takes_one_run_of_a_file_and_the_whole_of_it(tmp_path: Path) -> None:
+    other = [event | {"run_id": "q"} for event in race_of(dict.fromkeys("ab", 10))]
+    file = file_of(tmp_path, [*other, *race_of(FIELD)])
+    code, text = gated(file, "--race")
+    assert (code, "holds 2 runs; name one" in text) == (2, True)
+    assert re.findall("DROPPED (.:m)", gated(f"{file}/r", "--race")[1]) == ["c:m", "d:m"]
+    for wrong in ("ZZ", "a:m", "r/a:m"):
+        code, text = gated(f"{file}/{wrong}", "--race")
+        assert (code, "holds no run or agent" in text, "timeout" in text) == (2, True, False)
+
+
 def test_equal_candidates_race_on() -> None:
     race = Race("r")
     assert looked(race, race_of(dict.fromkeys("abcd", 10))) == []
@@ -499,6 +619,38 @@ def test_a_race_needs_candidates_that_are_declared_and_stay_the_same() -> None:
     more = [*race_of(FIELD, of=2), a_plan(run_id="r", revision=1, agent_models=[f"{a}:m" for a in "abcde"])]
     with pytest.raises(NoSuchSide, match="declares 5 candidates, and declared 4 at first"):
         looked(race, more)
+
+
+@pytest.mark.parametrize(
+    ("plan", "more"),
+    [
+        ({"planned_at": day(9), "started_at": None}, []),
+        ({"planned_at": None, "started_at": None}, []),
+        ({"agent_models": None}, [a_plan(run_id="r", planned_at=day(9), agent_models=["a:m", "b:m"])]),
+        ({"agent_models": None}, [a_plan(run_id="r", agent_models=["a:m", "b:m"])]),
+        (
+            {"agent_models": ["a:m"]},
+            [a_plan(run_id="r", revision=1, planned_at=day(9), agent_models=["a:m", "b:m"])],
+        ),
+    ],
+)
+def test_candidates_that_are_declared_after_the_first_trial_do_not_race(
+    plan: dict[str, Any], more: list[Event]
+) -> None:
+    events = [*race_of({"a": 18, "b": 2}, **plan), *more]
+    with pytest.raises(NoSuchSide, match=r"named .*b:m before its first trial. Name"):
+        looked(Race("r"), events)
+    early = a_plan(run_id="r", revision=2, planned_at=day(1), agent_models=["a:m", "b:m"])
+    for known in ([*events, early], [early, *events]):
+        assert looked(Race("r"), known) == [("b:m", "a:m")]
+
+
+def test_results_without_any_time_do_not_race() -> None:
+    """Nothing shows then that the candidates were named before."""
+    events = [event | {"started_at": None} for event in race_of(FIELD)]
+    with pytest.raises(NoSuchSide, match="before its first trial"):
+        looked(Race("r"), events)
+    assert looked(Race("r"), events[:1]) == []
 
 
 def test_a_program_learns_of_each_drop_from_its_environment_and_no_shell_reads_it(tmp_path: Path) -> None:

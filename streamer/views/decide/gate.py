@@ -701,6 +701,19 @@ def entrant(source: str, text: str, runs: Mapping[str, RunState], *, fixed: bool
     return _entrant_of(source, *entry, fixed=fixed)
 
 
+def run_of(source: str, text: str, runs: Mapping[str, RunState]) -> str:
+    """The run of a file that a text names; "" is its only one.
+
+    Raises:
+        NoSuchSide: it names none, or one of several.
+    """
+    if text in runs:
+        return text
+    if text or len(runs) != 1:
+        raise NoSuchSide(_no_run(source, text, runs))
+    return next(iter(runs))
+
+
 def _entrant_of(source: str, run: RunState, label: str | None, *, fixed: bool) -> Entrant:
     group = _agent(source, run, label, fixed=fixed)
     return Entrant(source, None if group is None else Contestant(run, group, fixed=fixed), run.run_id)

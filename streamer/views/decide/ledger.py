@@ -20,7 +20,7 @@ from streamer.client.folded import answers_of
 from streamer.client.queries import RunAnswers
 from streamer.folding.pairs.contest import Contestant, worse_and_behind
 from streamer.folding.run import Run
-from streamer.folding.state import RunState, candidates_of
+from streamer.folding.state import RunState, agents_of, candidates_of, declared_agents, texts_of
 from streamer.folding.summaries import ledger_entry
 from streamer.schemas.base import Instant, Message
 from streamer.schemas.events import PRIMARY_METRIC
@@ -44,7 +44,7 @@ from streamer.views.decide.gate import (
 )
 from streamer.views.decide.leaderboard import boards_of, with_words
 from streamer.views.decide.outlook import places_of
-from streamer.views.models import TrialRow
+from streamer.views.models import DIFFERENT_TASKS, TrialRow
 from streamer.views.tables import Document, table_of
 
 # -----------------------------------------------------------------------------
@@ -55,9 +55,11 @@ LedgerVerdict = Literal["better", "undecided", "not_judged"]
 Missing = Literal[
     "undated",
     "late",
+    "undeclared",
     "other_metric",
     "metric_unknown",
     "baseline_missing",
+    "no_verdicts",
     "no_plan",
     "plan_changed",
     "tasks_differ",
@@ -68,9 +70,11 @@ Missing = Literal[
 REASONS: dict[Missing, str] = {
     "undated": "nothing says when it was declared",
     "late": "declared after its first trial",
+    "undeclared": "no plan named this agent before the first trial",
     "other_metric": "the ledger judges another metric",
     "metric_unknown": "only pass rates are judged",
     "baseline_missing": "the baseline is not known, or names several agents",
+    "no_verdicts": "no trial of a side has a verdict",
     "no_plan": "a side has no complete plan of its trials",
     "plan_changed": "the plan has other trials than at first",
     "tasks_differ": "the sides have different tasks",
@@ -191,18 +195,18 @@ def runs_of(name: str, entries: Entries) -> set[str]:
     return {*members, *(run for entry in members.values() for run in possible_runs(entry.baseline))}
 
 
-def judged_before(entries: Entries, baseline: str, but: str | None) -> int:
-    """How many candidates of other runs ledgers judge against a run.
+def judged_before(entries: Entries, candidate: Contestant, baseline: Contestant) -> int:
+    """How many other candidates ledgers judge against the same agent, in the candidate's own run, too."""
+    texts = texts_of(baseline.run, baseline.group)
+    judged_runs = {id_: one for id_, one in entries.items() if one.in_time and one.baseline in texts}
+    many, own = sum(one.candidates for one in judged_runs.values()), judged_runs.get(candidate.run.run_id)
+    is_one = own is not None and candidate.group in _judged_of(candidate.run, own.baseline)
+    return many - is_one
 
-    Args:
-        baseline: the run.
-        but: the run of the candidate itself.
-    """
-    return sum(
-        entry.candidates
-        for run_id, entry in entries.items()
-        if entry.in_time and run_id != but and baseline in possible_runs(entry.baseline)
-    )
+
+def _judged_of(run: RunState, baseline: str) -> list[GroupId]:
+    """The candidates of a run that a ledger judges if it was declared in time."""
+    return declared_agents(run, candidates_of(run, baseline))
 
 
 # -----------------------------------------------------------------------------
@@ -279,15 +283,11 @@ def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]
         declared = run.plan.ledger
         if declared is None or entry.name != name:
             continue
-        missing: Missing | None = "undated" if declared.at is None else None if entry.in_time else "late"
-        for group in candidates_of(run):
-            if not _is_baseline(run, group, entry.baseline):
-                yield _Candidate(declared.at or 0, run, group, entry, missing)
-
-
-def _is_baseline(run: RunState, group: GroupId, baseline: str) -> bool:
-    """Whether a baseline's text names this agent of its own run."""
-    return baseline == f"{run.run_id}/{group.agent_model}"
+        late: Missing | None = "undated" if declared.at is None else None if entry.in_time else "late"
+        named = _judged_of(run, entry.baseline)
+        for group in candidates_of(run, entry.baseline):
+            missing: Missing | None = late or (None if group in named else "undeclared")
+            yield _Candidate(declared.at or 0, run, group, entry, missing)
 
 
 def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
@@ -304,6 +304,8 @@ def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
     matched, made = matched_as_made(ours, theirs)
     if ours.run.queue.has_grown:
         missing = "plan_changed"
+    elif not (ours.has_verdicts and theirs.has_verdicts):
+        missing = "no_verdicts"
     elif ours.declared is None or matched.unmatched:
         missing = "no_plan"
     elif tasks_are_unfair(matched, ours, theirs):
@@ -436,6 +438,7 @@ class Race:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._labels: list[str] = []
+        self._refused: dict[Direction, str] = {}
         self.dropped: list[RaceVerdict] = []
 
     @property
@@ -443,6 +446,16 @@ class Race:
         """The candidates that are left."""
         dropped = {one.agent_model for one in self.dropped}
         return [label for label in self._labels if label not in dropped]
+
+    @property
+    def refused(self) -> list[str]:
+        """The pairs among `racing` that may not be compared at the last look, each with the reason."""
+        dropped = {one.agent_model for one in self.dropped}
+        return [
+            f"{one} and {other}: {why}"
+            for (one, other), why in self._refused.items()
+            if dropped.isdisjoint((one, other))
+        ]
 
     def look(self, run: RunState, baseline: Contestant | None) -> list[RaceVerdict]:
         """The candidates that may be dropped now, and were not before.
@@ -452,18 +465,20 @@ class Race:
             baseline: named before, and never dropped; None: each is compared with each.
 
         Raises:
-            NoSuchSide: the run declares too few candidates, or other ones than at the first look.
+            NoSuchSide: the run declares too few candidates, too late, or other ones than at the first look.
         """
         sides, evidence = self._sides(run, baseline), dict[Direction, float]()
         staying, hypotheses = set(self.racing), len(sides) * (len(sides) - 1)
+        self._refused.clear()
         if baseline is None:
             for one, other in combinations(sides, 2):
-                evidence |= _both_ways(one, other, sides)
+                evidence |= self._evidence(one, other, sides[one], sides[other])
         else:
             name = f"{baseline.run.run_id}/{baseline.label}"
             staying, hypotheses = staying | {name}, len(sides)
             for label, side in sides.items():
-                evidence[label, name] = _behind(side, baseline)
+                both = self._evidence(label, name, side, baseline)
+                evidence[label, name] = both.get((label, name), 0.0)
         new = drops(evidence, staying, hypotheses)
         for label, better in new:
             side = sides[label]
@@ -490,7 +505,7 @@ class Race:
     def _sides(self, run: RunState, baseline: Contestant | None) -> dict[str, Contestant]:
         declared = {GroupId(None, *one) for one in run.plan.agent_models()}
         out = baseline.group if baseline is not None and baseline.run.run_id == run.run_id else None
-        groups = [group for group in candidates_of(run) if group in declared and group != out]
+        groups = [group for group in agents_of(run) if group in declared and group != out]
         labels = [group.agent_model or "" for group in groups]
         if len(labels) < (2 if baseline is None else 1) or labels != (self._labels or labels):
             raise NoSuchSide(
@@ -499,26 +514,29 @@ class Race:
                 + ". A race is between those that its run_started event names in agent_models, before the "
                 "first trial"
             )
+        early = run.plan.agents_before(run.scores.began())
+        late = [group.agent_model or "" for group in groups if (group.agent, group.model) not in early]
+        if late:
+            raise NoSuchSide(
+                f"nothing shows that run {run.run_id!r} named {', '.join(late[:NAMED_CANDIDATES])} before its first trial. Name "
+                "the candidates in agent_models of a run_started event with planned_at, and date its trials"
+            )
         self._labels = labels
         return {label: Contestant(run, group) for label, group in zip(labels, groups, strict=True)}
 
-
-def _both_ways(one: str, other: str, sides: Mapping[str, Contestant]) -> dict[Direction, float]:
-    matched, made = matched_as_made(sides[one], sides[other])
-    if matched.unmatched or made.refused:
-        return {}
-    ordered, every, planned = matched.in_order, matched.pairs, matched.planned
-    return {
-        (one, other): _shown(*worse_and_behind(ordered, every, planned)),
-        (other, one): _shown(*worse_and_behind(turned(ordered), turned(every), planned)),
-    }
-
-
-def _behind(side: Contestant, baseline: Contestant) -> float:
-    matched, made = matched_as_made(side, baseline)
-    if matched.unmatched or made.refused or tasks_are_unfair(matched, side, baseline):
-        return 0.0
-    return _shown(*worse_and_behind(matched.in_order, matched.pairs, matched.planned))
+    def _evidence(self, one: str, other: str, ours: Contestant, theirs: Contestant) -> dict[Direction, float]:
+        """Evidence that one is worse, and that the other one is; nothing where they may not be compared."""
+        matched, made = matched_as_made(ours, theirs)
+        unfair = {"tasks": DIFFERENT_TASKS} if tasks_are_unfair(matched, ours, theirs) else {}
+        if refused := unfair | made.refused:
+            self._refused[one, other] = "; ".join(dict.fromkeys(refused.values()))
+        if refused or matched.unmatched:
+            return {}
+        ordered, every, planned = matched.in_order, matched.pairs, matched.planned
+        return {
+            (one, other): _shown(*worse_and_behind(ordered, every, planned)),
+            (other, one): _shown(*worse_and_behind(turned(ordered), turned(every), planned)),
+        }
 
 
 def _shown(worse: float, behind: bool) -> float:
