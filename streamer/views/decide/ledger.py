@@ -517,8 +517,9 @@ class Race:
         early = run.plan.agents_before(run.scores.began())
         late = [group.agent_model or "" for group in groups if (group.agent, group.model) not in early]
         if late:
+            named = ", ".join(late[:NAMED_CANDIDATES])
             raise NoSuchSide(
-                f"nothing shows that run {run.run_id!r} named {', '.join(late[:NAMED_CANDIDATES])} before its first trial. Name "
+                f"nothing shows that run {run.run_id!r} named {named} before its first trial. Name "
                 "the candidates in agent_models of a run_started event with planned_at, and date its trials"
             )
         self._labels = labels
