@@ -216,8 +216,9 @@ def compare_command(
     While trials are missing, B is worse where evidence of 20 shows it, however often you look.
 
     Exit codes, for CI: 0 nothing shows that B is worse. 1 B is worse. 2 used wrongly. 3 they cannot be
-    compared: the sides ran different tasks, or there are too few tasks where both know the metric. 3 also:
-    no such run or agent, no server that answers, or a file that cannot be read or written.
+    compared: the sides ran different tasks or were made in different ways, or there are too few tasks where
+    both know the metric. 3 also: no such run or agent, no server that answers, or a file that cannot be read
+    or written.
     """
     if (a_run or b_run) and not files:
         raise click.UsageError("--a-run and --b-run belong to --files: A and B name the runs themselves")
@@ -793,7 +794,8 @@ def gate_command(
     one of several. Runs are followed in the event log until the verdict is certain or both are over.
 
     Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, because
-    the sides ran different tasks, or because something could not be read or written.
+    the sides ran different tasks or were made in different ways, or because something could not be read or
+    written. With --race 0 says that the race is over, whoever was dropped; there is no 1.
     """
     program = _program(on_verdict)
     if race or ledger is not None:

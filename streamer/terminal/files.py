@@ -387,8 +387,8 @@ def _named(unknown: Counter[str]) -> str:
 # `--history`: earlier runs, from the servers or from files.
 
 
-def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
-    """The runs that --history names, each once.
+def past_runs(settings: Settings, sources: Iterable[str]) -> tuple[list[PastRun], int]:
+    """The runs that --history names, each once, and how many lines of files could not be folded.
 
     Raises:
         CannotBeFolded: an exception sets a run of a file apart.
@@ -397,12 +397,13 @@ def past_runs(settings: Settings, sources: Iterable[str]) -> list[PastRun]:
     from streamer.client.readers import StateReader
 
     files = [Path(source) for source in sources if is_file(source)]
-    past = {run.run_id: run for file in files for run in _runs_in(file, price_table(settings.prices_file))}
+    of_files = [_runs_in(file, price_table(settings.prices_file)) for file in files]
+    past = {run.run_id: run for runs, _ in of_files for run in runs}
     if live := [source for source in sources if not is_file(source)]:
         with StateReader(settings) as reader:
             answers = [reader.answers(run_id, "agent_model") for run_id in dict.fromkeys(live)]
         past |= {run.run_id: run for run in stored_runs(settings, [one.board for one in answers])}
-    return list(past.values())
+    return list(past.values()), sum(rejected for _, rejected in of_files)
 
 
 def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]:
@@ -413,8 +414,8 @@ def stored_runs(settings: Settings, runs: Collection[BoardRun]) -> list[PastRun]
     return past_of(runs, scored_trials_of(settings, [one.run.run_id for one in runs]))
 
 
-def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:
-    """The runs of a file of events."""
+def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
+    """The runs of a file of events, and how many lines could not be folded; these are reported."""
     from streamer.client.folded import answers_of
     from streamer.folding.fold import CannotBeFolded, fold_records
     from streamer.views.decide.history import PastRun
@@ -430,7 +431,7 @@ def _runs_in(file: Path, prices: PriceTable) -> list[PastRun]:
         runs.append(PastRun.of(answers.run, answers.agents, scored))
     if not runs:
         raise click.UsageError(f"{file} has no run. --history takes runs and files of events")
-    return runs
+    return runs, folding.rejected
 
 
 # -----------------------------------------------------------------------------
@@ -478,7 +479,8 @@ def plan_command(
 
     The tasks come from --history, with the difficulties, costs and durations that its runs had. Two agents
     such as these are simulated, and judged as `streamer gate --question ability` judges. In the order
-    `history` the tasks come as `streamer shuffle --for-comparison` puts them.
+    `history` the tasks come as `streamer shuffle --for-comparison` puts them. The exit code is 1 if lines of
+    a file could not be folded.
     """
     from random import Random
 
@@ -488,7 +490,8 @@ def plan_command(
 
     if not history:
         raise click.UsageError("--history RUN|FILE is missing: a plan needs runs that tried the tasks")
-    tasks = tasks_of(past_runs(settings, history))
+    runs, rejected = past_runs(settings, history)
+    tasks = tasks_of(runs)
     random = Random(seed)  # noqa: S311 (a simulation)
     try:
         plans = plans_of(tasks, detect / 100, attempts, random, concurrency=concurrency)
@@ -497,9 +500,10 @@ def plan_command(
     if as_json:
         for plan in plans:
             print_json(canonical_json(plan.model_dump(mode="json")))
-        return
-    print_line(f"{counted(len(tasks), 'task')} over {counted(len(history), 'source')} of --history")
-    print_board(plans_table(plans))
+    else:
+        print_line(f"{counted(len(tasks), 'task')} over {counted(len(history), 'source')} of --history")
+        print_board(plans_table(plans))
+    fail_if(rejected)
 
 
 # -----------------------------------------------------------------------------
@@ -569,6 +573,7 @@ def shuffle_command(
     --for-comparison decides a comparison with fewer trials. Tasks that 5 to 95 % of earlier agents pass come
     first, shuffled, and the others behind. Such a run has no interval of its final pass rate. It has evidence
     and ranks, unless a run of --history is one of the compared ones. --json and --run-id declare all of it.
+    The exit code is 1 if lines of a file of --history could not be folded.
     """
 
     from streamer.statistics.final import shuffled_rounds
@@ -586,9 +591,9 @@ def shuffle_command(
         return
     if source is None:
         raise click.UsageError("TASKS is missing: a file, a directory, or - for standard input")
-    names, order = _tasks(source), dict[str, object](order_kind="shuffled")
+    names, order, rejected = _tasks(source), dict[str, object](order_kind="shuffled"), 0
     if for_comparison:
-        trials, order = _by_history(settings, history, names, attempts, seed)
+        trials, order, rejected = _by_history(settings, history, names, attempts, seed)
     else:
         trials = shuffled_rounds(names, attempts, seed)
     if harness == HARBOR:
@@ -599,6 +604,7 @@ def shuffle_command(
     else:
         for task, _ in trials:
             print_line(task)
+    fail_if(rejected)
 
 
 def _tasks(source: str) -> list[str]:
@@ -632,11 +638,11 @@ def _plan(trials: list[tuple[str, int]], attempts: int) -> dict[str, object]:
 
 def _by_history(
     settings: Settings, sources: tuple[str, ...], names: list[str], attempts: int, seed: str
-) -> tuple[list[tuple[str, int]], dict[str, object]]:
-    """The order for a comparison, and what its plan says of it."""
+) -> tuple[list[tuple[str, int]], dict[str, object], int]:
+    """The order for a comparison, what its plan says of it, and how many lines could not be folded."""
     from streamer.views.decide.history import dead_words, live_tasks, order_for_comparison, tasks_of
 
-    runs = past_runs(settings, sources)
+    runs, rejected = past_runs(settings, sources)
     of_tasks = [task for task in tasks_of(runs) if task.task_id in set(names)]
     if not of_tasks:
         raise click.UsageError(
@@ -649,7 +655,7 @@ def _by_history(
     say(dead_words(of_tasks))
     run_ids = sorted(run.run_id for run in runs)
     declared = dict[str, object](order_kind="chosen", order_reason="history", order_history=run_ids)
-    return order_for_comparison(names, live_tasks(of_tasks, names), attempts, seed), declared
+    return order_for_comparison(names, live_tasks(of_tasks, names), attempts, seed), declared, rejected
 
 
 def _harbor_task(source: str, task: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from streamer.schemas.summaries import with_state
 from streamer.schemas.wire import Position, canonical_json, json_number
 from streamer.settings import Settings
 from streamer.storage.entries import COMPARISONS
-from streamer.terminal import FAILED, print_json, print_line, say, write
+from streamer.terminal import FAILED, fail_if, print_json, print_line, say, write
 from streamer.terminal.boards import is_wide, print_board, print_payload, print_run
 from streamer.terminal.options import (
     answers_at,
@@ -439,10 +439,11 @@ def trials(
 def tasks(
     benchmark: str | None, history: tuple[str, ...], task: str | None, as_json: bool, settings: Settings
 ) -> None:
-    """The tasks of BENCHMARK, over all its runs: how often they pass, and which are dead.
+    """The tasks of BENCHMARK, over its latest 400 runs: how often they pass, and which are dead.
 
     A task is dead if all trials of two agents or more passed, or none did: it tells no agents apart. With
-    --history in place of BENCHMARK only these runs count, also from files without a server.
+    --history in place of BENCHMARK only these runs count, also from files without a server. The exit code is
+    1 if lines of a file could not be folded.
     """
     from streamer.terminal.files import past_runs, stored_runs
 
@@ -450,16 +451,21 @@ def tasks(
         raise click.UsageError(
             "Name either a benchmark or runs: query tasks BENCHMARK, or --history RUN|FILE"
         )
+    rejected = 0
     if benchmark is not None:
         with StateReader(settings) as reader:
-            runs = stored_runs(settings, reader.board_runs(benchmark=benchmark))
+            latest = reader.board_runs(benchmark=benchmark)
+        if len(latest) == MOST_BOARD_RUNS:
+            say(f"only the latest {MOST_BOARD_RUNS} runs count; --history names others")
+        runs = stored_runs(settings, latest)
     else:
-        runs = past_runs(settings, history)
+        runs, rejected = past_runs(settings, history)
     chosen = [one for one in tasks_of(runs) if task in (None, one.task_id)]
     if as_json:
         _print_json(one.model_dump(mode="json") for one in chosen)
     else:
         print_board(tasks_table(chosen), empty="No such task has a trial with a verdict.")
+    fail_if(rejected)
 
 
 @query_command.command()

@@ -101,6 +101,8 @@ class Sides(NamedTuple):
         ("limits", ["time=10m, messages=50", "messages=50,time=600"]),
         ("seed", ["7", "7.0"]),
         ("task_digest", ["sha256:ABC0", "abc0"]),
+        ("limits", ["10m", "600", "10 min"]),
+        ("timeout", ["600", "600, 600.0", "10m, 600"]),
     ],
 )
 def test_values_that_mean_the_same_are_equal(name: str, values: list[str]) -> None:
@@ -294,6 +296,40 @@ def test_fewer_than_half_are_not_comparable(tmp_path: Path) -> None:
         assert [one.exit_code for one in allowed] == [0, 0]
 
 
+def test_fields_that_differ_in_different_tasks_share_one_sentence(tmp_path: Path) -> None:
+    """Each field leaves 6 of 10 tasks, both together 2."""
+    b = of_tasks(a_run("B", 2, "b", trials=SAME), 8, **SAME | {"timeout": "900"})
+    b = of_tasks(b, 4, **SAME | {"task_digest": "2"})
+    sides = Sides.of(tmp_path, a_run("A", 1, trials=SAME), b)
+    said = (
+        "not comparable: only 2 of 10 common tasks agree in task_digest and timeout; "
+        "--allow task_digest --allow timeout judges these"
+    )
+    for done in (sides.compare(), sides.gate()):
+        assert done.exit_code == UNCOMPARABLE
+        assert said in done.output
+
+
+@pytest.mark.parametrize(("known", "differ"), [(6, 4), (6, 5), (8, 6)])
+@pytest.mark.parametrize("is_named", [True, False], ids=["tasks named", "tasks counted"])
+def test_while_a_run_goes_on_the_half_is_one_of_planned_tasks(
+    known: int, differ: int, is_named: bool, tmp_path: Path
+) -> None:
+    """Inference 7 and 10: a pair is what both sides plan. `compare` and `gate` refuse the same."""
+    a = a_run("A", 1, trials=SAME)
+    plan, *trials = of_tasks(a_run("B", 2, "b", trials=SAME), differ, **SAME | {"task_digest": "2"})
+    b = [plan | {} if is_named else plan | {"tasks": len(TASKS)}, *trials[:known]]
+    sides = Sides.of(tmp_path, a, b)
+    answer, verdict = (json.loads(one("--json").stdout) for one in (sides.compare, sides.gate))
+    is_refused = differ > 5
+    assert (answer["refused"], verdict["refused"]) == ((["task_digest"],) * 2 if is_refused else ([], []))
+    left_out = [] if is_refused else TASKS[:differ]
+    assert answer["left_out"] == verdict["pairs"]["left_out"] == left_out
+    listed = ", ".join(TASKS[: min(differ, 5)]) + (" and 1 more" if differ > 5 else "")
+    said = f"task_digest differs in {differ} of 10 common tasks: {listed}"
+    assert (said in answer["words"]) is (said in verdict["words"]) is True
+
+
 def test_a_trials_field_replaces_that_of_its_run(tmp_path: Path) -> None:
     """The runs differ, and all trials of one say what the other run says: nothing differs."""
     a = a_run("A", 1, provenance={"timeout": "600"})
@@ -344,6 +380,21 @@ def test_attempts_of_a_task_that_differ_stand_side_by_side() -> None:
     assert comparable(a, Made({}, {"t": {"timeout": "900,600.0"}, "u": {}})) == Comparability()
     result = comparable(a, Made({}, {"t": {"timeout": "900"}, "u": {}}))
     assert result.left_out == {"t"}
+
+
+@pytest.mark.parametrize("with_agents", [False, True], ids=["attempts", "agents"])
+def test_attempts_and_agents_may_spell_a_value_differently(with_agents: bool, tmp_path: Path) -> None:
+    """R36: 600, 600.0 and 10m are one value, also where two trials of a side stand at a task."""
+    other = {"agent": "c"} if with_agents else {"attempt": 2}
+    a, b = a_run("A", 1, trials={"timeout": "600"}), a_run("B", 2, "b", trials={"timeout": "600"})
+    plan, *rest = b
+    again = [e | other | {"provenance": {"timeout": "600.0"}} for e in b if e["type"] == "trial_result"]
+    sides = Sides.of(tmp_path, a, [plan if with_agents else plan | {"attempts": 2}, *again, *rest])
+    compared = sides.compare("--json")
+    answer = json.loads(compared.stdout)
+    assert (compared.exit_code, answer["refused"], answer["left_out"]) == (0, [], [])
+    if not with_agents:
+        assert sides.gate("--json").exit_code == 0, "the candidate of a gate is one agent"
 
 
 def test_values_are_cut_and_long_lists_shortened() -> None:

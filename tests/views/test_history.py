@@ -12,6 +12,8 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from streamer.client.queries import MOST_BOARD_RUNS
+from streamer.client.readers import StateReader
 from streamer.statistics.final import prefixes
 from streamer.statistics.pairs import Pair, evidence_worse
 from streamer.terminal import cli
@@ -202,6 +204,44 @@ def test_trials_without_a_verdict_say_nothing_of_a_task(tmp_path: Path) -> None:
     )
     said = call("query", "tasks", "--history", file)
     assert "No such task has a trial with a verdict." in said.stdout
+
+
+def test_lines_that_cannot_be_folded_make_the_exit_code_1(files: list[str]) -> None:
+    """What the other lines say is printed all the same."""
+    with Path(files[0]).open("ab") as file:
+        file.write(b"no event\n")
+    asked = histories(files)
+    for arguments in (
+        ["query", "tasks", *asked],
+        ["query", "tasks", *asked, "--json"],
+        ["plan", "--detect", "5", *asked, "--attempts", "1"],
+        ["plan", "--detect", "5", *asked, "--attempts", "1", "--json"],
+        ["shuffle", "-", "--seed", "s", "--for-comparison", *asked],
+    ):
+        done = call(*arguments, text="live\n")
+        assert (done.exit_code, bool(done.stdout)) == (1, True), arguments
+        assert "not_json" in done.stderr
+
+
+def test_a_plan_needs_a_verdict(tmp_path: Path) -> None:
+    """R31: without one, nothing says that earlier agents pass 0 % of the tasks."""
+    numbers = a_trial(run_id="n", agent="a", model="m", task_id="t", resolved=None, metrics={"match": 0.5})
+    plan = a_plan(run_id="n", verdicts=False, primary_metric="metrics/match")
+    done = call("plan", "--detect", "5", "--history", write(tmp_path, "n", [plan, numbers]))
+    assert done.exit_code == 2
+    assert "no trial of the history has a verdict" in done.stderr
+    assert "earlier agents" not in done.stderr
+
+
+@pytest.mark.parametrize("count", [MOST_BOARD_RUNS - 1, MOST_BOARD_RUNS])
+def test_it_is_said_that_only_the_latest_runs_count(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers are replaced: they know so many runs of the benchmark."""
+    monkeypatch.setattr(StateReader, "__enter__", lambda reader: reader)
+    monkeypatch.setattr(StateReader, "board_runs", lambda *_, benchmark: [benchmark] * count)
+    monkeypatch.setattr("streamer.terminal.files.stored_runs", lambda *_: [past("r", "a:m", {"t": [True]})])
+    done = call("query", "tasks", "bench")
+    assert done.exit_code == 0
+    assert ("only the latest 400 runs count" in done.stderr) is (count == MOST_BOARD_RUNS)
 
 
 def test_an_order_for_a_comparison_declares_what_it_was_made_of(files: list[str]) -> None:

@@ -29,7 +29,7 @@ from streamer.views.decide.outlook import (
     outlook_of,
 )
 from tests.support.builders import a_run_change, an_agent_model_change
-from tests.support.events import a_plan, a_start, a_trial, folded, summaries
+from tests.support.events import Event, a_plan, a_start, a_trial, folded, summaries
 
 AT = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
@@ -457,7 +457,7 @@ def test_a_run_says_it_of_the_first_agents() -> None:
 # When two agents will be told apart: an estimate.
 
 
-def a_pair(wins: int, losses: int, ties: int, pairs: int, better: float = 1.0) -> ComparedPair:
+def a_pair(wins: int, losses: int, ties: int, pairs: int, better: float = 1.5) -> ComparedPair:
     known = wins + losses + ties
     ahead = "a" if wins > losses else "b" if losses > wins else None
     evidence = {"better": better, "worse": 1.0, "ahead": ahead}
@@ -498,10 +498,11 @@ def test_a_decision_has_its_share_of_the_time_and_cost_that_are_left() -> None:
         (a_pair(4, 2, 1, 60), None),
         (a_pair(8, 2, 30, 40), None),
         (a_pair(20, 2, 18, 60, better=40.0), None),
+        (a_pair(8, 2, 30, 60, better=1.0), None),
     ],
 )
 def test_what_cannot_be_promised_is_said_or_left_out(pair: ComparedPair, said: str | None) -> None:
-    """Too few pairs, none left, and two agents that are told apart have no estimate."""
+    """Too few pairs, none left, agents that are told apart, and pairs without evidence have no estimate."""
     result = decision_of(pair, ("x:m", "y:m"), None, 5.0)
     assert (result is None) == (said is None)
     if result is not None:
@@ -532,3 +533,39 @@ def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
     assert outlooks[0].first_two[-1] == decision.words
     assert outlooks[1].decision is None
     assert not any("estimate" in said for said in outlooks[1].first_two)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {},
+        {"order_kind": "shuffled"},
+        {"order_kind": "chosen", "order_reason": "history", "order_history": ["earlier"]},
+        {"order": True, "order_kind": "chosen"},
+        {"order": True, "order_kind": "chosen", "order_reason": "history", "order_history": ["run-1"]},
+    ],
+    ids=["no order", "no list", "chosen without a list", "chosen from nothing", "chosen from a side"],
+)
+@pytest.mark.parametrize("known", [30, 80])
+def test_without_evidence_of_prefixes_no_end_is_estimated(order: Event, known: int) -> None:
+    """One of a hundred tasks in three is lost. Only the whole plan has evidence, so pairs add nothing."""
+    tasks = [f"t{number:03}" for number in range(100)]
+    plan = a_plan(
+        tasks=tasks,
+        attempts=1,
+        agent_models=["a:m", "b:m"],
+        **order | ({"order": tasks} if "order" in order else {}),
+    )
+    trials = [
+        a_trial(task_id=task, agent=agent, model="m", resolved=agent == "a" or at % 3 > 0)
+        for at, task in enumerate(tasks[:known])
+        for agent in "ab"
+    ]
+    answers = answers_of(folded([plan, *trials])[0].run("run-1"))
+    assert answers.comparison is not None
+    [pair] = answers.comparison.pairs
+    assert pair.evidence is not None
+    assert (pair.losses, pair.evidence.better) == (0, 1.0)
+    outlook = outlook_of(answers.run, answers.agents, [], answers.compared, AT)
+    assert outlook.decision is None
+    assert not any("estimate" in said for said in outlook.first_two)

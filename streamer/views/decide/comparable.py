@@ -37,12 +37,14 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inut
 def normalised(name: str, value: str) -> str:
     """A value of a field in the one way in which it is compared.
 
-    >>> [normalised("timeout", value) for value in ("600", "600.0", "10m", "600 s")]
-    ['600', '600', '600', '600']
+    Equal parts are one: attempts and agents may spell a value differently.
+
+    >>> [normalised("timeout", value) for value in ("600", "600.0", "10m", "600 s", "600, 600.0")]
+    ['600', '600', '600', '600', '600']
     >>> normalised("resources", "memory=4096.0, cpus=2"), normalised("dataset_version", "1.10")
     ('cpus=2,memory=4096', '1.10')
     """
-    return ",".join(sorted(_part(name, part) for part in re.split("[,;]", value)))
+    return ",".join(sorted({_part(name, part) for part in re.split("[,;]", value)}))
 
 
 def _part(name: str, text: str) -> str:
@@ -52,7 +54,7 @@ def _part(name: str, text: str) -> str:
     if name.endswith("digest"):
         value = value.lower().removeprefix("sha256:")
     elif name not in _PLAIN and not name.endswith("version"):
-        value = _number(value.lower(), in_time=bool(re.search("time|second|duration", name)))
+        value = _number(value.lower(), in_time=bool(re.search("time|second|duration|^limits$", name)))
     return own + equals + value
 
 
@@ -147,7 +149,7 @@ class Comparability:
 
 
 def comparable(
-    a: Made, b: Made, names: tuple[str, str] = ("A", "B"), allowed: Collection[str] = ()
+    a: Made, b: Made, names: tuple[str, str] = ("A", "B"), allowed: Collection[str] = (), planned: int = 0
 ) -> Comparability:
     """Compare what two sides were made with.
 
@@ -155,9 +157,11 @@ def comparable(
         a, b: the sides.
         names: what sentences call them.
         allowed: harness-changing fields that may differ.
+        planned: common tasks in all, of which `tasks` of a side may lack some while its run goes on.
     """
     tried = {*a.varies, *b.varies} | TRIED
     common = [task for task in a.tasks if task in b.tasks]
+    total = max(planned, len(common))
     words, refused, left_out = list[str](), dict[str, str](), dict[str, list[str]]()
     alone: tuple[list[str], list[str]] = [], []
     for name in sorted((a.fields | b.fields) - tried):
@@ -170,7 +174,7 @@ def comparable(
         if ours.keys() == theirs.keys() and not differs:
             continue
         said = f"{name} {_listed(ours.values())} against {_listed(theirs.values())}"
-        among = f"in {len(differs):,} of {counted(len(common), 'common task')}: {_listed(differs)}"
+        among = f"in {len(differs):,} of {counted(total, 'common task')}: {_listed(differs)}"
         if name.endswith("digest") and common:
             said = f"{name} differs {among}"
         if name in HARNESS_CHANGING and name not in allowed:
@@ -183,9 +187,9 @@ def comparable(
                     said = f"{name} {' against '.join(values)} {among}"
         words.append(said)
     dropped = frozenset[str]().union(*left_out.values())
-    if 2 * len(dropped) > len(common):
-        few = f"only {len(common) - len(dropped):,} of {counted(len(common), 'common task')} agree in "
-        refused |= {name: few + name for name in left_out}
+    if 2 * len(dropped) > total:
+        agree = f"only {total - len(dropped):,} of {counted(total, 'common task')} agree"
+        refused |= dict.fromkeys(left_out, f"{agree} in {' and '.join(left_out)}")
         dropped = frozenset()
     elif dropped:
         words.append(f"{counted(len(dropped), 'common task')} left out, made in different ways")

@@ -436,7 +436,8 @@ def compare_sides(
         allowed: `tasks`: judge the common tasks, however they came about; and fields of provenance that may
             differ (R36).
     """
-    made = comparable(a.made, b.made, allowed=allowed)
+    planned = len(common_tasks(b.outcomes, a.outcomes).pairs)
+    made = comparable(a.made, b.made, allowed=allowed, planned=planned)
     a, b = (replace(side, left_out=made.left_out) if made.left_out else side for side in (a, b))
     tasks = common_tasks(b.outcomes, a.outcomes)
     starts = [at.timestamp() if at else None for at in (b.run.run.started_at, a.run.run.started_at)]

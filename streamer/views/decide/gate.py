@@ -429,9 +429,10 @@ def matched_as_made(
     ours: Contestant, theirs: Contestant, allowed: Collection[str] = ()
 ) -> tuple[Matched, Comparability]:
     """A candidate and its baseline without the tasks that were made in different ways, and what differs."""
-    made = comparable(_made(ours), _made(theirs), ("the candidate", "the baseline"), allowed)
+    every, names = Matched(ours, theirs), ("the candidate", "the baseline")
+    made = comparable(_made(ours), _made(theirs), names, allowed, every.planned_tasks)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
-    return Matched(ours, theirs, left_out), made
+    return Matched(ours, theirs, left_out) if left_out else every, made
 
 
 def _made(side: Contestant) -> Made:

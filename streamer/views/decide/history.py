@@ -408,12 +408,14 @@ class PlanEstimate(Message):
 
 
 class NothingToDetect(ValueError):
-    """The past agents pass too little for such a drop, or there is no history."""
+    """The past agents pass too little for such a drop, or no past trial has a verdict: `share` is None."""
 
-    def __init__(self, share: float, detect: float) -> None:
+    def __init__(self, share: float | None, detect: float) -> None:
         super().__init__(
-            f"earlier agents pass {percent(share)} of these tasks, so none can drop by {percent(detect)}. "
-            "Ask for less"
+            "no trial of the history has a verdict, so nothing is known of its tasks. Name runs with verdicts"
+            if share is None
+            else f"earlier agents pass {percent(share)} of these tasks, so none can drop by "
+            f"{percent(detect)}. Ask for less"
         )
 
 
@@ -444,10 +446,10 @@ def plans_of(
         simulated: comparisons for each plan, >= 1.
 
     Raises:
-        NothingToDetect: the mean share of the tasks is not above the drop.
+        NothingToDetect: the mean share of the tasks is not above the drop, or there is no task.
     """
-    share = _mean(task.share for task in history) or 0.0
-    if share <= detect:
+    share = _mean(task.share for task in history)
+    if share is None or share <= detect:
         raise NothingToDetect(share, detect)
     chances = [_drawn(history, detect, random) for _ in range(simulated)]
     return [
@@ -626,6 +628,9 @@ def plans_table(plans: Sequence[PlanEstimate]) -> Table:
 LEAST_PAIRS = 8
 """With fewer known pairs nothing is estimated."""
 
+WITHOUT_ORDER = frozenset({"order_changed", "order_unknown_in_part", "starts_missing", "attempts_together"})
+"""`final_missing` of two agents whose pairs have no order, or may have none: no prefix has evidence."""
+
 MOST_PLANS = 20
 """No estimate reaches farther than so many times the plan."""
 
@@ -668,18 +673,29 @@ def pairs_to_decide(
 
 
 def decision_of(
-    pair: ComparedPair, labels: tuple[str, str], seconds_left: float | None, usd_left: float | None
+    pair: ComparedPair,
+    labels: tuple[str, str],
+    seconds_left: float | None,
+    usd_left: float | None,
+    evidence_missing: str | None = None,
 ) -> Decision | None:
     """The estimate for two agents; None: they are told apart, nothing is missing, or too little is known.
+
+    None, too, where evidence rests on the whole plan alone, or on no known pair so far: then it does not grow
+    as the known pairs do.
 
     Args:
         pair: their counts, of a run that goes on.
         labels: of its two agents, `a` and `b`.
         seconds_left: until all planned trials of the run are in.
         usd_left: what these trials will cost, USD.
+        evidence_missing: as of their comparison.
     """
     known, evidence = pair.wins + pair.ties + pair.losses, pair.evidence
     if evidence is None or not pair.unknown or known < LEAST_PAIRS:
+        return None
+    is_silent = pair.wins != pair.losses and evidence.better == evidence.worse == 1
+    if evidence_missing or pair.final_missing in WITHOUT_ORDER or is_silent:
         return None
     if evidence.ahead is not None and max(evidence.better, evidence.worse) >= EITHER:
         return None

@@ -664,8 +664,9 @@ def outlook_of(
     first, spent = _first_two(run, agents, compared), finite(run.total_cost)
     usd = None if pace.projected_usd is None or spent is None else pace.projected_usd.likely - spent
     decision = None
-    if first and first[0].counts and run.status is None:
-        decision = decision_of(first[0].counts, (first[0].a, first[0].b), left and left.likely, usd)
+    if comparison and first and first[0].counts and run.status is None:
+        sides, missing = (first[0].a, first[0].b), comparison.evidence_missing
+        decision = decision_of(first[0].counts, sides, left and left.likely, usd, missing)
     said = [words for pair in first for words in pair.words]
     return Outlook(
         at=at,
