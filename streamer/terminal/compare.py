@@ -795,7 +795,7 @@ def gate_command(
 
     Exit codes, for CI: 0 pass. 1 fail. 2 used wrongly. 3 undecided: at the end, after --timeout, because
     the sides ran different tasks or were made in different ways, or because something could not be read or
-    written. With --race 0 says that the race is over, whoever was dropped; there is no 1.
+    written. With --race 0 says that the race is over, and there is no 1.
     """
     program = _program(on_verdict)
     if race or ledger is not None:

@@ -330,6 +330,15 @@ def test_while_a_run_goes_on_the_half_is_one_of_planned_tasks(
     assert (said in answer["words"]) is (said in verdict["words"]) is True
 
 
+def test_the_help_says_why_there_may_be_no_verdict() -> None:
+    compare, gate = (
+        " ".join(CliRunner().invoke(cli, [name, "--help"]).output.split()) for name in ("compare", "gate")
+    )
+    for said in (compare, gate):
+        assert "the sides ran different tasks or were made in different ways" in said
+    assert "With --race 0 says that the race is over" in gate
+
+
 def test_a_trials_field_replaces_that_of_its_run(tmp_path: Path) -> None:
     """The runs differ, and all trials of one say what the other run says: nothing differs."""
     a = a_run("A", 1, provenance={"timeout": "600"})

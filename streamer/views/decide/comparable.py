@@ -188,8 +188,8 @@ def comparable(
         words.append(said)
     dropped = frozenset[str]().union(*left_out.values())
     if 2 * len(dropped) > total:
-        agree = f"only {total - len(dropped):,} of {counted(total, 'common task')} agree"
-        refused |= dict.fromkeys(left_out, f"{agree} in {' and '.join(left_out)}")
+        few, fields = f"{total - len(dropped):,} of {counted(total, 'common task')}", " and ".join(left_out)
+        refused |= dict.fromkeys(left_out, f"only {few} agree in {fields}")
         dropped = frozenset()
     elif dropped:
         words.append(f"{counted(len(dropped), 'common task')} left out, made in different ways")
