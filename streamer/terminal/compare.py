@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from time import monotonic
 from typing import NoReturn
 
 import click
@@ -52,6 +53,7 @@ from streamer.terminal.boards import print_board
 from streamer.terminal.options import (
     FiniteRange,
     answered,
+    exact_number,
     is_file,
     json_option,
     open_records,
@@ -91,6 +93,7 @@ from streamer.views.decide.gate import (
 )
 from streamer.views.decide.ledger import (
     LedgerGate,
+    NoSuchLedger,
     Race,
     RaceVerdict,
     entries_of,
@@ -587,17 +590,35 @@ def _gate_by_ledger(
         result = gate_of(ledger_of(name, runs), one.trials.run.run_id, one.trials.label)
         return result.verdict is GateVerdict.PASS or result.candidate.over
 
+    def look_at_all(runs: dict[str, RunState]) -> bool:
+        """The same; a run that the ledger has by now, and nobody follows, ends the look for another one."""
+        nonlocal result
+        is_decided = look(runs)
+        if result is None:
+            return False
+        known = [*(reader.runs() if is_decided else ()), *runs.values()]
+        missing = runs_of(name, entries_of(known)) - run_ids
+        if missing:
+            run_ids.update(missing)
+            result = None
+        return is_decided or bool(missing)
+
     with _no_verdict(settings, "undecided: "):
         prices = price_table(settings.prices_file)
         side = _named(source, prices, {})
+        run_ids, followed = set(possible_runs(side.text)), 0
         if side.file_runs is not None:
             look(side.file_runs)
         else:
+            end = None if seconds is None else monotonic() + seconds
             with StateReader(settings) as reader:
-                run_ids = {*runs_of(name, entries_of(reader.runs())), *possible_runs(side.text)}
-            asyncio.run(_follow(settings, prices, run_ids, seconds, look))
+                with suppress(*(() if end is None else (NoSuchLedger,))):
+                    run_ids |= runs_of(name, entries_of(reader.runs()))
+                while followed < len(run_ids):
+                    followed, left = len(run_ids), None if end is None else max(0.0, end - monotonic())
+                    asyncio.run(_follow(settings, prices, run_ids, left, look_at_all))
         if result is None:
-            raise NoSuchSide(f"no trial of {source!r} is known yet")
+            raise NoSuchSide(f"no trial of {source!r} is known yet, or its ledger is not read yet")
     _conclude(result, gate_words(result), program, as_json=as_json)
 
 
@@ -680,29 +701,12 @@ STUDY = (
 """False alarms and power, as benchmarks simulate them."""
 
 
-def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callable[[str], Fraction]:
-    """The type of a number without rounding: 0.02 is 1/50; what lies outside is used wrongly."""
-    least, most = Fraction(low), None if high is None else Fraction(high)
-
-    def number(text: str) -> Fraction:
-        try:
-            value = Fraction(text)
-        except (ValueError, ZeroDivisionError) as error:
-            raise click.BadParameter(f"{text!r} is no number; write one like 0.02") from error
-        if value < least or (most is not None and value > most) or (open_ and value in (least, most)):
-            allowed = f"from {low} on" if high is None else f"between {low} and {high}"
-            raise click.BadParameter(f"{text} is not {allowed}")
-        return value
-
-    return number
-
-
 @click.command(epilog=STUDY)
 @click.argument("candidate", metavar="CANDIDATE")
 @click.option("--against", metavar="BASELINE", help="What CANDIDATE is compared with.")
 @click.option(
     "--max-drop",
-    type=_exact("0"),
+    type=exact_number("0"),
     default="0.02",
     show_default=True,
     help="CANDIDATE may be worse by so much, in the metric's unit: 0.02 of a pass rate are 2 points.",
@@ -716,7 +720,7 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
 )
 @click.option(
     "--level",
-    type=_exact("0", "1", open_=True),
+    type=exact_number("0", "1", open_=True),
     default="0.95",
     show_default=True,
     help="Of final: probability that the verdict is never wrong, however early it comes. Of ability: that an "
@@ -741,7 +745,7 @@ def _exact(low: str, high: str | None = None, *, open_: bool = False) -> Callabl
     "With 95 % probability no drop is ever wrong. With --against each is compared with BASELINE alone.",
 )
 @click.option(
-    "--target", type=_exact("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
+    "--target", type=exact_number("0", "1"), metavar="RATE", help="Final pass rate that CANDIDATE must reach."
 )
 @click.option(
     "--timeout",

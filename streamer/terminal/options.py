@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from inspect import signature
 from io import BufferedReader, RawIOBase
 from pathlib import Path
@@ -107,6 +108,23 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is no amount. Give a finite number, as 40 or 0.5", param, ctx)
         return number
+
+
+def exact_number(low: str, high: str | None = None, *, open_: bool = False) -> Callable[[str], Fraction]:
+    """The type of a number without rounding: 0.02 is 1/50; what lies outside is used wrongly."""
+    least, most = Fraction(low), None if high is None else Fraction(high)
+
+    def number(text: str) -> Fraction:
+        try:
+            value = Fraction(text)
+        except (ValueError, ZeroDivisionError) as error:
+            raise click.BadParameter(f"{text!r} is no number; write one like 0.02") from error
+        if value < least or (most is not None and value > most) or (open_ and value in (least, most)):
+            allowed = f"from {low} on" if high is None else f"between {low} and {high}"
+            raise click.BadParameter(f"{text} is not {allowed}")
+        return value
+
+    return number
 
 
 budget_option = click.option(

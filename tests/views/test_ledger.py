@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +20,7 @@ from streamer.folding.state import RunState
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.ledger import evidence_better, judged
 from streamer.statistics.pairs import Pair
-from streamer.terminal import cli
+from streamer.terminal import cli, compare
 from streamer.views.decide.gate import NoSuchSide, entrant
 from streamer.views.decide.ledger import (
     LedgerCandidate,
@@ -433,6 +433,52 @@ def test_a_candidate_that_is_not_judged_is_undecided_and_a_stranger_is_used_wron
         "undecided",
         "late",
     )
+
+
+@pytest.mark.parametrize("later", ["c", "c/b:m"])
+def test_a_candidate_that_has_not_begun_is_waited_for_and_so_is_its_ledger(
+    monkeypatch: pytest.MonkeyPatch, later: str
+) -> None:
+    """No run names the ledger at first. Then its baseline is read, and an older one that came meanwhile."""
+    log, candidate = list(BASE), entered("c", 4, range(14))
+    followed: list[set[str]] = []
+
+    class Followed:
+        def __init__(self, _: object, run_ids: Iterable[str], __: object) -> None:
+            self._run_ids = set(run_ids)
+            followed.append(self._run_ids)
+
+        def states(self) -> dict[str, RunState]:
+            return {id_: run for id_, run in states_of(log).items() if id_ in self._run_ids}
+
+        async def looks(self, _: float) -> AsyncGenerator[None]:
+            yield
+            log.extend(candidate[:8] if len(followed) == 1 else [*candidate[8:], *entered("b", 3, EQUAL)])
+            while True:
+                yield
+
+    class Stored:
+        def __init__(self, _: object) -> None:
+            pass
+
+        def runs(self) -> list[RunState]:
+            return list(states_of(log).values())
+
+        def __enter__(self) -> Stored:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(compare, "FollowedRuns", Followed)
+    monkeypatch.setattr(compare, "StateReader", Stored)
+    code, text = gated(later, "--ledger", NAME)
+    assert (code, f"No run belongs to a ledger {NAME!r}" in text, followed) == (3, True, [])
+    code, text = gated(later, "--ledger", NAME, "--timeout", 30)
+    assert text.splitlines()[0] == (
+        "UNDECIDED: b:m of c better than base, in ledger nightly, number 2 of 2 candidates"
+    )
+    assert (code, followed) == (3, [{"c", later}, {"c", later, "base"}, {"c", later, "base", "b"}])
 
 
 IGNORED = [
