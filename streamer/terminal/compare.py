@@ -95,7 +95,6 @@ from streamer.views.decide.ledger import (
     LedgerGate,
     NoSuchLedger,
     Race,
-    RaceVerdict,
     entries_of,
     gate_of,
     gate_words,
@@ -591,7 +590,7 @@ def _gate_by_ledger(
         return result.verdict is GateVerdict.PASS or result.candidate.over
 
     def look_at_all(runs: dict[str, RunState]) -> bool:
-        """The same; a run that the ledger has by now, and nobody follows, ends the look for another one."""
+        """The same. It ends, too, where the ledger has further runs by now, to follow them as well."""
         nonlocal result
         is_decided = look(runs)
         if result is None:
@@ -645,7 +644,7 @@ def _race(
             verdict = canonical_json(dropped.model_dump(mode="json"))
             _show("dropped", [race_words(dropped)], verdict, as_json=as_json)
             if program:
-                _call(program, verdict, _details(dropped))
+                _call(program, verdict, dropped.environment)
         is_over = race.is_over(run, against)
         return is_over
 
@@ -674,16 +673,6 @@ def _must_begin(source: str, seconds: float | None) -> None:
         raise NoSuchSide(
             f"no trial of {source!r} is known; --timeout SECONDS waits for a run that has not begun"
         )
-
-
-def _details(verdict: RaceVerdict) -> dict[str, str]:
-    """What a program learns of a dropped candidate from its environment, with no shell in between."""
-    return {
-        "RACE_RUN": verdict.run_id,
-        "RACE_AGENT_MODEL": verdict.agent_model,
-        "RACE_WORSE_THAN": verdict.worse_than,
-        "RACE_EVIDENCE": f"{verdict.evidence:g}",
-    }
 
 
 # -----------------------------------------------------------------------------

@@ -423,6 +423,16 @@ class RaceVerdict(Message):
     planned: int | None = Field(ge=0, description="Planned trials; null: not known.")
     racing: list[str] = Field(description="Candidates that are left.")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program learns of the candidate from its environment, with no shell in between."""
+        return {
+            "RACE_RUN": self.run_id,
+            "RACE_AGENT_MODEL": self.agent_model,
+            "RACE_WORSE_THAN": self.worse_than,
+            "RACE_EVIDENCE": f"{self.evidence:g}",
+        }
+
 
 class Race:
     """The candidates of one run. A dropped one stays dropped, whatever comes later.
