@@ -74,7 +74,7 @@ def read_price_file(text: str, source: str) -> tuple[Entry, ...]:
     """Entries of a price table, in file order; an entry that names no source is from `source`."""
     try:
         document = tomllib.loads(text, parse_float=Decimal)
-    except (ValueError, ArithmeticError) as error:  # also numbers too long to read
+    except (ValueError, ArithmeticError, RecursionError) as error:  # also numbers too long to read
         raise PriceTableError(f"price table: not valid TOML: {error}; mend the file") from error
     models = document.pop("models", {})
     if document or not isinstance(models, dict):

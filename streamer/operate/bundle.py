@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
 from itertools import islice
-from pathlib import Path
 from tarfile import BLOCKSIZE, USTAR_FORMAT, TarInfo
 from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 import orjson
 
+from streamer import DISTRIBUTION, product_version
 from streamer.client.folded import RunLog
 from streamer.folding.fold import CannotBeFolded, Folding, event_in, fold_records
 from streamer.folding.plan import Plan
@@ -42,7 +42,6 @@ from streamer.views.decide.ledger import verdicts_of
 FORMAT = 1
 """Version of the file format; `manifest.json` names it as `bundle`."""
 
-DISTRIBUTION = "trialstream"
 Json = dict[str, Any]
 
 
@@ -154,7 +153,7 @@ class _Conclusions:
         changes = [change for run in runs for change in run.summaries()]
         manifest = {
             "bundle": FORMAT,
-            "product": version(DISTRIBUTION),
+            "product": product_version(),
             "semantics_version": SEMANTICS_VERSION,
             "schema_version": EVENT_SCHEMA_VERSION,
             "sources": [one.described() for one in sources],
@@ -335,8 +334,8 @@ WORDS = frozenset({"words", "title", "notes", "in_common"})
 def check_bundle(file: BinaryIO, name: str) -> list[Verdict]:
     """Fold the events of a bundle again and compare: a verdict on each run.
 
-    If the file itself differs from what its sums, verdicts or manifest should be, a verdict on `name` comes
-    first.
+    A verdict on `name` comes first if the file itself differs from what its sums, verdicts or manifest should
+    be, or if another release made it. Then its `reason` says that sentences were not compared.
 
     Raises:
         NotABundle: the file cannot be read, or another version has to check it.
@@ -368,8 +367,8 @@ def _checked(file: BinaryIO, name: str, parts: Parts, damage: list[Mismatch]) ->
     for at in sorted(said.summaries.keys() | stored.keys()):
         differs = difference(at[1], said.summaries.get(at), stored.get(at))
         by_run.setdefault(at[0], []).append(differs)
-    ours, theirs = version(DISTRIBUTION), manifest.get("product")
-    why = None if ours == theirs else f"made by {theirs}, checked by {ours}"
+    ours, release = product_version(), _release(manifest) or "unknown"
+    why = None if ours == release else f"made by release {release}, checked by {ours}"
     verdicts = _json(VERDICTS, _read(file, parts, VERDICTS))
     whole = [
         *damage,
@@ -377,7 +376,9 @@ def _checked(file: BinaryIO, name: str, parts: Parts, damage: list[Mismatch]) ->
         *json_difference(MANIFEST, said.manifest, manifest, ("product", "schema_version")),
     ]
     failed = {one.run_id: one.reason for each in folded for one in each.folding.failed}
-    result = [_verdict(name, len(said.summaries), whole, why)] if whole else []
+    silent = f"made by release {release}: its sentences were not compared" if why else None
+    of_file = replace(_verdict(name, len(said.summaries), whole, why), reason=silent)
+    result = [of_file] if whole or silent else []
     for run_id, of_run in by_run.items():
         verdict = _verdict(run_id, len(of_run), [one for one in of_run if one], why)
         reason = failed.get(run_id)
@@ -390,14 +391,20 @@ def _verdict(name: str, summaries: int, differences: Sequence[Mismatch], why: st
     return Verdict(name, "differs" if named else "equal", summaries, named)
 
 
+def _release(manifest: Json) -> str | None:
+    """The release that made a bundle, by a stranger's word; None unless it is safe in a command."""
+    named = manifest.get("product")
+    return named if isinstance(named, str) and re.fullmatch(r"[0-9A-Za-z.+!-]{1,64}", named) else None
+
+
 def _refuse_other(manifest: Json) -> None:
     """Raise NotABundle where this version would compute other numbers, or does not know the format."""
     for key, ours in (("bundle", FORMAT), ("semantics_version", SEMANTICS_VERSION)):
         if manifest.get(key) != ours:
-            made_by = f"'{DISTRIBUTION}[local]=={manifest.get('product')}'"
+            install = f": pip install '{DISTRIBUTION}[local]=={of}'" if (of := _release(manifest)) else ""
             raise NotABundle(
-                f"The bundle has {key} {manifest.get(key)}, and this version of the product has {ours}",
-                f"Check it with the version that made it: pip install {made_by}",
+                f"The bundle has {key} {manifest.get(key)!r:.40}, and this version of the product has {ours}",
+                f"Check it with the version that made it{install}",
             )
 
 
@@ -491,9 +498,3 @@ def _read(file: BinaryIO, parts: Parts, name: str) -> bytes:
 def _at(file: BinaryIO, begin: int, size: int) -> bytes:
     file.seek(begin)
     return file.read(size)
-
-
-def is_bundle(path: Path) -> bool:
-    """Whether a file begins as a bundle does."""
-    with path.open("rb") as file:
-        return file.read(len(EVENTS) + 1) == EVENTS.encode() + b"\0"

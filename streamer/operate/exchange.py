@@ -16,10 +16,10 @@ from xml.etree import ElementTree as Xml
 
 import orjson
 
+from streamer import product_version
 from streamer.operate.rows import Row, RunRows, claim, file_name
 from streamer.schemas.base import encode_id
 from streamer.schemas.events import NO_FAILURE
-from streamer.schemas.export import VERSION
 from streamer.statistics.pairs import GateVerdict
 from streamer.text import shown, visible
 from streamer.views.decide.gate import GateResult, gate_lines, sides_of
@@ -108,7 +108,7 @@ class _Evaluation:
         results = [self._result(PASSED, agent["statistics"]["pass_rate"], {"direction": "higher"})]
         results += [self._result(_result_id(name), of, of) for name, of in agent["metrics"].items()]
         harness = {"name": run.harness or UNKNOWN, "version": run.provenance.get("harness_version", UNKNOWN)}
-        by = {"streamer": VERSION, "semantics_version": str(run.semantics_version), "digest": agent["digest"]}
+        by = {"streamer": product_version(), "semantics_version": str(run.semantics_version)}
         return started | {
             "schema_version": SCHEMA_VERSION,
             "evaluation_id": self.id,
@@ -119,7 +119,7 @@ class _Evaluation:
                 "source_organization_name": UNKNOWN,
                 "evaluator_relationship": "other",
             },
-            "eval_library": harness | {"additional_details": by},
+            "eval_library": harness | {"additional_details": by | {"digest": agent["digest"]}},
             "model_info": {
                 "name": agent["model"] or UNKNOWN,
                 "id": agent["model"] or UNKNOWN,

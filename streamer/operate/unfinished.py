@@ -314,7 +314,7 @@ def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
     commands = Commands()
     logs = PurePosixPath("logs", "run_evaluation")
     commands.remove(
-        _below(logs, left.run_id, split_label(trial.agent_model)[1] or UNKNOWN, trial.task_id, "report.json")
+        _below(logs, left.run_id, _model_folder(trial), trial.task_id, "report.json")
         for trial in left.trials
         if trial.has_result
     )
@@ -332,6 +332,8 @@ def swe_bench_commands(left: Unfinished, path: str | None) -> Commands:
 def terminal_bench_commands(left: Unfinished, path: str | None) -> Commands:
     """Resume the run in its directory. Terminal-Bench skips trials that have results."""
     home, commands = _home(left, path, "runs"), Commands()
+    if home.name in ("", ".."):
+        raise CannotSelect("--path must end with the name of the run's directory, as runs/NAME does")
     ended = [trial for trial in left.trials if trial.has_result]
     commands.remove(_below(home, trial.task_id, trial.trial_name or "", "results.json") for trial in ended)
     if (left.attempts or 1) > 1:
@@ -347,6 +349,11 @@ COMMANDS: dict[str, Callable[[Unfinished, str | None], Commands]] = {
     "terminal-bench": terminal_bench_commands,
 }
 """Harness -> the commands that run again what is left; raise CannotSelect."""
+
+
+def _model_folder(trial: UnfinishedTrial) -> str:
+    """SWE-bench names the directory of a model so."""
+    return (split_label(trial.agent_model)[1] or UNKNOWN).replace("/", "__")
 
 
 def _is_error(failure_mode: str | None) -> bool:

@@ -371,6 +371,7 @@ VerifyResult = Literal["equal", "differs", "unverifiable"]
 class Verdict:
     """The verdict on one run: `summaries` compared, the differences, or why it cannot be verified.
 
+    `reason` is for the last; of a bundle that was verified it says what was not compared.
     `in_log` is False for a run that the log does not know; the differences are then all that was found of it.
     `semantics_version` is the one by which the log was folded.
     """

@@ -26,13 +26,12 @@ from typing import Any, BinaryIO, Self
 
 import click
 
+from streamer import DISTRIBUTION
 from streamer.text import ACTING, folded, padded, shown, start_of, text_width, visible
 
 # -----------------------------------------------------------------------------
 # Which extra of the distribution brings a package that is not installed.
 
-
-DISTRIBUTION = "trialstream"
 
 PACKAGES = {
     "local": frozenset(
@@ -472,7 +471,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="trialstream")
+@click.version_option(package_name=DISTRIBUTION)
 def cli() -> None:
     """Live, exact, replayable results for LLM-agent benchmarks.
 

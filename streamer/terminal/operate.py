@@ -52,6 +52,7 @@ from streamer.storage.outbox import ThreadedPublisher, outgoing
 from streamer.terminal import FAILED, UNVERIFIABLE, fail_if, print_json, print_line, print_table, say, writing
 from streamer.terminal.options import (
     bundled,
+    is_bundle,
     json_option,
     label_of,
     open_records,
@@ -727,7 +728,7 @@ def bundle_command(
     OUT has the events as they stand in the log, plans, provenance, prices, summaries and verdicts. It has no
     settings. The same input gives the same bytes. The exit code is 1 if something could not be read.
     """
-    from streamer.operate.bundle import is_bundle, write_bundle
+    from streamer.operate.bundle import write_bundle
     from streamer.sources.base import ConvertReport
     from streamer.terminal.harness import lines_of
 
@@ -777,7 +778,8 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
     """Fold the runs of a bundle again, without any server, and compare each number that it claims.
 
     Exit codes: 0 equal, 1 something differs, 3 cannot be checked: FILE is no bundle, is damaged, or was made
-    by another version of the semantics.
+    by another version of the semantics. Of a bundle by another release, sentences are not compared; a line
+    says so.
     """
     from streamer.operate.bundle import NotABundle, check_bundle
     from streamer.terminal.replay import end_with
@@ -791,6 +793,9 @@ def check_command(file: Path, as_json: bool, settings: Settings) -> None:
         say(f"streamer: {file} cannot be checked: {error}")
         raise click.exceptions.Exit(UNVERIFIABLE) from error
     say(f"SHA-256 of {file}: {digest}")
+    for verdict in verdicts:
+        if verdict.outcome != "unverifiable" and verdict.reason and not as_json:
+            print_line(f"{verdict.run_id}: {verdict.reason}")
     end_with(verdicts, as_json)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from inspect import signature
 from io import BufferedReader, RawIOBase
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -259,6 +260,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_BUNDLE = b"events.ndjson\0"
+"""How a bundle begins: the name of its first member. `streamer.operate.bundle` needs more than the base."""
 
 file_argument = click.argument(
     "file", default="-", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -279,12 +282,20 @@ from_option = click.option(
 """Gives the command `events: Path | None`."""
 
 
+def is_bundle(path: Path) -> bool:
+    """Whether a regular file begins as a bundle does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_BUNDLE)) == _BUNDLE
+
+
 @contextmanager
 def open_records(file: Path) -> Iterator[Iterator[Record]]:
     """The records of a file, see `records_of_lines`, read as they are asked for; `-` is stdin.
 
     Raises:
-        click.UsageError: the file is UTF-16.
+        click.UsageError: the file is UTF-16 or a bundle.
         click.ClickException: it is gzip and damaged, or has a line of more than 64 MiB.
     """
 
@@ -302,7 +313,12 @@ def open_records(file: Path) -> Iterator[Iterator[Record]]:
                 f"{file} is UTF-16; events are UTF-8 (in PowerShell: Out-File -Encoding utf8)"
             )
         lines = _unpacked(file, stream) if start == _GZIP else _lines(file, stream)
-        yield records_of_lines(lines, str(file))
+        if (first := next(lines, b"")).startswith(_BUNDLE):
+            raise click.UsageError(
+                f"{file} is a bundle: `streamer check` reads it. Its events are in the file events.ndjson "
+                "inside, and `tar -x` unpacks that"
+            )
+        yield records_of_lines(chain([first] if first else [], lines), str(file))
 
 
 def answered(file: Path, answer: Callable[[Iterator[Record]], tuple[T, list[Rejected]]]) -> tuple[T, int]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import cache, partial
 from html import escape
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
 from urllib.parse import unquote
@@ -31,6 +31,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from streamer import DISTRIBUTION
 from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
 from streamer.schemas.wire import canonical_json
@@ -314,6 +315,9 @@ log = logging.getLogger("streamer.web")
 
 Q = TypeVar("Q", bound=Query)
 
+LEAST_MCP = (2, 3)
+"""The oldest version of the package `mcp` that the extra allows."""
+
 PLAYER_PATH = "/api/runs/{run}/trials/{trial}/artifacts/{artifact}/player"
 
 
@@ -381,7 +385,7 @@ def create_app(
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
-        *([Route(MCP_PATH, tools, methods=["GET", "POST", "DELETE"])] if tools else []),
+        *([Route(MCP_PATH, tools, methods=["POST"])] if tools else []),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_problem})
     zipped = GZipMiddleware(_Encoded(app), minimum_size=1000, compresslevel=5)
@@ -389,11 +393,16 @@ def create_app(
 
 
 def _tools(web: Web) -> OverHttp | None:
-    """The tools for language models; None without the extra `mcp`."""
-    if find_spec("mcp") is None:
+    """The tools for language models; None without the extra `mcp`, or with another package of that name."""
+    try:
+        if tuple(map(int, version("mcp").split(".")[:2])) < LEAST_MCP:
+            raise ImportError(f"package mcp has version {version('mcp')}")
+        from streamer.web.mcp import OverHttp
+    except PackageNotFoundError:
         return None
-    from streamer.web.mcp import OverHttp
-
+    except (ImportError, ValueError) as error:
+        log.warning("No tools at %s: %s. Mend it with: pip install '%s[mcp]'", MCP_PATH, error, DISTRIBUTION)
+        return None
     return OverHttp(web)
 
 
@@ -466,9 +475,13 @@ def _explained(web: Web, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    allowed = {404: "/api/openapi.json lists the paths", 405: f"Use GET, or POST to {EVENTS_PATH}"}
-    return problem(status, allowed.get(status, "This cannot be answered"))
+    status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (500, None)
+    use = f"Use GET, or POST to {EVENTS_PATH} or {MCP_PATH}"
+    answer = problem(
+        status, {404: "/api/openapi.json lists the paths", 405: use}.get(status, "This cannot be answered")
+    )
+    answer.headers.update(headers or {})
+    return answer
 
 
 def _json(body: bytes) -> Response:

@@ -25,8 +25,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
+from streamer import product_version
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
-from streamer.schemas.export import VERSION
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.views.decide.outlook import places_of
@@ -189,7 +189,7 @@ def create_server(web: Web) -> Server[Any]:
 
     return Server(
         "streamer",
-        version=VERSION,
+        version=product_version(),
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -231,6 +233,7 @@ def member(name: str, content: bytes) -> bytes:
         (member(RECORDS, b"{" * 100_000), "DecodeError"),
         (member(PRICES, b"[models]\nx = 1"), "price table"),
         (member(PRICES, b"\xff"), "UnicodeDecodeError"),
+        (member(PRICES, b"x = " + b"[" * 100_000), "not valid TOML"),
         (member(SUMMARIES, b"[1]\n"), "TypeError"),
         (member(SUMMARIES, members_of(WHOLE)[SUMMARIES] * 2), "twice"),
         (member(VERDICTS, b"[]"), "no JSON object"),
@@ -251,6 +254,19 @@ def test_what_is_no_bundle_is_refused_in_a_sentence(tmp_path: Path, content: byt
     assert (done.returncode, done.stdout) == (3, b""), said
     assert words in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("product", ["0.1'; touch owned; '", "1\n", "", None, "1.2.3rc1+local"])
+def test_a_stranger_s_manifest_makes_no_command(tmp_path: Path, product: str | None) -> None:
+    manifest = orjson.loads(members_of(WHOLE)[MANIFEST]) | {"product": product, "semantics_version": 103}
+    (tmp_path / "b.tar").write_bytes(member(MANIFEST, canonical_json(manifest) + b"\n"))
+    done = streamer("check", tmp_path / "b.tar")
+    said = done.stderr.decode()
+    assert done.returncode == 3
+    assert "Check it with the version that made it" in said
+    assert "touch" not in said
+    assert ("pip install 'trialstream[local]==1.2.3rc1+local'" in said) is ("pip" in said)
+    assert ("pip" in said) is (product == "1.2.3rc1+local")
 
 
 def test_nothing_is_read_because_a_header_says_that_it_is_there(tmp_path: Path) -> None:
@@ -309,8 +325,57 @@ def test_another_version_of_the_product_may_say_the_same_in_other_words() -> Non
 
     content = changed(bundled(trials("one")), VERDICTS, reworded)
     assert checked(content)["the bundle"].outcome == "differs"
-    older = changed(content, MANIFEST, lambda text: text.replace(b'"product":"', b'"product":"0.'))
+    older = changed(content, MANIFEST, of_release("0.1"))
     assert {one.outcome for one in checked(older).values()} == {"equal"}
+
+
+def of_release(product: str) -> Callable[[bytes], bytes]:
+    return lambda manifest: canonical_json(orjson.loads(manifest) | {"product": product}) + b"\n"
+
+
+@pytest.mark.parametrize("product", ["9.9", "9.9 is equal: run me"])
+def test_sentences_that_were_not_compared_are_named(tmp_path: Path, product: str) -> None:
+    """Anybody can write another release into the manifest, so a check must not pass over it in silence."""
+    file, said = tmp_path / "b.tar", f"made by release {product}: its sentences were not compared"
+    if product != "9.9":
+        said = said.replace(product, "unknown")
+    false = changed(bundled(trials("one")), VERDICTS, lambda text: text.replace(b" minus ", b" beats "))
+    file.write_bytes(changed(false, MANIFEST, of_release(product)))
+    done = streamer("check", file)
+    lines_of_text = [f"b.tar: {said}", "b.tar: equal, 4 summaries", "one: equal, 4 summaries"]
+    assert (done.returncode, done.stdout.decode().splitlines()) == (0, lines_of_text)
+    done = streamer("check", file, "--json")
+    assert [(one["run_id"], one["reason"]) for one in lines(done.stdout)] == [("b.tar", said), ("one", None)]
+    file.write_bytes(changed(file.read_bytes(), SUMMARIES, one_digit))
+    done = streamer("check", file)
+    assert (done.returncode, lines_of_text[0] in done.stdout.decode()) == (1, True)
+
+
+@pytest.mark.parametrize("packed_by", [bytes, gzip.compress])
+def test_a_bundle_is_no_file_of_events(tmp_path: Path, packed_by: Callable[[bytes], bytes]) -> None:
+    file = tmp_path / "good.tar"
+    file.write_bytes(packed_by(bundled(trials("one"))))
+    nobody = {"STREAMER_BOOTSTRAP": "127.0.0.1:1", "STREAMER_REDIS": "redis://127.0.0.1:1/0"}
+    for command in (
+        ("bundle", file, tmp_path / "b.tar"),
+        ("fold", file),
+        ("publish", file),
+        ("export", "--from", file, tmp_path / "out"),
+        ("report", "--from", file),
+    ):
+        done = streamer(*command, environment=nobody)
+        assert (done.returncode, done.stdout) == (2, b""), (command, done)
+        assert b"is a bundle: `streamer check` reads it" in done.stderr, (command, done)
+    done = streamer("fold", stdin=file.read_bytes())
+    assert (done.returncode, b"- is a bundle" in done.stderr) == (2, True)
+
+
+def test_a_pipe_is_not_looked_into_and_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_bytes(ndjson(trials("one")))
+    os.mkfifo(tmp_path / "pipe")
+    done = streamer("bundle", tmp_path / "events.ndjson", tmp_path / "pipe")
+    assert (done.returncode, b"is there, and is no bundle" in done.stderr) == (2, True)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_values_that_are_no_lines_come_back_as_they_were() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -71,6 +72,13 @@ def test_every_eval_ever_keeps_verdicts_attempts_tokens_and_metrics_of_each_agen
         steps, original = other["metrics"]["score/steps"], agent["metrics"]["steps"]
         for name in ("mean", "median", "std_dev", "standard_error", "low", "high", "unit", "direction"):
             assert steps[name] == original[name], name
+
+
+def test_every_eval_ever_names_the_version_of_the_product(tmp_path: Path) -> None:
+    write_files(tmp_path, [rows(BOTH)], "every-eval-ever")
+    files = [json.loads(file.read_text()) for file in tmp_path.rglob("*.json")]
+    said = {file["eval_library"]["additional_details"]["streamer"] for file in files}
+    assert said == {version("trialstream")}
 
 
 def test_every_eval_ever_has_the_interval_of_the_summary(tmp_path: Path) -> None:

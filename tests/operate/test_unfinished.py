@@ -170,6 +170,19 @@ def test_swe_bench_removes_reports_and_names_instances() -> None:
     ]
 
 
+def test_swe_bench_writes_the_slash_of_a_model_otherwise() -> None:
+    failed = a_failure("infra_failure", task_id="b", model="openai/gpt-5")
+    made = commands("swe-bench", failed, path="preds.jsonl")
+    assert made.lines[0] == "rm -f -- logs/run_evaluation/run-1/openai__gpt-5/b/report.json"
+    assert made.remarks == []
+
+
+@pytest.mark.parametrize("path", [".", "..", "runs/..", "/", ""])
+def test_terminal_bench_needs_the_name_of_the_run_s_directory(path: str) -> None:
+    with pytest.raises(CannotSelect, match="as runs/NAME does"):
+        commands("terminal-bench", a_failure("unknown_agent_error"), path=path)
+
+
 def test_terminal_bench_resumes_and_says_that_it_runs_all_attempts() -> None:
     plan = a_plan(tasks=["a"], attempts=2, agent_models=[AGENT])
     made = commands("terminal-bench", plan, a_failure("unknown_agent_error", task_id="a", trial_name="a.1"))

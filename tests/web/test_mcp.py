@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,8 +21,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from streamer.settings import Settings
 from streamer.web.api import Web
+from streamer.web.app import LEAST_MCP
 from streamer.web.mcp import TOOLS, create_server
 from streamer.web.protocols.connections import MCP_PATH
+from tests.support.data import REPOSITORY
 from tests.support.events import a_plan, a_trial
 from tests.web.feeding import Feed
 from tests.web.serving import Serving
@@ -144,3 +151,62 @@ async def test_the_page_s_server_answers_whoever_has_the_token(logged: Settings,
             assert (await asked(client, "board", run="r1"))["title"] == "r1"
         refused = serving.get(MCP_PATH, method="POST", body=b"{}", content_length="2")
         assert refused.status == 401
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_nobody_opens_a_stream_beyond_the_limit_of_streams(serving: Serving, method: str) -> None:
+    """The transport of the package keeps a GET open without end. DELETE ends a session, and there is none."""
+    answer = serving.get(MCP_PATH, method=method, accept="text/event-stream", timeout_seconds=10)
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+
+
+def test_a_post_opens_no_stream_either(serving: Serving) -> None:
+    """Since 2026-07-28 the protocol has a method that is answered with a stream."""
+    about = "io.modelcontextprotocol/"
+    given = {f"{about}protocolVersion": "2026-07-28", f"{about}clientCapabilities": {}}
+    params = {"_meta": given, "notifications": {"toolsListChanged": True}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    body = json.dumps(asked).encode()
+    answer = serving.get(
+        MCP_PATH,
+        method="POST",
+        body=body,
+        timeout_seconds=10,
+        accept="application/json, text/event-stream",
+        content_type="application/json",
+        content_length=str(len(body)),
+        mcp_protocol_version="2026-07-28",
+        mcp_method="subscriptions/listen",
+    )
+    assert (answer.status, answer.json()["error"]["message"]) == (404, "Method not found")
+
+
+@pytest.mark.parametrize("release", ["2.2.9", None])
+def test_the_server_starts_beside_another_package_of_that_name(tmp_path: Path, release: str | None) -> None:
+    """None: the package `mcp` is right, and a folder on the path hides it."""
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "__init__.py").touch()
+    if release:
+        about = tmp_path / f"mcp-{release}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mcp\nVersion: {release}\n")
+    program = (
+        "from streamer.settings import Settings; from streamer.web.api import Web; "
+        "from streamer.web.app import create_app; print(callable(create_app(Web(Settings()))))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert f"No tools at {MCP_PATH}" in done.stderr
+    assert "pip install 'trialstream[mcp]'" in done.stderr
+
+
+def test_the_extra_allows_what_the_server_uses() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["optional-dependencies"]["mcp"] == [f"mcp>={'.'.join(map(str, LEAST_MCP))}"]
+
+
+async def test_the_server_says_the_version_of_the_product(settings: Settings) -> None:
+    async with within(settings) as client:
+        assert client.server_info is not None
+        assert client.server_info.version == version("trialstream")
