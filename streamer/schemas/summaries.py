@@ -78,7 +78,11 @@ class LedgerEntry(Message):
     metric: str = Field(description="What is compared.")
     planned_at: Instant | None = Field(description="When this was declared, UTC; null: not known.")
     in_time: bool = Field(description="It was declared before the first trial, so the candidates are judged.")
-    candidates: int = Field(ge=0, description="How many agent:models the run enters, planned ones too.")
+    candidates: int = Field(
+        ge=0,
+        description="How many agent:models the run enters, planned ones too: neither the baseline, nor one "
+        "that no plan named before the first trial while plans named others.",
+    )
 
 
 class NamedStatistics(Statistics, MetricReading):
