@@ -139,11 +139,11 @@ def launch(
 
 @contextmanager
 def running(directory: Path, **options: Any) -> Iterator[Stack]:
-    """A stack that is up; it is ended in any case."""
+    """A stack that is up and has said so in full; it is ended in any case."""
     stack = launch(directory, **options)
     try:
         wait_for(
-            lambda: stack.discovery.exists() or stack.process.poll() is not None,
+            lambda: "Ctrl-C ends everything." in stack.printed or stack.process.poll() is not None,
             f"the start of `up`; it printed {stack.printed!r}",
         )
         assert stack.process.poll() is None, stack.printed

@@ -240,6 +240,7 @@ def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
         "artifact": "0",
         "label": ATTACKS[0][:64],
         "name": "x",
+        "task": texts,
     }
     kinds = {}
     for path in [operation.path for operation in OPERATIONS] + [*DOWNLOADS, PLAYER_PATH]:
