@@ -188,7 +188,7 @@ def test_what_trials_were_made_with_is_the_same_from_redis_and_from_a_file(
     answer = orjson.loads(live.stdout)
     assert answer == orjson.loads(of_file.stdout)
     assert answer["refused"] == ["timeout"]
-    assert "timeout 600 against 900 in 9 of 9 common tasks" in " ".join(answer["words"])
+    assert "timeout 600 against 900 in 9 of 10 common tasks" in " ".join(answer["words"])
 
 
 def test_a_report_as_of_a_version_has_the_summaries_published_then(logged: Logged) -> None:

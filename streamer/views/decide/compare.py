@@ -1,7 +1,6 @@
 """Two runs or two agents, on the tasks that both have done. Pure; the page and `streamer compare` use it.
 
-A task of a tier is compared with the same task of the same tier. Each task counts once, whatever its
-attempts: of several the mean is taken.
+A task of a tier is compared with the same task of that tier. Of several attempts the mean is taken.
 """
 
 from __future__ import annotations
@@ -433,10 +432,11 @@ def compare_sides(
     Args:
         a, b: the sides; of a named metric that both plans explain, the first one's words count.
         offset, limit: which of the tasks to list; the counts are of all.
-        allowed: `tasks`: judge the common tasks, however they came about; and fields of provenance that may
-            differ (R36).
+        allowed: fields of provenance that may differ (R36), and `tasks` where the sides may have others.
     """
-    planned = len(common_tasks(b.outcomes, a.outcomes).pairs)
+    awaited = None in (a.run.run.status, b.run.run.status)  # else tasks without a name never come
+    both = common_tasks(b.outcomes, a.outcomes).pairs
+    planned = sum(awaited or isinstance(task, str) for task in both)
     made = comparable(a.made, b.made, allowed=allowed, planned=planned)
     a, b = (replace(side, left_out=made.left_out) if made.left_out else side for side in (a, b))
     tasks = common_tasks(b.outcomes, a.outcomes)

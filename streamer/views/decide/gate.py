@@ -430,7 +430,12 @@ def matched_as_made(
 ) -> tuple[Matched, Comparability]:
     """A candidate and its baseline without the tasks that were made in different ways, and what differs."""
     every, names = Matched(ours, theirs), ("the candidate", "the baseline")
-    made = comparable(_made(ours), _made(theirs), names, allowed, every.planned_tasks)
+    awaited = None in (
+        ours.run.plan.finished,
+        theirs.run.plan.finished,
+    )  # else tasks without a name never come
+    planned = every.planned_tasks if awaited else 0
+    made = comparable(_made(ours), _made(theirs), names, allowed, planned)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
     return Matched(ours, theirs, left_out) if left_out else every, made
 
