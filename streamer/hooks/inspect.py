@@ -27,8 +27,16 @@ ANSWER_SECONDS = 5.0
 
 SPEC = {
     **dict.fromkeys(("task", "task_id", "task_version", "created", "solver", "model", "run_id"), True),
-    "dataset": {"sample_ids", "shuffled"},
-    "config": {"epochs", "max_samples"},
+    "dataset": {"name", "sample_ids", "shuffled"},
+    "config": {
+        "epochs",
+        "max_samples",
+        *(f"{of}_limit" for of in ("message", "token", "time", "working", "cost")),
+    },
+    "model_generate_config": {"temperature", "top_p", "max_tokens", "reasoning_effort", "seed"},
+    "model_roles": {"__all__": {"model"}},
+    "packages": True,
+    "sandbox": {"type"},
     "scorers": {"__all__": {"name", "metrics"}},
     "metrics": True,
 }
