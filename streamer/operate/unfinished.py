@@ -25,7 +25,7 @@ from streamer.schemas.base import UNKNOWN, Message, agent_model_label, split_lab
 from streamer.schemas.events import NO_FAILURE
 from streamer.schemas.wire import LogRecord, Position, Rejected
 from streamer.text import counted, visible
-from streamer.views.models import Label, TrialRow, described
+from streamer.views.models import TrialPlace
 
 if TYPE_CHECKING:
     from streamer.folding.prices import PriceTable
@@ -42,15 +42,9 @@ MOST_LISTED = 200_000
 Why = Literal["missing", "in_flight", "no_verdict", "infrastructure"]
 
 
-class UnfinishedTrial(Message):
+class UnfinishedTrial(TrialPlace):
     """A trial that is left to run."""
 
-    shard: str = described(TrialRow, "shard")
-    task_id: str = described(TrialRow, "task_id")
-    attempt: int = Field(ge=1, description="n-th repeat of the task.")
-    agent_model: Label
-    tier: str | None = described(TrialRow, "tier")
-    subtest: str | None = described(TrialRow, "subtest")
     why: Why = Field(
         description="missing: planned, and not there. in_flight: started, without a result, in a run that "
         "has not finished. no_verdict: it ended without a verdict and does not count as passed (R19). "

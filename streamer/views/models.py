@@ -144,6 +144,17 @@ class TrialRow(Message):
         )
 
 
+class TrialPlace(Message):
+    """The slot of a trial, in answers about single ones."""
+
+    shard: str = described(TrialRow, "shard")
+    task_id: str = described(TrialRow, "task_id")
+    attempt: int = Field(ge=1, description="n-th repeat of the task.")
+    agent_model: Label
+    tier: str | None = described(TrialRow, "tier")
+    subtest: str | None = described(TrialRow, "subtest")
+
+
 def outcome_of(trial: Mapping[str, Any]) -> TrialOutcome:
     """The outcome of a scored trial (as parsed from JSON)."""
     formulacode = trial["formulacode"]

@@ -36,7 +36,7 @@ from streamer.settings import Settings
 from streamer.text import UNSEEN, counted, points, visible
 from streamer.views import cells
 from streamer.views.columns import Column, leaders_of
-from streamer.views.models import Label, TrialRow, described
+from streamer.views.models import Label, TrialPlace
 from streamer.views.tables import Table
 
 # -----------------------------------------------------------------------------
@@ -328,15 +328,8 @@ CAUSES: dict[Cause, str] = {
 """Each cause in the words of the table."""
 
 
-class MovingTrial(Message):
+class MovingTrial(TrialPlace):
     """The trial of an event that moved a number."""
-
-    shard: str = described(TrialRow, "shard")
-    task_id: str = described(TrialRow, "task_id")
-    attempt: int = Field(ge=1, description="n-th repeat of the task.")
-    agent_model: Label
-    tier: str | None = described(TrialRow, "tier")
-    subtest: str | None = described(TrialRow, "subtest")
 
 
 class MetricMove(Message):

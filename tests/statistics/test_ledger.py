@@ -107,7 +107,7 @@ def best_stop(pairs: int, chances: Sequence[float], value: Callable[[Sequence[Pa
 def test_the_evidence_is_an_e_value_at_any_stopping_time_and_order_of_arrival(
     pairs: int, ties: float
 ) -> None:
-    """Inference 8a: under the null its mean is at most 1, whoever chooses when to look."""
+    """Inference 8a: under the null its mean is at most 1, by any rule when to look."""
     chances = ((1 - ties) / 2, (1 - ties) / 2, ties)
     best = best_stop(pairs, chances, lambda known: evidence_better(known, known, pairs))
     assert best <= 1 + 1e-9

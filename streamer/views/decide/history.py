@@ -636,7 +636,7 @@ MOST_PLANS = 20
 
 
 class Decision(Message):
-    """What two agents still need until evidence tells them apart; all of it is an estimate."""
+    """An estimate of what two agents still need until evidence tells them apart."""
 
     ahead: Label
     behind: Label
