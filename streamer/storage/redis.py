@@ -486,7 +486,7 @@ class Sending:
 
     Attributes:
         refused: runs one of whose keys somebody made a key of another type.
-        outdated: runs of which Redis refused a lower version at their last write.
+        outdated: run to those of its keys of which Redis refused a lower version, and has taken none since.
         refusals: values that Redis refused for their lower version, since the start.
         rewrite_due: runs whose keys across runs may say something else, with the benchmarks concerned.
     """
@@ -495,7 +495,7 @@ class Sending:
         self, client: Redis, keys: Keys, unsent: Unsent, writes: Writes, expire_seconds: int | None
     ) -> None:
         self.refused: set[str] = set()
-        self.outdated: set[str] = set()
+        self.outdated: dict[str, set[str]] = {}
         self.refusals = 0
         self.rewrite_due: defaultdict[str, set[str]] = defaultdict(set)
         self._client = client
@@ -580,18 +580,21 @@ class Sending:
         refusals, before, run_id = int(reply[0]), reply[1].decode() or None, write.run_id
         self._writes.done(write)
         self._forget(write.unsent)
-        self._note_refusals(run_id, refusals)
+        self._note_refusals(write, set(map(as_text, reply[2])))
         now = self._across.benchmark(run_id)
         if refusals or before != now or benchmark not in (None, now):
             self.rewrite_due[run_id] |= {name for name in (before, benchmark, now) if name}
 
-    def _note_refusals(self, run_id: str, refusals: int) -> None:
-        self.refusals += refusals
-        if not refusals:
-            self.outdated.discard(run_id)
-        elif run_id not in self.outdated:
-            self.outdated.add(run_id)
-            log.warning("Redis holds newer values of run %r and refuses %d lower ones", run_id, refusals)
+    def _note_refusals(self, write: Write, refused: set[str]) -> None:
+        """A write may leave out keys that were refused before: those are still refused."""
+        run_id = write.run_id
+        before = self.outdated.pop(run_id, set())
+        left_out = set() if write.whole else before.difference(entry.suffix for entry in write.entries)
+        self.refusals += len(refused)
+        if left_out or refused:
+            self.outdated[run_id] = left_out | refused
+        if refused and not before:
+            log.warning("Redis holds newer values of run %r and refuses %d lower ones", run_id, len(refused))
 
     def _forget(self, entries: Iterable[KeyState]) -> None:
         for entry in entries:
@@ -717,7 +720,7 @@ class RedisSink:
     def outdated(self) -> list[str]:
         """Runs of this worker of which Redis holds newer values, so that it refuses the worker's."""
         outdated = self._sending.outdated
-        return sorted(outdated.intersection(self._owner.run_ids())) if outdated and self._owner else []
+        return sorted(outdated.keys() & set(self._owner.run_ids())) if outdated and self._owner else []
 
     @property
     def settled(self) -> bool:

@@ -175,13 +175,13 @@ end
 if follows ~= '' and (redis.call('GET', prefix .. 'writer') or '') ~= follows then return { -1, '' } end
 
 local before = benchmark_of_stored_run()
-local refusals, named, run_version = 0, {}, nil
+local older_ones, named, run_version = {}, {}, nil
 for at = FIRST_CHANGE, #ARGV, 3 do
   local suffix, plan, value = ARGV[at], cjson.decode(ARGV[at + 1]), ARGV[at + 2]
   named[suffix] = true
   if suffix == 'run' and not plan.deleted then run_version = plan.version end
   if refused(suffix, plan.version) then
-    refusals = refusals + 1
+    table.insert(older_ones, suffix)
   else
     apply(suffix, plan, value)
   end
@@ -189,4 +189,4 @@ end
 if mode == 'whole' and run_version then remove_unnamed(named, run_version) end
 leave_mark()
 if options.expire_seconds > 0 then postpone_expiry() end
-return { refusals, before }
+return { #older_ones, before, older_ones }

@@ -38,6 +38,7 @@ from tests.support.builders import (
     an_update,
 )
 from tests.support.eventually import eventually
+from tests.support.owning import Owning
 from tests.support.polling import Poller
 from tests.support.servers import RedisServer
 
@@ -73,6 +74,22 @@ async def test_a_plan_that_comes_late_or_changes_moves_the_run_between_benchmark
     assert boards() == {"b": [], "c": ["r1|claude:opus"]}
     await sink.write([an_update(an_agent_model_change(version=3, accuracy=0.5))])
     assert boards() == {"b": [], "c": ["r1|claude:opus"]}
+
+
+async def test_a_run_stays_outdated_until_redis_takes_the_key_that_it_refused(
+    make_sink: MakeSink, client: redis.Redis
+) -> None:
+    owner = Owning()
+    sink = make_sink(owner=owner)
+    owner.put(a_run_change())
+    await sink.write([an_update(a_run_change())])
+    client.hset(KEYS.versions("r1"), "run", "4:1")
+    await sink.write([an_update(a_run_change(version=5), an_agent_model_change(version=5))])
+    assert (sink.outdated, sink.refusals) == (["r1"], 1)
+    await sink.write([an_update(an_agent_model_change(version=6))])
+    assert sink.outdated == ["r1"], "this write leaves out what was refused"
+    await sink.write([an_update(a_run_change(version=7, epoch=5))])
+    assert (sink.outdated, sink.refusals) == ([], 1)
 
 
 async def test_runs_are_listed_by_the_time_of_their_last_event(
