@@ -34,7 +34,6 @@ from streamer.folding.state import RunState
 from streamer.operate.exchange import gate_junit
 from streamer.schemas.base import METRIC_NAME, Message
 from streamer.schemas.events import NAMED, PRIMARY_METRIC, can_have_board
-from streamer.schemas.summaries import HARNESS_CHANGING
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
 from streamer.statistics.final import ALPHA
@@ -64,7 +63,7 @@ from streamer.terminal.options import (
     with_settings,
 )
 from streamer.text import visible
-from streamer.views.decide.comparable import not_comparable
+from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED, not_comparable
 from streamer.views.decide.compare import (
     COMPARED_METRICS,
     column_of,
@@ -111,13 +110,7 @@ from streamer.web.report import RunData, document_as_markdown, from_events, from
 
 SHOWN = 20
 
-_allow_option = click.option(
-    "--allow",
-    type=click.Choice(["tasks", *sorted(HARNESS_CHANGING)]),
-    multiple=True,
-    help="Judge though the sides differ in this; may be repeated. tasks: they ran different ones. Else a "
-    "field of provenance.",
-)
+_allow_option = click.option("--allow", type=click.Choice(ALLOWED), multiple=True, help=ABOUT_ALLOWED)
 
 
 def _metric_of(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

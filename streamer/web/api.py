@@ -322,8 +322,10 @@ def run_at(web: Web, run_id: str, as_of: str | None) -> LiveRun | FoldedAgain:
     return LiveRun(web, run_id) if as_of is None else FoldedAgain(web, run_id, Position.of(as_of))
 
 
-async def live_comparison(web: Web, comparison: Comparison) -> Comparison:
+async def live_comparison(web: Web, comparison: Comparison, allowed: Sequence[str] = ()) -> Comparison:
     """A comparison of two runs, and what the order of their trials allows to say; see `in_order`.
+
+    `allowed` is as of `compare_sides`.
 
     The same comparison where the log does not hold all events of both, or this server may not read them.
     """
@@ -335,9 +337,9 @@ async def live_comparison(web: Web, comparison: Comparison) -> Comparison:
     def folded() -> Live:
         a, b = (fold_run(web.settings, run_id, web.prices) for run_id in runs)
         truncated = a.log.begins_at or b.log.begins_at
-        return Live([], None) if truncated else in_order(a.run.state, b.run.state, *agents)
+        return Live([], None) if truncated else in_order(a.run.state, b.run.state, *agents, allowed)
 
-    question = "order", *runs, *agents, *versions
+    question = "order", *runs, *agents, *versions, *allowed
     try:
         return with_live(comparison, await web.folds.answer(question, folded, keep=True))
     except (NotInLog, CannotBeFolded, TopicMissing, TopicAuthorizationFailedError):
@@ -724,7 +726,8 @@ async def _past_runs(web: Web, benchmark: str) -> list[PastRun]:
 async def _compare(web: Web, query: CompareQuery) -> Comparison:
     a = await _side(web, query.a, query.a_agent)
     b = await _side(web, query.b, query.b_agent)
-    return await live_comparison(web, compare_sides(a, b, query.offset, query.limit))
+    compared = compare_sides(a, b, query.offset, query.limit, query.allow)
+    return await live_comparison(web, compared, query.allow)
 
 
 @_get("/api/health", "Whether this server follows Redis.")

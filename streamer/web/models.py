@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -42,6 +42,7 @@ from streamer.schemas.summaries import (
 )
 from streamer.schemas.wire import BadPosition, canonical_json
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
+from streamer.views.decide.comparable import ABOUT_ALLOWED, ALLOWED
 from streamer.views.decide.compare import PairStanding
 from streamer.views.decide.ledger import NoSuchLedger
 from streamer.views.models import (
@@ -73,6 +74,16 @@ MetricName = Annotated[
     str, Field(json_schema_extra={"anyOf": [{"enum": list(BOARD_METRICS)}, _NAMED_METRIC]})
 ]
 """A built-in METRIC, or `metrics/NAME` of a named one (R30)."""
+
+
+def _allowed(name: str) -> str:
+    if name not in ALLOWED:
+        raise ValueError(f"{name!r} cannot be allowed; one of {', '.join(ALLOWED)} can")
+    return name
+
+
+Allowed = Annotated[str, AfterValidator(_allowed), Field(json_schema_extra={"enum": list(ALLOWED)})]
+"""What may differ though the sides are judged, as `--allow` of `streamer compare` names it."""
 
 
 class LabelGroup(Message):
@@ -339,6 +350,7 @@ class CompareQuery(Query):
     b: str = Field(description="Run of the second side.")
     a_agent: str | None = optional("Agent:model of the first side; all if not given.")
     b_agent: str | None = optional("Agent:model of the second side.")
+    allow: list[Allowed] = optional(ABOUT_ALLOWED, [])
     offset: int = optional("Skip so many tasks.", 0, ge=0)
     limit: int = optional("At most so many tasks.", 100, ge=1, le=MAX_PAGE)
 

@@ -628,6 +628,26 @@ def test_a_race_names_who_may_not_be_compared_and_is_not_decided(tmp_path: Path)
     assert (code, "not comparable: a:m and base/z:m: " in text) == (3, True)
 
 
+def test_a_race_whose_pairs_cannot_be_matched_says_so_and_is_not_decided(tmp_path: Path) -> None:
+    """More trials than planned; a baseline with no task of the run; numbers in place of verdicts (R31)."""
+    fewer = race_of({"a": 18, "b": 2}, tasks=TASKS[:50], order=TASKS[:50])
+    code, text = gated(file_of(tmp_path, fewer), "--race")
+    assert (code, "DROPPED" in text) == (3, False)
+    assert "not comparable: a:m and b:m: a side has more trials than planned\n" in text
+    base = [event | {"run_id": "base"} for event in race_of({"z": 18})]
+    renamed = {"tasks": ["x"], "order": ["x"], "task_id": "x", "attempt": 1}
+    base = [event | {k: v for k, v in renamed.items() if k in event} for event in base[:2]]
+    file = file_of(tmp_path, [*race_of({"a": 18, "b": 2}), *base])
+    code, text = gated(f"{file}/r", "--race", "--against", f"{file}/base")
+    assert (code, text.count("and base/z:m: no task is planned on both sides\n")) == (3, 2)
+    numbers = [
+        event | {"resolved": None, "metrics": {"match": 1.0}} if "agent" in event else event
+        for event in race_of({"a": 18, "b": 2})
+    ]
+    code, text = gated(file_of(tmp_path, numbers), "--race")
+    assert (code, "not comparable: a:m and b:m: no trial of a side has a verdict\n" in text) == (3, True)
+
+
 def test_a_race_takes_one_run_of_a_file_and_the_whole_of_it(tmp_path: Path) -> None:
     other = [event | {"run_id": "q"} for event in race_of(dict.fromkeys("ab", 10))]
     file = file_of(tmp_path, [*other, *race_of(FIELD)])

@@ -536,6 +536,36 @@ def test_the_outlook_of_a_run_that_goes_on_ends_with_the_estimate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("order", "is_estimated"),
+    [
+        ({}, False),
+        ({"order_kind": "chosen", "order_reason": "longest first"}, False),
+        ({"order_kind": "chosen", "order_reason": "longest first", "order": True}, True),
+    ],
+    ids=["no order", "chosen without a list", "chosen with a list"],
+)
+def test_evidence_of_the_whole_plan_alone_promises_no_end(order: Event, *, is_estimated: bool) -> None:
+    """Of 98 known pairs 20 are won and 8 lost: with two open ones the whole plan has some evidence."""
+    tasks = [f"t{number:03}" for number in range(100)]
+    queue = {"order": tasks} if "order" in order else {}
+    plan = a_plan(tasks=tasks, attempts=1, agent_models=["a:m", "b:m"], **order | queue)
+    won, lost = range(0, 80, 4), range(2, 98, 12)
+    trials = [
+        a_trial(task_id=task, agent=agent, model="m", resolved=at in (won if agent == "a" else lost))
+        for at, task in enumerate(tasks[:98])
+        for agent in "ab"
+    ]
+    answers = answers_of(folded([plan, *trials])[0].run("run-1"))
+    assert answers.comparison is not None
+    [pair] = answers.comparison.pairs
+    assert pair.evidence is not None
+    assert (pair.wins, pair.losses, pair.unknown) == (20, 8, 2)
+    assert 1 < pair.evidence.better < 40
+    outlook = outlook_of(answers.run, answers.agents, [], answers.compared, AT)
+    assert (outlook.decision is not None) is is_estimated
+
+
+@pytest.mark.parametrize(
     "order",
     [
         {},

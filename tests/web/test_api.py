@@ -525,6 +525,33 @@ async def test_two_runs_are_compared_in_order_only_where_the_log_has_all_their_e
         assert not any("in the end" in words for words in left)
 
 
+@pytest.mark.parametrize("finished", [True, False])
+async def test_what_a_comparison_allows_to_differ_is_judged_as_the_command_judges_it(
+    logged: Settings, folding_page: Serving, *, finished: bool
+) -> None:
+    tasks = [f"task-{number}" for number in range(1, 7)]
+    plan = {"tasks": tasks, "order": tasks, "order_kind": "shuffled"}
+    events = []
+    for run, seconds in (("run-1", "600"), ("run-2", "900")):
+        events.append(a_plan(run_id=run, attempts=1, provenance={"timeout": seconds}, **plan))
+        shown = tasks if finished else tasks[:4]
+        events += [a_trial(run_id=run, task_id=task, resolved=run == "run-2") for task in shown]
+        events += [END | {"run_id": run}] if finished else []
+    async with Feed(logged, log=True) as feed:
+        await feed.take(events)
+        path = "/api/compare?a=run-1&b=run-2"
+        for refused in (path, f"{path}&allow=judge", f"{path}&allow=tasks"):
+            answer = folding_page.get(refused).json()
+            assert (answer["refused"], answer["differences"]["pass_rate"]["interval"]) == (["timeout"], None)
+            assert answer["not_comparable"] == "timeout 600 against 900"
+            assert not any("in the end" in words for words in answer["words"])
+        allowed = folding_page.get(f"{path}&allow=judge&allow=timeout").json()
+        assert (allowed["refused"], allowed["not_comparable"]) == ([], None)
+        assert "timeout 600 against 900" in allowed["words"], "what differs is said all the same"
+        assert (allowed["differences"]["pass_rate"]["interval"] is not None) is finished
+        assert any("in the end" in words for words in allowed["words"]) is not finished
+
+
 # -----------------------------------------------------------------------------
 # The OpenAPI document is served, and hangs together.
 

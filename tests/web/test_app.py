@@ -42,6 +42,7 @@ PROBLEMS = [
     ("/api/runs/run-1/trials?limit=501", 400, "less than or equal to 500"),
     ("/api/health?x=1", 400, "Allowed: nothing"),
     ("/api/compare?a=run-1", 400, "Field required"),
+    ("/api/compare?a=run-1&b=run-1&allow=luck", 400, "'luck' cannot be allowed; one of tasks, dataset, "),
     ("/api/nothing", 404, "/api/openapi.json"),
 ]
 

@@ -316,9 +316,11 @@ class ComparisonTable(TaskTable):
 
     def _final_ends(self, a: int, b: int) -> tuple[FinalDifference | None, str | None]:
         """The interval of the final difference in whole pairs, or why there is none."""
-        if reason := self._final_missing[a] or self._final_missing[b]:
-            return None, reason
         later = a if self._later[a, b] else b
+        if reason := self._final_missing[a] or self._final_missing[b]:
+            is_listed = self._orders[later] is not None or self.evidence_missing is not None
+            is_chosen = reason == FinalMissing.ORDER_CHOSEN and self.planned is not None
+            return None, reason if is_listed or not is_chosen else FinalMissing.ORDER_UNKNOWN_IN_PART
         if self.planned is None:
             return None, FinalMissing.PLAN_EXCEEDED if self.exceeded else FinalMissing.NO_PLAN
         if self._orders[later] is None:

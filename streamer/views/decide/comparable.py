@@ -26,6 +26,14 @@ from streamer.text import counted, start_of
 TRIED = frozenset({"agent", "model"})
 """What two sides differ in by nature."""
 
+ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
+"""What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
+
+ABOUT_ALLOWED = (
+    "Judge though the sides differ in this; may be repeated. tasks: they ran different ones. Else a field of "
+    "provenance."
+)
+
 _PLAIN = frozenset({"dataset", "harness", "judge", "model_served", "prices"})
 """Fields whose values are names. Versions and digests are names, too: 1.1 and 1.10 are two versions."""
 

@@ -34,6 +34,7 @@ from streamer.views.cells import of_planned
 from streamer.views.columns import Board, Column
 from streamer.views.decide.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.decide.gate import (
+    UNMATCHED,
     Entrant,
     NoSuchSide,
     entrant,
@@ -539,9 +540,13 @@ class Race:
         """Evidence that one is worse, and that the other one is; nothing where they may not be compared."""
         matched, made = matched_as_made(ours, theirs)
         unfair = {"tasks": DIFFERENT_TASKS} if tasks_are_unfair(matched, ours, theirs) else {}
-        if refused := unfair | made.refused:
-            self._refused[one, other] = "; ".join(dict.fromkeys(refused.values()))
-        if refused or matched.unmatched:
+        why = list(dict.fromkeys((unfair | made.refused).values()))
+        if not (ours.has_verdicts and theirs.has_verdicts):
+            why = [REASONS["no_verdicts"]]
+        elif matched.unmatched and not why:
+            why = [UNMATCHED[matched.unmatched].partition(";")[0]]  # a race takes pairs at the end, too
+        if why:
+            self._refused[one, other] = "; ".join(why)
             return {}
         ordered, every, planned = matched.in_order, matched.pairs, matched.planned
         return {

@@ -16,7 +16,7 @@ export async function getPage(...asked) {
 }
 
 async function answer(path, parameters = {}, signal = undefined) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const given = Object.entries(parameters).flatMap(([name, value]) => [value].flat().map((one) => [name, one])).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
   const answered = await fetch(query ? `${path}?${query}` : path, { signal, headers: { accept: "application/json" } });
   if (answered.ok) return answered;

@@ -12,14 +12,14 @@ const WHOLE = ["", "all but baselines"];
 export class Compare {
   // chosen: {a, b, a_agent, b_agent}; change(chosen): so that the address can follow
   constructor(chosen, change) {
-    this.chosen = { a: "", b: "", a_agent: "", b_agent: "", ...chosen };
+    this.chosen = { a: "", b: "", a_agent: "", b_agent: "", allow: "", ...chosen };
     this.change = change;
     this.offset = 0;
     this.able = []; // agents of the run that was offered last, without baselines
     this.choices = {};
     for (const side of ["a", "b"]) {
       const title = side.toUpperCase();
-      this.choices[side] = select(`Run ${title}`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "" }));
+      this.choices[side] = select(`Run ${title}`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "", allow: "" }));
       this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value }));
     }
     this.result = h("div", { "aria-live": "polite" });
@@ -88,7 +88,7 @@ export class Compare {
     if (!this.chosen.a) return this.result.replaceChildren(h("p", { class: "empty" }, "There are no runs yet."));
     this.pending?.abort();
     this.pending = new AbortController();
-    const found = await get("/api/compare", { ...this.chosen, offset: this.offset, limit: PAGE }, this.pending.signal);
+    const found = await get("/api/compare", { ...this.chosen, allow: this.chosen.allow.split(","), offset: this.offset, limit: PAGE }, this.pending.signal);
     return this.result.replaceChildren(...this.shown(found));
   }
 
@@ -104,6 +104,8 @@ export class Compare {
   shown(found) {
     if (!found.tasks) return [h("p", { class: "empty" }, "They have no task in common.")];
     this.pager.show(this.offset, found.pairs.length, found.tasks, found.tasks, ", greatest difference first");
-    return [...comparison(found), h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager.element];
+    const allow = [this.chosen.allow, ...found.refused].filter(Boolean).join(",");
+    const judge = found.refused.length ? h("div", { class: "body" }, h("button", { type: "button", class: "plain", onclick: () => this.set({ allow }) }, "Judge them all the same")) : null;
+    return [...comparison(found), judge, h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager.element].filter(Boolean);
   }
 }
