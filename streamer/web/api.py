@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import quote, urlencode
 
 import orjson
 from pydantic import BaseModel
@@ -33,9 +34,26 @@ from streamer.views.cells import sort_value
 from streamer.views.columns import RUNS, sorted_rows
 from streamer.views.decide.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.decide.gate import Live, in_order, needs_order, with_live
-from streamer.views.decide.history import PastRun, TaskHistory, TaskPage, past_of, task_page, tasks_of
+from streamer.views.decide.history import (
+    PastRun,
+    TaskHistory,
+    TaskPage,
+    past_of,
+    task_document,
+    task_page,
+    tasks_of,
+)
 from streamer.views.decide.leaderboard import BenchmarkBoard, history_points
-from streamer.views.decide.ledger import LedgerName, LedgerResult, entries_of, ledger_of, names_of, runs_of
+from streamer.views.decide.ledger import (
+    LedgerName,
+    LedgerResult,
+    entries_of,
+    ledger_document,
+    ledger_of,
+    names_document,
+    names_of,
+    runs_of,
+)
 from streamer.views.decide.outlook import Outlook, outlook_of
 from streamer.views.models import (
     Comparison,
@@ -97,8 +115,10 @@ from streamer.web.models import (
     Operation,
     OutlookQuery,
     Page,
+    Query,
     RunSnapshot,
     RunsQuery,
+    TaskSheetQuery,
     TasksQuery,
     TiersQuery,
     TimeQuery,
@@ -109,7 +129,7 @@ from streamer.web.models import (
     UnfinishedQuery,
     WhyQuery,
 )
-from streamer.web.pages import one_file
+from streamer.web.pages import one_file, sheet
 from streamer.web.protocols.connections import Connections
 from streamer.web.protocols.intake import EventIntake
 from streamer.web.protocols.live import Hub
@@ -714,12 +734,12 @@ async def _task(web: Web, query: TasksQuery, task: str) -> TaskPage:
     return task_page(await _past_runs(web, query.benchmark), task)
 
 
-async def _past_runs(web: Web, benchmark: str) -> list[PastRun]:
-    """The runs of a benchmark with their scored trials; equal questions are worked out once."""
-    runs = await web.reader.board_runs(benchmark=benchmark)
+async def _past_runs(web: Web, benchmark: str | None, run: str | None = None) -> list[PastRun]:
+    """The runs of a benchmark, or one run, with their scored trials; equal questions are worked out once."""
+    runs = await web.reader.board_runs(benchmark=benchmark, run=run)
     run_ids = [one.run.run_id for one in runs]
     work = lambda: past_of(runs, scored_trials_of(web.settings, run_ids))  # noqa: E731
-    return await web.folds.answer(("tasks", benchmark), work)
+    return await web.folds.answer(("tasks", benchmark, run), work)
 
 
 @_get("/api/compare", "Two runs, or two agents, on the tasks that both have done.")
@@ -752,6 +772,53 @@ def values_of(answer: Answer) -> Any:
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json", by_alias=True)
     return [one.model_dump(mode="json", by_alias=True) for one in answer if isinstance(one, BaseModel)]
+
+
+# -----------------------------------------------------------------------------
+# Pages that the server draws as a whole: ledgers of candidates, and a task over all runs.
+
+
+async def ledgers_sheet(web: Web, query: TimeQuery) -> bytes:
+    """The ledgers by name, as a page."""
+    names = await _ledgers(web, query)
+    document = names_document(names)
+    if not names:
+        nothing = "No run belongs to a ledger yet. A run enters its agents by `ledger` of its plan."
+        document = document._replace(tables=[], lines=[nothing])
+    links = [{"name": f"/pages/ledgers/{quote(one.name, safe='')}"} for one in names]
+    return sheet(document, links, is_ledger=True)
+
+
+async def ledger_sheet(web: Web, query: TimeQuery, name: str) -> bytes:
+    """A ledger as a page; each candidate links to its run."""
+    result = await _ledger(web, query, name)
+    links = [{"run": f"/#/run/{quote(one.run_id, safe='')}"} for one in result.candidates]
+    return sheet(ledger_document(result), links, is_ledger=True)
+
+
+async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
+    """A task over all runs of a benchmark as a page; each row links to the trials behind it."""
+    benchmark = query.benchmark
+    if query.run is not None:
+        benchmark = (await web.reader.run(query.run)).benchmark
+    elif benchmark is None:
+        raise BadQuery("benchmark or run: one of both says which runs the page goes over")
+    past = await _past_runs(web, benchmark, query.run if benchmark is None else None)
+    page = task_page(past, task)
+    links = [{"run": _trials_link(one.run, one.agent_model, task)} for one in page.runs]
+    return sheet(task_document(page, task, benchmark, len(past)), links)
+
+
+def _trials_link(run: str, agent: str, task: str) -> str:
+    return f"/#/run/{quote(run, safe='')}/trials?{urlencode({'agent': agent, 'task': task})}"
+
+
+SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {
+    "/pages/ledgers": (TimeQuery, ledgers_sheet),
+    "/pages/ledgers/{name}": (TimeQuery, ledger_sheet),
+    "/pages/tasks/{task}": (TaskSheetQuery, task_sheet),
+}
+"""Path -> what may be asked there, and the function that draws it."""
 
 
 # -----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
 from urllib.parse import unquote
 
+import orjson
 import uvicorn
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -39,8 +40,9 @@ from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, broker_problem
 from streamer.storage.redis import check_protocol
 from streamer.text import visible
+from streamer.views.tables import Document
 from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
-from streamer.web.api import DOWNLOADS, OPERATIONS, WRITERS, Web, download, recorded, values_of
+from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS, WRITERS, Web, download, recorded, values_of
 from streamer.web.models import (
     AsOfQuery,
     BadQuery,
@@ -53,8 +55,9 @@ from streamer.web.models import (
     problem,
     status_of,
 )
-from streamer.web.pages import boards_module, hash_of
+from streamer.web.pages import boards_module, hash_of, sheet
 from streamer.web.protocols.connections import (
+    DATA_PATHS,
     EVENTS_PATH,
     IDLE_SECONDS,
     MCP_PATH,
@@ -371,7 +374,18 @@ def create_app(
     async def download_as(ending: str, request: Request, run: str) -> Response:
         return await download(web, _query(AsOfQuery, request), run, ending)
 
+    async def show(drawn: str, request: Request, **names: str) -> Response:
+        query, draw = SHEETS[drawn]
+        try:
+            content, status = await draw(web, _query(query, request), **names), 200
+        except Exception as error:
+            refusal = _explained(web, error)
+            said = orjson.loads(refusal.body)
+            content, status = sheet(Document(said["title"], [], [said["detail"]], [])), refusal.status_code
+        return Response(content, status, media_type="text/html", headers={"cache-control": "no-store"})
+
     answers: dict[str, Callable[..., Awaitable[Response]]] = {
+        **{path: partial(show, path) for path in SHEETS},
         PLAYER_PATH: play,
         **{path: partial(download_as, ending) for path, ending in DOWNLOADS.items()},
         **dict.fromkeys(STREAMS, updates),
@@ -513,7 +527,7 @@ class _Encoded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = scope.get("raw_path")
-        if scope["type"] == "http" and raw and scope["path"].startswith("/api/"):
+        if scope["type"] == "http" and raw and scope["path"].startswith(DATA_PATHS):
             scope = {**scope, "path": raw.decode("ascii", "replace")}
         await self._app(scope, receive, send)
 

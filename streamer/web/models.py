@@ -313,6 +313,13 @@ class TasksQuery(Query):
     benchmark: str = Field(description="Only runs of this benchmark.")
 
 
+class TaskSheetQuery(Query):
+    """The query of the page of a task: which runs it goes over."""
+
+    benchmark: str | None = optional("Only runs of this benchmark.")
+    run: str | None = optional("Runs of the same benchmark as this run; if it has none, this run alone.")
+
+
 class HistoryQuery(Query):
     """The query of a run's history."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from html import escape
+from itertools import repeat
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -104,17 +105,49 @@ def filled(
     return page.encode()
 
 
-def card(table: Table, note: str = "") -> str:
-    """A table with its title, and the note beside it: its own, or another one."""
-    title, note = escape(table.title), note or table.note
+Links = Sequence[Mapping[str, str]]
+"""For each row of a table the addresses of its linked cells, by the name of the column."""
+
+
+def sheet(document: Document, links: Links = (), *, is_ledger: bool = False) -> bytes:
+    """A document as a page of the server: it shares the page's styles and navigation, and reloads as a whole.
+
+    Args:
+        document: names in it are escaped here.
+        links: of the rows of its last table; (): none.
+        is_ledger: the navigation marks the ledgers as the present view.
+    """
+    sections = [
+        card(table, links=links if table is document.tables[-1] else (), below=_paragraphs(table.note))
+        for table in document.tables
+    ]
+    page = Template((TEMPLATES / "sheet.html").read_text(encoding="utf-8")).substitute(
+        title=text(document.title),
+        heading=name(document.title),
+        facts="".join(f"<span>{name(fact)}</span>" for fact in document.facts),
+        body="".join([_paragraphs("\n".join(document.lines)), *sections]),
+        current=' aria-current="page"' if is_ledger else "",
+    )
+    return page.encode()
+
+
+def _paragraphs(lines: str) -> str:
+    said = "".join(f"<p>{text(line)}</p>" for line in lines.splitlines())
+    return f'<div class="note notes said">{said}</div>' if said else ""
+
+
+def card(table: Table, note: str = "", links: Links = (), below: str = "") -> str:
+    """A table with its title, and the note beside it: its own, or another one; or HTML below it instead."""
+    title, note = escape(table.title), "" if below else note or table.note
     heads = "".join(f'<th scope="col"{_number(c)}>{escape(c.title)}{_about(c)}</th>' for c in table.columns)
-    rows = "".join(f"<tr>{''.join(_cells(row, table))}</tr>" for row in table.rows)
+    linked = zip(table.rows, links or repeat({}), strict=False)
+    rows = "".join(f"<tr>{''.join(_cells(row, table, to))}</tr>" for row, to in linked)
     empty = "" if table.rows else '<p class="empty">Nothing yet.</p>'
     return (
         f'<div class="card"><header><h2>{title}</h2><span class="note">{text(note)}</span></header>'
         f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
         f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>{empty}</div></div>"
+        f"<tbody>{rows}</tbody></table>{empty}</div>{below}</div>"
     )
 
 
@@ -159,10 +192,13 @@ def policy_of(scripts: Sequence[str], styles: Sequence[str]) -> str:
     )
 
 
-def _cells(row: Sequence[str], table: Table) -> Iterable[str]:
+def _cells(row: Sequence[str], table: Table, links: Mapping[str, str]) -> Iterable[str]:
     for at, (column, value) in enumerate(zip(table.columns, row, strict=True)):
         content = name(value) if column.named else text(value)
-        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}>{content}</td>"
+        if column.name in links:
+            content = f'<a href="{escape(links[column.name])}">{content}</a>'
+        label = f' data-label="{text(column.title)}"'
+        yield f'<th scope="row">{content}</th>' if at == 0 else f"<td{_number(column)}{label}>{content}</td>"
 
 
 def _about(column: Column) -> str:

@@ -47,6 +47,68 @@ PROBLEMS = [
 ]
 
 
+SHEET_PROBLEMS = [
+    ("/pages/ledgers/nothing", 404, "&#x27;nothing&#x27;. Ledgers: none yet"),
+    ("/pages/ledgers?x=1", 400, "Allowed: as_of"),
+    ("/pages/tasks/t", 400, "benchmark or run: one of both"),
+    ("/pages/tasks/t?run=nothing", 404, "There is no run &#x27;nothing&#x27;"),
+    ("/pages/tasks/t?benchmark=b", 404, "Benchmarks: none yet"),
+]
+
+
+async def test_a_page_that_cannot_be_drawn_is_a_page_that_says_why(
+    logged: Settings, serving: Serving
+) -> None:
+    async with Feed(logged, log=True) as feed:
+        await feed.take([a_plan(), a_trial()])
+        for path, status, says in SHEET_PROBLEMS:
+            answer = serving.get(path)
+            told = (answer.status, answer.headers["content-type"].partition(";")[0])
+            assert told == (status, "text/html"), path
+            assert says in answer.body.decode(), path
+
+
+async def test_ledgers_and_a_task_over_all_runs_are_pages_with_links(
+    logged: Settings, serving: Serving
+) -> None:
+    at = {"planned_at": "2026-01-01T00:00:00Z", "benchmark": "b/1"}
+    entered = {"name": "night/<ly>", "baseline": "run-0"}
+    done = {"started_at": "2026-01-01T01:00:00Z", "cost_usd": 2.0, "duration_seconds": 30.0}
+    events = [
+        a_plan(run_id="run-0", tasks=["a/b"], attempts=1, **at),
+        a_trial(run_id="run-0", task_id="a/b", resolved=False, **done),
+        a_plan(run_id="r/2", tasks=["a/b"], attempts=1, ledger=entered, **at),
+        a_trial(run_id="r/2", task_id="a/b", model="<i>m</i>", **done),
+    ]
+    async with Feed(logged, log=True) as feed:
+        assert "No run belongs to a ledger yet" in serving.get("/pages/ledgers").body.decode()
+        await feed.take(events)
+        listed = serving.get("/pages/ledgers").body.decode()
+        assert '<a href="/pages/ledgers/night%2F%3Cly%3E"><bdi class="name">night/&lt;ly&gt;' in listed
+        ledger = serving.get("/pages/ledgers/night%2F%3Cly%3E").body.decode()
+        assert "<p>1 candidate tried, 0 better than the baseline.</p>" in ledger
+        assert '<a href="/#/run/r%2F2"><bdi class="name">r/2</bdi></a>' in ledger
+        assert "terminus:&lt;i&gt;m&lt;/i&gt;</bdi>" in ledger
+        pages = [serving.get(f"/pages/tasks/a%2Fb?{of}") for of in ("run=r%2F2", "benchmark=b%2F1")]
+        task = pages[0].body.decode()
+        assert task == pages[1].body.decode()
+        assert "2 runs of b/1, the latest 400 at most" in task
+        trials = "/#/run/r%2F2/trials?agent=terminus%3A%3Ci%3Em%3C%2Fi%3E&amp;task=a%2Fb"
+        assert len(re.findall(r'<a href="/#/run/[^"]+/trials\?[^"]+"', task)) == 2
+        assert f'<a href="{trials}">' in task
+        other = serving.get("/pages/tasks/x?run=r%2F2").body.decode()
+        assert "No trial of this task has a verdict yet." in other
+
+
+async def test_pages_need_the_token_as_the_api_does(logged: Settings) -> None:
+    with Serving(logged, token="secret-token-of-the-test") as serving:
+        assert serving.get("/").status == 200
+        for path in ("/pages/ledgers", "/pages/ledgers/x", "/pages/tasks/x?run=y", "/pages/%6cedgers"):
+            assert serving.get(path).status == 401, path
+        known = serving.get("/pages/ledgers", authorization="Bearer secret-token-of-the-test")
+        assert known.status == 200
+
+
 async def test_problems_say_what_was_wrong_and_what_is_allowed(logged: Settings, serving: Serving) -> None:
     schema = {"$ref": "#/components/schemas/Problem", "components": DOCUMENT["components"]}
     async with Feed(logged, log=True) as feed:

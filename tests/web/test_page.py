@@ -421,6 +421,28 @@ def test_flips_are_grouped_and_lead_to_the_trials_that_failed(
     expect(groups).to_have_count(1)
 
 
+def test_sides_that_were_made_in_different_ways_are_judged_at_the_press_of_a_button(
+    sized: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
+) -> None:
+    events = a_run("slower", "-+" * 10, 4, provenance={"timeout": "900"})
+    events += a_run("faster", "+" * 20, 5, provenance={"timeout": "600"})
+    publish(stack, [json.dumps(event).encode() for event in events])
+    with StateReader(stack) as reader:
+        for run in ("slower", "faster"):
+            reader.wait_for(run, lambda result: result.progress.done == 20, timeout_seconds=30)
+    sized.goto(f"{web.url}/#/compare?a=faster&b=slower")
+    said, ahead = sized.locator(".said"), "ahead on tasks like these: sign test"
+    expect(said).to_contain_text("timeout 600 against 900")
+    expect(said).not_to_contain_text(ahead)
+    button = sized.get_by_role("button", name="Judge them all the same")
+    button.click()
+    expect(said).to_contain_text(ahead)
+    expect(said).to_contain_text("timeout 600 against 900")
+    expect(button).to_have_count(0)
+    assert "allow=timeout" in sized.url
+    assert fits(sized)
+
+
 def test_a_run_against_itself_begins_with_two_of_its_agents(
     page: Page, web: WebProcess, stack: Settings, environment: dict[str, str]
 ) -> None:

@@ -16,8 +16,9 @@ from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
 from streamer.views.columns import AGENTS, TRIALS, with_named, with_values
 from streamer.web import STATIC
-from streamer.web.api import DOWNLOADS, OPERATIONS
+from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS
 from streamer.web.app import PLAYER_PATH
+from streamer.web.protocols.connections import CONTENT_SECURITY_POLICY
 from tests.security.test_hostile_ids import PIECES
 from tests.support.cli import streamer
 from tests.support.events import a_plan, a_trial, summarised
@@ -180,7 +181,12 @@ def texts(stack: Settings) -> str:
         labels = {text[:64]: text for text in ATTACKS}
         events.append(
             a_plan(
-                run_id=run_id, display_name=ATTACKS[3], benchmark=ATTACKS[0], labels=labels, metrics=metrics
+                run_id=run_id,
+                display_name=ATTACKS[3],
+                benchmark=ATTACKS[0],
+                labels=labels,
+                metrics=metrics,
+                ledger={"name": ATTACKS[0], "baseline": f"{ATTACKS[1]}/{ATTACKS[1]}:{ATTACKS[1]}"},
             )
         )
         events += [a_result(text, run_id, agent) for text in TEXTS for agent in (text, TEXTS[0])]
@@ -255,6 +261,25 @@ def test_no_path_of_the_api_gives_hostile_texts_as_a_page(
             expect(page.locator("body")).to_contain_text("window.owned")
             harmless(page)
     assert [path for path, kind in kinds.items() if kind == "text/html"] == ["/api/leaderboards.html"]
+
+
+@pytest.mark.parametrize("path", SHEETS)
+def test_hostile_texts_are_harmless_in_every_page_that_the_server_draws(
+    page: Page, web: WebProcess, texts: str, path: str
+) -> None:
+    """Its policy is that of the page, which lets no script of a text run."""
+    filled = path.format(name=quote(ATTACKS[0], safe=""), task=quote(texts, safe=""))
+    query = f"?{urlencode({'run': texts})}" if "{task}" in path else ""
+    answer = page.goto(f"{web.url}{filled}{query}")
+    assert answer is not None
+    assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, "text/html")
+    assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+    expect(page.locator("main")).to_contain_text("window.owned")
+    harmless(page)
+    if "{" in path:
+        page.locator("main tbody a").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(ATTACKS[3])
+        harmless(page)
 
 
 def test_saved_files_with_hostile_texts_are_harmless(

@@ -201,6 +201,28 @@ def test_a_cell_of_the_matrix_opens_its_trials_by_mouse_and_by_keys(sized: Page,
     assert fits(page)
 
 
+def test_a_trial_and_the_matrix_lead_to_the_task_over_all_runs_and_that_back_to_the_trials(
+    sized: Page, url: str
+) -> None:
+    page = sized
+    heading, rows = page.get_by_role("heading", level=1), page.locator("main tbody tr")
+    open_trial(page, url)
+    page.get_by_role("dialog").get_by_role("link", name="over all runs").click()
+    expect(heading).to_have_text("Task task-1")
+    expect(rows.nth(1)).to_contain_text("terminus:gpt-5")
+    assert fits(page)
+    rows.nth(1).get_by_role("link").click()
+    expect(page.locator(".pager")).to_contain_text("1–1 of 1 that fit, of 9")
+    page.goto(f"{url}/#/run/{RUN}/tasks?sort=task")
+    expect(page.locator(".matrix")).to_have_attribute("data-cells", "9")
+    page.locator(".matrix").focus()
+    page.keyboard.press("ArrowDown")
+    page.locator("#matrix-cell").get_by_role("link", name="this task over all runs").click()
+    expect(heading).to_have_text("Task task-2")
+    page.get_by_role("navigation").get_by_role("link", name="Ledgers").click()
+    expect(heading).to_have_text("Ledgers")
+
+
 def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
     page.goto(f"{url}/#/run/{RUN}/trials?task=task-1")
     row = page.get_by_role("region", name="Trials of this run").locator("tbody tr")

@@ -23,17 +23,17 @@ from typing import Any, Literal, NamedTuple, Protocol
 import orjson
 from pydantic import Field
 
-from streamer.client.queries import BoardRun
+from streamer.client.queries import MOST_BOARD_RUNS, BoardRun
 from streamer.schemas.base import Instant, Message, task_key
 from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunSummary
 from streamer.statistics.final import ALPHA, prefixes, shuffled_rounds
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_interval, e_value
-from streamer.text import percent, points
-from streamer.views.cells import span
+from streamer.text import counted, percent, points
+from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
 from streamer.views.decide.compare import EITHER
 from streamer.views.models import Label
-from streamer.views.tables import Table, table_of
+from streamer.views.tables import Document, Table, table_of
 
 Order = Literal["shuffled", "history"]
 
@@ -312,6 +312,41 @@ TASKS = Board(
         Column("first_changed", "first changed in", "name", ("first_changed",), rank=10),
     ),
 )
+
+
+TASK_RUNS = Board(
+    "Who tried it, the latest run first",
+    (
+        Column("run", "run", "name", ("run",), rank=0, least=12),
+        Column("at", "started", "state", ("started",), rank=4),
+        Column("agent", "agent:model", "agent", ("agent_model",), rank=0, least=16),
+        Column("task", "task", "name", ("task",), rank=5),
+        Column("attempts", "trials", "count", ("attempts",), rank=2),
+        Column("passed", "passed", "count", ("passed",), rank=1),
+        Column("cost", "cost", "dollars", ("cost_usd",), hint="Mean of a trial.", rank=3),
+        Column("seconds", "time", "span", ("seconds",), hint="Mean of a trial.", rank=6),
+    ),
+)
+"""The columns of a task over all runs."""
+
+
+def task_document(page: TaskPage, task_id: str, benchmark: str | None, runs: int) -> Document:
+    """A task over the runs of a benchmark as a document; names in it are not escaped.
+
+    Args:
+        page: the task, and who tried it.
+        task_id: the task.
+        benchmark: whose runs they are; None: the one run has none.
+        runs: how many runs were looked through.
+    """
+    of = f"of {benchmark}" if benchmark else "without a benchmark"
+    facts = [f"{counted(runs, 'run')} {of}, the latest {MOST_BOARD_RUNS} at most"]
+    rows = [{**one.model_dump(), "started": minute(one.at)} for one in page.runs]
+    alike = len({one.task for one in page.runs}) < 2
+    columns = tuple(one for one in TASK_RUNS.columns if one.name != "task" or not alike)
+    nothing = ["No trial of this task has a verdict yet."]
+    tables = [table_of(TASKS, page.tasks, "Over all runs"), table_of(Board(TASK_RUNS.title, columns), rows)]
+    return Document(f"Task {task_id}", facts, [] if rows else nothing, tables if rows else [])
 
 
 def tasks_table(tasks: Sequence[TaskHistory]) -> Table:

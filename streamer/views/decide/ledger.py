@@ -30,7 +30,7 @@ from streamer.statistics.final import ALPHA
 from streamer.statistics.ledger import Judged, drops, evidence_better, judged, rounded
 from streamer.statistics.pairs import Direction, GateVerdict, Pair, is_behind
 from streamer.text import counted
-from streamer.views.cells import of_planned
+from streamer.views.cells import minute, of_planned
 from streamer.views.columns import Board, Column
 from streamer.views.decide.compare import ComparedSide, compare_sides, pair_standings
 from streamer.views.decide.gate import (
@@ -596,7 +596,7 @@ LEDGER = Board(
         ),
         Column("unknown", "open", "some", ("unknown",), rank=7),
         Column("pairs", "pairs", "count", ("pairs",), rank=8),
-        Column("declared", "declared", "name", ("planned_at",), rank=9),
+        Column("declared", "declared", "state", ("declared",), rank=9),
         Column("against", "baseline", "name", ("against",), rank=10, least=12),
     ),
 )
@@ -660,6 +660,7 @@ def ledger_document(result: LedgerResult) -> Document:
             **one.model_dump(mode="json", exclude={"baseline"}),
             "against": one.baseline,
             "said": _said(one),
+            "declared": minute(one.planned_at),
             "evidence": _amount(one.evidence),
             "needed": _amount(one.needed),
         }

@@ -202,6 +202,8 @@ COOKIE = "streamer_session"
 SESSION_PATH = "/api/session"
 EVENTS_PATH = "/api/events"
 MCP_PATH = "/api/mcp"
+DATA_PATHS = ("/api/", "/pages/")
+"""Below these stands what the token protects."""
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -272,7 +274,7 @@ class RequestChecks:
         path = scope["path"]
         if path == EVENTS_PATH and scope["method"] == "POST":
             return self._publish_refusal(headers, host)
-        if not path.startswith("/api/") or self._token is None:
+        if not path.startswith(DATA_PATHS) or self._token is None:
             return None
         if path == SESSION_PATH and self._may_view(headers):
             return self._with_cookie(Response(status_code=204))

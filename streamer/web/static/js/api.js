@@ -26,6 +26,9 @@ async function answer(path, parameters = {}, signal = undefined) {
 
 export const runPath = (run, rest = "") => `/api/runs/${encodeURIComponent(run)}${rest}`;
 
+// The page of a task over all runs of the benchmark that this run belongs to.
+export const taskPage = (run, task) => `/pages/tasks/${encodeURIComponent(task)}?${new URLSearchParams({ run })}`;
+
 // A token for a cookie; true if it fits.
 export async function signIn(token) {
   const answer = await fetch("/api/session", { headers: { authorization: `Bearer ${token}` } });

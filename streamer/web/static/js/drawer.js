@@ -1,6 +1,6 @@
 // One trial with everything that is known of it, and why it failed or fell back.
 
-import { get, runPath } from "./api.js";
+import { get, runPath, taskPage } from "./api.js";
 import { WORDS } from "./boards.js";
 import { outcome } from "./cells.js";
 import { Files } from "./files.js";
@@ -32,7 +32,7 @@ export async function openTrial(run, id, awaited, options) {
     if (latest !== mine) return;
     const event = problem === null ? said : null;
     const files = event && new Files(run, id, event.artifacts, (file) => options.change({ file }));
-    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(trial, awaited(trial.agent_model), event, files, problem));
+    dialog.replaceChildren(head(trial.task_id, wordOf(trial)), contents(run, trial, awaited(trial.agent_model), event, files, problem));
     if (files && options.file) files.open(Number(options.file));
   } catch (error) {
     if (latest === mine) dialog.querySelector(".content").replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
@@ -57,7 +57,7 @@ function wordOf(trial) {
 }
 
 // problem: why nothing is known of the event; null: it is
-function contents(trial, awaited, event, files, problem) {
+function contents(run, trial, awaited, event, files, problem) {
   const code = trial.formulacode;
   return h(
     "div",
@@ -66,6 +66,7 @@ function contents(trial, awaited, event, files, problem) {
     problem === null ? null : h("p", { class: "error", role: "alert" }, visible(problem)),
     files?.element ?? null,
     facts("Where", [
+      ["Task", h("a", { href: taskPage(run, trial.task_id) }, "over all runs")],
       ["Agent : model", name(trial.agent_model)],
       ["Attempt", count(trial.attempt)],
       ["Name", event?.trial_name ? name(event.trial_name) : null],

@@ -15,8 +15,10 @@ const [TRIALS, PASSES, UNKNOWN, RUNNING, VALUE] = [0, 1, 2, 3, 4];
 
 export class MatrixGrid {
   // open(agent, task): show the trials of a cell; null: cells open nothing
-  constructor(open) {
+  // page(task): the address of the task over all runs; null: there is none
+  constructor(open, page = null) {
     this.open = open;
+    this.page = page;
     this.at = [0, 0];
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.space = h("div", { class: "space" }, this.canvas);
@@ -173,7 +175,8 @@ export class MatrixGrid {
     const task = this.matrix?.tasks[this.at[0]];
     if (!task) return;
     const agent = this.matrix.agents[this.at[1]];
-    this.status.textContent = `${visible(agent)} on ${visible(this.title(task))}: ${this.words(task.cells[this.at[1]])}`;
+    const page = this.page ? [" · ", h("a", { href: this.page(task) }, "this task over all runs")] : [];
+    this.status.replaceChildren(`${visible(agent)} on ${visible(this.title(task))}: ${this.words(task.cells[this.at[1]])}`, ...page);
   }
 
   words(cell) {

@@ -1,6 +1,6 @@
 // The tab of the matrix: asks for it, and again while the run goes on.
 
-import { get, runPath } from "./api.js";
+import { get, runPath, taskPage } from "./api.js";
 import { h } from "./dom.js";
 import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
 import { runLink } from "./runs.js";
@@ -15,7 +15,7 @@ export class Tasks {
     this.options = options;
     this.grid = new MatrixGrid((agent, task) => {
       location.hash = runLink(run, `/trials?${new URLSearchParams({ agent, task: task.task_id, ...(task.tier === null ? {} : { tier: task.tier }) })}`);
-    });
+    }, (task) => taskPage(run, task.task_id));
     this.note = h("p", { class: "body note" }, "Loading…");
     const choose = (chosen) => {
       Object.assign(this.options, chosen);
