@@ -339,8 +339,10 @@ def task_document(page: TaskPage, task_id: str, benchmark: str | None, runs: int
         benchmark: whose runs they are; None: the one run has none.
         runs: how many runs were looked through.
     """
-    of = f"of {benchmark}" if benchmark else "without a benchmark"
-    facts = [f"{counted(runs, 'run')} {of}, the latest {MOST_BOARD_RUNS} at most"]
+    latest = ", the latest ones" if runs == MOST_BOARD_RUNS else ""
+    facts = [f"{counted(runs, 'run')} of {benchmark}{latest}"]
+    if benchmark is None:
+        facts = ["the run names no benchmark, so its own trials alone count"]
     rows = [{**one.model_dump(), "started": minute(one.at)} for one in page.runs]
     alike = len({one.task for one in page.runs}) < 2
     columns = tuple(one for one in TASK_RUNS.columns if one.name != "task" or not alike)
