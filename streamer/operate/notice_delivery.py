@@ -10,15 +10,22 @@ import threading
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 from streamer.client.feeds import subscribe
-from streamer.client.queries import UnknownRun
+from streamer.client.folded import fold_states
+from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, UnknownRun
 from streamer.client.readers import AsyncStateReader, StateUpdate
+from streamer.folding.prices import price_table
 from streamer.operate.notice_rules import TOLD, Decider, Json, Memory, Notification, Rules, named
+from streamer.schemas.summaries import RunSummary, is_over
 from streamer.settings import Settings
 from streamer.storage.outbox import LoopThread
+from streamer.views.decide.gate import possible_runs
+from streamer.views.decide.ledger import NoSuchLedger, entries_of, ledger_of, runs_of
+from streamer.views.decide.outlook import outlook_of
 
 # -----------------------------------------------------------------------------
 # Sends notices by apprise (the extra `notify`), out of the way of everything else.
@@ -203,6 +210,12 @@ class RejectionRate:
 
 TICK_SECONDS = 1.0
 RESUME_SECONDS = 5.0
+LOOK_SECONDS = 5.0
+"""So often the runs that moved are looked at for estimates and ledgers."""
+
+LEDGER_SHARE = 9.0
+"""After a look at ledgers the next one waits so many times as long as that took."""
+
 CLOSE_SECONDS = 10.0
 """So long an ending watch waits for services to take what is on its way."""
 
@@ -244,6 +257,9 @@ class Watch:
         self._initial: frozenset[str] = frozenset()
         self._left: dict[tuple[str, str], int] = {}
         self._writing: set[asyncio.Task[None]] = set()
+        self._moved: set[str] = set()
+        self._going: set[str] = set()
+        self._ledgers: dict[str, set[str]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Watch until stopped; then notices on their way get some seconds.
@@ -252,7 +268,7 @@ class Watch:
             RedisUnavailable: Redis does not answer at the beginning; later outages are sat out.
             UnreadableSummary: a newer version of streamer wrote what stands there.
         """
-        work = [self._follow_state(), self._tick()]
+        work = [self._follow_state(), self._tick(), self._look_ahead()]
         if self._rules.rejections_per_minute is not None:
             work.append(self._follow_rejections(self._rules.rejections_per_minute))
         tasks = [asyncio.create_task(one) for one in (*work, stop.wait())]
@@ -287,6 +303,7 @@ class Watch:
             remembered = await self._memory.load(run_id)
             self._decider.begin(run_id, remembered, new=run_id not in self._initial)
         fields = summary.model_dump(mode="json")
+        self._hear(run_id, summary)
         agents: list[Json] = []
         if fields.get("status") is not None:
             try:
@@ -294,6 +311,61 @@ class Watch:
             except UnknownRun:  # deleted just now
                 return
         await self._tell(run_id, self._decider.take(fields, now(), agents))
+
+    def _hear(self, run_id: str, summary: object) -> None:
+        """Some run has moved: whether it goes on, and its ledgers, as a candidate or as a baseline."""
+        self._moved.add(run_id)
+        if isinstance(summary, RunSummary):
+            (self._going.discard if is_over(summary) else self._going.add)(run_id)
+            if entry := summary.ledger:
+                for member in (run_id, *possible_runs(entry.baseline)):
+                    self._ledgers.setdefault(member, set()).add(entry.name)
+
+    async def _look_ahead(self) -> None:
+        """Estimates and verdicts of ledgers: both take more than the summary of a run.
+
+        A ledger reads the log of its runs again, so a long one is looked at less often.
+        """
+        failing, ledgers_at, due = False, 0.0, set[str]()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            moved, self._moved = self._moved, set()
+            due |= {name for run_id in moved for name in self._ledgers.get(run_id, ())}
+            try:
+                async with AsyncStateReader(self._settings) as reader:
+                    for run_id in moved & self._going:
+                        await self._estimate(reader, run_id)
+                    began = monotonic()
+                    if due and began >= ledgers_at:
+                        entries = entries_of(await reader.runs())
+                        for name in sorted(due):
+                            with suppress(NoSuchLedger):  # its last run was deleted meanwhile
+                                await self._judge(name, runs_of(name, entries))
+                            due.discard(name)
+                        ledgers_at = monotonic() + LEDGER_SHARE * (monotonic() - began)
+                failing = False
+            except Exception as error:  # a broker that is away must not end the rest of the watch
+                self._moved |= moved
+                if not failing:
+                    self._say(f"ledgers and estimates cannot be looked at ({error}); trying again")
+                failing = True
+
+    async def _estimate(self, reader: AsyncStateReader, run_id: str) -> None:
+        try:
+            at = await reader.answers(run_id, *OF_SNAPSHOT, *OF_COMPARISON)
+        except UnknownRun:  # deleted meanwhile
+            return
+        outlook = outlook_of(at.run, at.agents, at.in_flight, at.compared, at.moment)
+        if outlook.decision is not None:
+            await self._tell(run_id, self._decider.estimated(run_id, outlook.decision))
+
+    async def _judge(self, name: str, run_ids: set[str]) -> None:
+        prices = price_table(self._settings.prices_file)
+        states, _ = await asyncio.to_thread(fold_states, self._settings, run_ids, prices)
+        for notice in self._decider.judged(ledger_of(name, states)):
+            await self._tell(notice.run_id, [notice])
+        for run_id in run_ids:
+            await self._memory.save(run_id, self._decider.changed(run_id))
 
     async def _tick(self) -> None:
         while True:

@@ -1,8 +1,9 @@
-"""Which notice is due (start, end, grade, budget, stall, lead, target), its words, and what was sent.
+"""Which notice is due (start, end, grade, budget, stall, lead, target, ledger, estimate), and what was sent.
 
-The fields of a run's memory are `grade:GROUP` (the last grade seen), `stalls` (how many were sent), and each
-notice's key. A key holds `pending` until the notice was delivered or given up, then `told`. Facts that hold
-already when a watch begins are `adopted`: noted, and not sent.
+The fields of a run's memory are `grade:GROUP` (the last grade seen), `ledger:NAME:AGENT:MODEL` (the last
+verdict seen), `stalls` (how many were sent), and each notice's key. A key holds `pending` until the notice
+was delivered or given up, then `told`. Facts that hold already when a watch begins are `adopted`: noted, and
+not sent.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from streamer.text import counted, dollars, visible
 from streamer.views import columns
 from streamer.views.cells import finite, resolved_of
 from streamer.views.columns import accuracy, accuracy_name, best_first, grade_with_basis
+from streamer.views.decide.history import Decision, decision_words
+from streamer.views.decide.ledger import LedgerCandidate, LedgerResult, amount
 from streamer.views.decide.outlook import budget_of, eta_of, usd_words
 
 # -----------------------------------------------------------------------------
@@ -341,6 +344,33 @@ class Decider:
         memory.race.hear(summary)
         return _group(memory, summary) + self._settled(memory)
 
+    def estimated(self, run_id: str, decision: Decision) -> list[Notification]:
+        """The notice of an estimate: once that the run will tell two agents apart, and once that it will not.
+
+        Args:
+            run_id: a run that goes on.
+            decision: of the first two agents of its board.
+        """
+        memory = self._runs.get(run_id)
+        if memory is None or memory.run is None or memory.is_over:
+            return []
+        is_within = decision.pairs is not None and decision.pairs <= decision.pairs_left
+        sides = {"ahead": named(decision.ahead), "behind": named(decision.behind)}
+        body = f"{decision_words(decision.model_copy(update=sides))}\n{run_line(memory.run)}"
+        what = f"estimate: it will {'' if is_within else 'not '}tell its first two agents apart"
+        key = "decision:within" if is_within else "decision:beyond"
+        notice = memory.once(key, run_name(memory.run), what, body, run_id)
+        return [notice] if notice else []
+
+    def judged(self, ledger: LedgerResult) -> list[Notification]:
+        """The notices of a ledger: a candidate is better than its baseline, or no longer is; once each."""
+        notices = []
+        for one in ledger.candidates:
+            memory = self._runs.get(one.run_id)
+            if memory is not None and memory.run is not None:
+                notices.append(_judged(memory, memory.run, ledger, one))
+        return [notice for notice in notices if notice]
+
     def tick(self, now: datetime) -> list[Notification]:
         """The notices that follow from silence."""
         notices = (self._stalled(memory, now) for memory in self._runs.values())
@@ -450,6 +480,24 @@ def _target(memory: RunMemory, run: Json, settled: Settled, target: float) -> No
     body = f"Its final pass rate cannot end {ends} {_percent(settled.bound)}, {UNLESS_CORRECTED}"
     what = f"{named(settled.label)}: target of {_percent(target)} {settled.word}"
     key = f"target:{target!r}:{settled.word}:{settled.label}"
+    return memory.once(key, run_name(run), what, body, run["run_id"])
+
+
+def _judged(memory: RunMemory, run: Json, ledger: LedgerResult, one: LedgerCandidate) -> Notification | None:
+    """The verdicts of a run that was there before the watch are adopted."""
+    field, is_better = f"ledger:{ledger.name}:{one.agent_model}", one.verdict == "better"
+    last, key = memory.told.get(field), f"{field}:{'better' if is_better else 'lost'}"
+    if last != one.verdict:
+        memory.note(field, one.verdict)
+    was_better = last == "better" or (last is None and memory.strange and is_better)
+    if is_better == was_better and memory.told.get(key) != PENDING:
+        return None
+    of = f"{named(one.baseline)}, in ledger {named(ledger.name)}"
+    what = f"{named(one.agent_model)}: {'' if is_better else 'no longer '}better than {of}"
+    why = "" if is_better else "An older candidate came late, or results were corrected. "
+    body = f"{why}{counted(ledger.tried, 'candidate')} tried, {ledger.better} better"
+    if one.evidence is not None and one.needed is not None:
+        body += f"; evidence {amount(one.evidence)}, {amount(one.needed)} needed at place {one.place}"
     return memory.once(key, run_name(run), what, body, run["run_id"])
 
 

@@ -20,6 +20,8 @@ from streamer.operate.notice_rules import (
     named,
 )
 from streamer.schemas.wire import canonical_json, records_of_lines
+from streamer.views.decide.history import Decision
+from streamer.views.decide.ledger import LedgerCandidate, LedgerResult
 from tests.operate.watching import MINUTE, NOW, RULES, Watching, agent, run
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import Event, a_plan, a_trial, summarised
@@ -375,3 +377,105 @@ def test_a_run_that_was_over_before_the_watch_settles_nothing_new() -> None:
     assert len(decided(a_decider(new=False), *events)) == 3, "a running one is news"
     missed = [notice.key for notice in decided(a_decider(), *events, end)]
     assert missed == ["target:0.6:reached:a:gpt-5", "target:0.6:out of reach:b:gpt-5"]
+
+
+# -----------------------------------------------------------------------------
+# What a ledger says of a run's candidates, and when its first two agents will be told apart.
+
+
+def a_ledger(verdict: str, evidence: float | None = 93.3, agent: str = "@b:m") -> LedgerResult:
+    counts = {"pairs": 20, "wins": 10, "losses": 0, "unknown": 0, "over": True, "planned_at": None}
+    place = None if verdict == "not_judged" else 1
+    needed = None if place is None else 40.5
+    candidate = LedgerCandidate(
+        **counts,
+        place=place,
+        run_id="r",
+        agent_model=agent,
+        baseline="base",
+        verdict=verdict,
+        missing=None if place else "late",
+        evidence=evidence,
+        level=needed and 1 / needed,
+        needed=needed,
+    )
+    better = int(verdict == "better")
+    sums = {"metric": "pass_rate", "level": 0.95, "tried": int(place is not None), "better": better}
+    return LedgerResult(name="nightly", **sums, candidates=[candidate], words=[])
+
+
+def ledger_notices(watching: Watching, *ledgers: LedgerResult) -> list[Notification]:
+    told = [notice for ledger in ledgers for notice in watching.decider.judged(ledger)]
+    watching.written |= watching.decider.changed("r")
+    for notice in told:
+        watching.written[notice.key] = "told"
+        watching.decider.delivered(notice)
+    return told
+
+
+def test_a_candidate_of_a_ledger_is_told_when_it_becomes_better_and_when_it_no_longer_is() -> None:
+    """Each once, also over a restart; names act on no chat."""
+    watching = Watching()
+    assert ledger_notices(watching, a_ledger("better")) == [], "the run is not known yet"
+    watching.take(run(1))
+    better, lost = ledger_notices(
+        watching, *map(a_ledger, ("undecided", "better", "better", "undecided", "better", "undecided"))
+    )
+    assert (better.key, better.title) == (
+        "ledger:nightly:@b:m:better",
+        "r ＠b:m: better than base, in ledger nightly",
+    )
+    assert better.body == "1 candidate tried, 1 better; evidence 93.3, 40.5 needed at place 1"
+    assert lost.title == "r ＠b:m: no longer better than base, in ledger nightly"
+    assert lost.body.startswith(
+        "An older candidate came late, or results were corrected. 1 candidate tried, 0 "
+    )
+    later = watching.again()
+    later.take(run(2))
+    assert ledger_notices(later, a_ledger("better"), a_ledger("not_judged", None)) == []
+
+
+def test_verdicts_from_before_the_watch_are_adopted_and_their_loss_is_told() -> None:
+    watching = Watching(new=False)
+    watching.take(run(1))
+    assert ledger_notices(watching, a_ledger("better")) == []
+    assert [one.key for one in ledger_notices(watching, a_ledger("not_judged", None))] == [
+        "ledger:nightly:@b:m:lost"
+    ]
+    unsent = Watching(
+        new=False, remembered={"ledger:nightly:@b:m": "better", "ledger:nightly:@b:m:better": "pending"}
+    )
+    unsent.take(run(1))
+    assert [(one.key, one.again) for one in ledger_notices(unsent, a_ledger("better"))] == [
+        ("ledger:nightly:@b:m:better", True)
+    ]
+
+
+def an_estimate(pairs: int | None, left: int = 400) -> Decision:
+    sides = {"ahead": "<x>:m", "behind": "y:m", "difference": 0.15, "pairs": pairs, "pairs_left": left}
+    cost = 14.5 if pairs else None
+    return Decision(**sides, cost_usd=cost, seconds=522.0 if pairs else None, words="")
+
+
+def test_an_estimate_is_told_once_for_each_outcome_while_the_run_goes_on() -> None:
+    decider = Decider(RULES)
+    decider.begin("r", {}, new=True)
+    assert decider.estimated("r", an_estimate(58)) == [], "the run is not known yet"
+    decider.take(run(1), NOW)
+    [within] = decider.estimated("r", an_estimate(58))
+    assert within.title == "r estimate: it will tell its first two agents apart"
+    assert within.body.splitlines()[0] == (
+        "estimate: at this rate a difference of 15.0 points between ‹x›:m and y:m is decided after about "
+        "58 more pairs, $14.50, 8.7 min"
+    )
+    assert decider.estimated("r", an_estimate(57)) == []
+    [beyond] = decider.estimated("r", an_estimate(58, left=20))
+    assert beyond.title == "r estimate: it will not tell its first two agents apart"
+    assert beyond.body.splitlines()[0].endswith("this run has 20 left, so it will not decide")
+    assert decider.estimated("r", an_estimate(None)) == []
+    decider.take(run(2, status="completed"), NOW)
+    assert Watching().decider.estimated("r", an_estimate(5)) == []
+    over = Decider(RULES)
+    over.begin("r", {}, new=True)
+    over.take(run(3, status="completed"), NOW)
+    assert over.estimated("r", an_estimate(58)) == []

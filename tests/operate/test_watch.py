@@ -29,6 +29,7 @@ from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_deletion, a_plan, a_trial
 from tests.support.online import PARTITIONS, Online
 from tests.support.worker_process import wait_for
+from tests.views.test_ledger import BASE, day, entered
 from tests.web.feeding import Feed
 from tests.web.report.reporting import HOSTILE
 
@@ -164,6 +165,41 @@ async def test_what_hard_bounds_settle_is_told_once_over_a_restart(
             end = "run-1 finished (completed)"
             await asyncio.to_thread(wait_for, lambda: end in receiver.titles, "the end")
         assert sorted(receiver.titles) == sorted([*told, end])
+
+
+async def test_ledgers_and_estimates_are_told_beside_the_runs(
+    feed: Feed, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """`c` passes 14 of 20 tasks, its baseline 4. Of `two` one agent passes 6 of 10 tasks, the other none."""
+    tasks = [f"t{number:02}" for number in range(40)]
+    pair = a_plan(run_id="two", tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
+    pair |= {"agent_models": ["a:m", "b:m"]}
+    of_two = [
+        a_trial(run_id="two", agent=agent, model="m", task_id=task, resolved=agent == "a" and at < 6)
+        for at, task in enumerate(tasks[:10])
+        for agent in "ab"
+    ]
+    arguments = ("--all", "--notify")
+    with Receiver() as receiver:
+        with notifying(environment, tmp_path / "first.log", *arguments, receiver.url):
+            await until_followed(settings)
+            await feed.take([*BASE, *entered("c", 4, range(14)), pair, *of_two])
+            told = [
+                *("base started", "c started", "two started"),
+                "c b:m: better than base, in ledger nightly",
+                "two estimate: it will tell its first two agents apart",
+            ]
+            await asyncio.to_thread(receiver.expect, *told)
+        with notifying(environment, tmp_path / "second.log", *arguments, receiver.url):
+            await until_followed(settings)
+            older = entered("b", 2, range(14)) + entered("a", 1, range(14), planned_at=day(1, 1))
+            await feed.take([*older, finished("two")])
+            told += [
+                *("a started", "b started", "two finished (completed)"),
+                *(f"{one} b:m: better than base, in ledger nightly" for one in "ab"),
+            ]
+            await asyncio.to_thread(wait_for, lambda: set(told) <= set(receiver.titles), "all notices")
+    assert len(receiver.titles) == len(set(receiver.titles))
 
 
 async def test_silence_is_told(

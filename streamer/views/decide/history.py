@@ -755,10 +755,11 @@ def decision_of(
         seconds=seconds,
         words="",
     )
-    return decision.model_copy(update={"words": _decision_words(decision)})
+    return decision.model_copy(update={"words": decision_words(decision)})
 
 
-def _decision_words(one: Decision) -> str:
+def decision_words(one: Decision) -> str:
+    """An estimate in a sentence; names in it are not escaped."""
     between = f"between {one.ahead} and {one.behind}"
     difference = points(one.difference).removeprefix("+")
     if one.pairs is None:

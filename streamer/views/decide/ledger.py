@@ -398,7 +398,7 @@ def gate_words(result: LedgerGate) -> list[str]:
         words.append(REASONS[one.missing])
     if one.evidence is not None:
         words.append(
-            f"evidence that it is better {_amount(one.evidence)}, {_amount(one.needed)} needed at this place"
+            f"evidence that it is better {amount(one.evidence)}, {amount(one.needed)} needed at this place"
         )
         words.append(
             f"{of_planned(one.pairs - one.unknown, one.pairs)} pairs: only the candidate passed {one.wins}, "
@@ -564,7 +564,7 @@ def race_words(verdict: RaceVerdict) -> str:
     trials, left = of_planned(verdict.known, verdict.planned), ", ".join(verdict.racing)
     return (
         f"DROPPED {verdict.agent_model}: worse than {verdict.worse_than}, evidence "
-        f"{_amount(verdict.evidence)}, after {trials} trials. Left: {left or 'none'}"
+        f"{amount(verdict.evidence)}, after {trials} trials. Left: {left or 'none'}"
     )
 
 
@@ -614,8 +614,8 @@ def _words(result: LedgerResult) -> Iterator[str]:
     alone = [one for one in result.candidates if _would_do_alone(one)]
     for one in alone[:NAMED_CANDIDATES]:
         yield (
-            f"{one.agent_model} of {one.run_id}: evidence of {_amount(one.evidence)} would do for a single "
-            f"candidate ({_amount(float(1 / ALPHA))}), not for number {one.place} ({_amount(one.needed)})"
+            f"{one.agent_model} of {one.run_id}: evidence of {amount(one.evidence)} would do for a single "
+            f"candidate ({amount(float(1 / ALPHA))}), not for number {one.place} ({amount(one.needed)})"
         )
     left = len(alone) - NAMED_CANDIDATES
     if left > 0:
@@ -642,10 +642,10 @@ def _chosen_baselines(tried: Sequence[_Candidate], runs: Mapping[str, RunState])
             )
 
 
-def _amount(value: float | None) -> str | None:
+def amount(value: float | None) -> str | None:
     """Evidence for people: three digits, or whole.
 
-    >>> _amount(31.875), _amount(0.25), _amount(12345.6), _amount(1e30)
+    >>> amount(31.875), amount(0.25), amount(12345.6), amount(1e30)
     ('31.9', '0.25', '12,346', '1e+30')
     """
     if value is None:
@@ -661,8 +661,8 @@ def ledger_document(result: LedgerResult) -> Document:
             "against": one.baseline,
             "said": _said(one),
             "declared": minute(one.planned_at),
-            "evidence": _amount(one.evidence),
-            "needed": _amount(one.needed),
+            "evidence": amount(one.evidence),
+            "needed": amount(one.needed),
         }
         for one in result.candidates
     ]
