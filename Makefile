@@ -133,7 +133,7 @@ constraints:
 	$(PYTHON) -m venv --clear build/constraints
 	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml > build/constraints/builds.txt
-	$(PIN) --upgrade --extra dev --extra all --extra bench -o requirements/dev.txt
+	$(PIN) --upgrade --extra dev --extra all --extra mlflow --extra otlp --extra bench -o requirements/dev.txt
 	$(PIN) -c requirements/dev.txt --extra all -o requirements/all.txt
 	$(PIN) -c requirements/dev.txt --extra local -o requirements/local.txt
 	{ sed -n '/^#/p' constraints.txt; \

@@ -51,7 +51,9 @@ PACKAGES = {
         }
     ),
     "mcp": frozenset({"mcp"}),
+    "mlflow": frozenset({"mlflow"}),
     "notify": frozenset({"apprise"}),
+    "otlp": frozenset({"opentelemetry"}),
     "report": frozenset({"pyarrow"}),
     "rocksdb": frozenset({"rocksdict"}),
 }
@@ -418,6 +420,7 @@ COMMANDS = {
         "local",
         "Tell chat, mail and other services of starts, ends, grades, budgets, stalls; once each.",
     ),
+    "forward": ("local", "Send summaries as they change to MLflow, or by OTLP as events."),
     "live": ("harness", "Start everything here, follow a run directory, show the board."),
     "simulate": ("harness", "Write a job's directory as harbor does, to try things on."),
     "demo": ("demo", "Start everything, stream a simulated benchmark, show the board."),

@@ -4,6 +4,7 @@
 - `streamer serve`: the page with its JSON API, for any stack.
 - `streamer watch`: the boards in a terminal (`watch/` has the screens).
 - `streamer notify`: notices to chat, mail and other services.
+- `streamer forward`: summaries to MLflow or to a collector of OpenTelemetry.
 - `streamer worker`: one worker.
 """
 
@@ -25,6 +26,8 @@ from streamer.terminal import print_line, say
 from streamer.terminal.options import FiniteRange, budget_option, bundled, with_local_settings, with_settings
 
 if TYPE_CHECKING:
+    import asyncio
+
     from streamer.operate.local import WebAccess
     from streamer.operate.notice_rules import Rules
 
@@ -360,26 +363,97 @@ def notify_command(run_ids: tuple[str, ...], every: bool, asked: Asked | None, s
     """
     if asked is None:
         raise click.UsageError(f"where to? Give --notify URL, or {URLS}")
-    if bool(run_ids) == every:
-        raise click.UsageError("name the runs to watch, or say --all")
+    chosen = _chosen(run_ids, every)
     check_urls(asked)
     import asyncio
 
-    asyncio.run(_send_notices(settings, asked, frozenset(run_ids)))
+    asyncio.run(_send_notices(settings, asked, chosen))
 
 
-async def _send_notices(settings: Settings, asked: Asked, run_ids: frozenset[str]) -> None:
+def _chosen(run_ids: tuple[str, ...], every: bool) -> Callable[[str], bool]:
+    """Which runs were asked for: those that are named, or with --all each one."""
+    if bool(run_ids) == every:
+        raise click.UsageError("name the runs to watch, or say --all")
+    return (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
+
+
+def _stopped_by_signals() -> asyncio.Event:
     import asyncio
-
-    from streamer.operate.notice_delivery import Watch
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    chosen = (lambda run_id: run_id in run_ids) if run_ids else (lambda run_id: True)
+    return stop
+
+
+async def _send_notices(settings: Settings, asked: Asked, chosen: Callable[[str], bool]) -> None:
+    from streamer.operate.notice_delivery import Watch
+
+    stop = _stopped_by_signals()
     services = len(asked.urls)
     say(f"telling {services} service{'s' * (services != 1)}; Ctrl-C ends it")
     await Watch(settings, asked.urls, asked.rules, say, chosen).run(stop)
+
+
+# -----------------------------------------------------------------------------
+# `streamer forward`: summaries as they change, for tools that are there already.
+
+
+@click.command()
+@click.argument("tool", metavar="TOOL", type=click.Choice(["mlflow", "otlp"]))
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All runs, those to come too.")
+@click.option(
+    "--url",
+    help="Its address. Default: MLFLOW_TRACKING_URI, or OTEL_EXPORTER_OTLP_ENDPOINT. A password belongs "
+    "there: others see a command line.",
+)
+@click.option("--experiment", default="streamer", show_default=True, help="Experiment of MLflow.")
+@click.option(
+    "--otlp-name",
+    "otlp_names",
+    multiple=True,
+    metavar="NAME=OTHER",
+    help="Send the event or attribute NAME as OTHER; repeatable.",
+)
+@click.option("--once", is_flag=True, help="Send the state of now, then end.")
+@with_settings
+def forward_command(
+    tool: str,
+    run_ids: tuple[str, ...],
+    every: bool,
+    url: str | None,
+    experiment: str,
+    otlp_names: tuple[str, ...],
+    once: bool,
+    settings: Settings,
+) -> None:
+    """Send the state of some runs, or of all, and each change, to MLflow or by OTLP, until Ctrl-C.
+
+    Corrections and deletions are changes, also after the end of a run. What TOOL does not take waits.
+    """
+    from streamer.operate.forward import BadName, Forwarder, MlflowSink, OtlpSink, Sink, SinkMissing, renamed
+
+    chosen = _chosen(run_ids, every)
+    try:
+        sink: Sink
+        if tool == "mlflow":
+            sink = MlflowSink(url, experiment, settings.namespace)
+        else:
+            sink = OtlpSink(url, settings.namespace, renamed(otlp_names))
+    except (BadName, SinkMissing) as error:
+        raise click.UsageError(str(error)) from None
+
+    async def run() -> int:
+        stop = _stopped_by_signals()
+        forwarder = Forwarder(settings, sink, say, chosen)
+        say(f"sending to {sink.name}; Ctrl-C ends it")
+        await forwarder.run(stop, once=once)
+        return forwarder.sent
+
+    import asyncio
+
+    say(f"{asyncio.run(run()):,} changes sent")
 
 
 # -----------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def test_what_image_and_ci_install_has_hashes_and_the_pinned_versions(name: str)
     assert build.specifier.contains(pins.pop(canonicalize_name(build.name)))
     assert pins.items() <= PINS.items(), "run `make constraints`"
     assert name != "dev" or pins == PINS
-    extras = {"local": ["local"], "all": ["local", "notify", "report", "rocksdb"]}
+    extras = {"local": ["local"], "all": ["local", "mcp", "notify", "report", "rocksdb"]}
     direct = [*pyproject()["project"]["dependencies"]]
     for extra in extras.get(name, []):
         direct += pyproject()["project"]["optional-dependencies"][extra]

@@ -18,7 +18,7 @@ import platformdirs
 import pytest
 from filelock import FileLock
 
-from tests.house.repository import pyproject
+from tests.house.repository import ROOT, pyproject
 from tests.support.installation import bare_environment, build_wheel, run_pip
 
 INSTALL_SECONDS = 420
@@ -104,3 +104,32 @@ def run_in_peer(
     )
     assert done.returncode == 0 or not check, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+COLLECTOR_SECONDS = 560
+"""The first build downloads and compiles 150 modules; the second one on a machine takes seconds."""
+
+
+def collector() -> Path:
+    """The path of an OpenTelemetry Collector, built now if this machine has none yet; needs Go 1.25 or newer.
+
+    Skips the test, loudly, where there is no such Go.
+    """
+    source = ROOT / "tests" / "support" / "collector"
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(source.iterdir()))).hexdigest()[:12]
+    program = Path(platformdirs.user_cache_dir("streamer-tests")) / "peers" / f"otelcol-{digest}"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{program}.lock"):
+        if not program.exists():
+            go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+            if go is None:
+                pytest.skip("SKIPPED LOUDLY: no Go on PATH, which builds the OpenTelemetry Collector")
+            done = subprocess.run(
+                [go, "build", "-mod=readonly", "-o", program, "."],
+                cwd=source,
+                capture_output=True,
+                text=True,
+                timeout=COLLECTOR_SECONDS,
+            )
+            assert done.returncode == 0, f"go build: {done.stderr}"
+    return program

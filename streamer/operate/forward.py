@@ -1,0 +1,498 @@
+"""`streamer forward`: summaries as they change, to MLflow as metrics with steps, or as events by OTLP.
+
+It follows compacted topics from their beginning, so it needs the broker alone, and a restart misses nothing.
+While the other side takes nothing, the newest state of each agent waits; only states between are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from streamer.client.feeds import Feed, subscribe
+from streamer.schemas.base import decode_id
+from streamer.schemas.events import BOARD_METRICS, NAMED
+from streamer.schemas.wire import Version, is_older
+from streamer.settings import Settings
+
+Json = dict[str, Any]
+FEEDS: tuple[Feed, ...] = ("run", "agent-model")
+
+RETRY_SECONDS = (1.0, 5.0, 25.0)
+"""Pauses after one, two and more failures in a row."""
+
+
+class SinkMissing(Exception):
+    """The package of a sink is not installed."""
+
+    def __init__(self, kind: str, extra: str) -> None:
+        super().__init__(f"{kind} needs the extra `{extra}`: pip install 'trialstream[{extra}]'")
+
+
+class NotTaken(Exception):
+    """The other side refused something, or did not answer."""
+
+
+# -----------------------------------------------------------------------------
+# Changes, and the numbers that a summary states.
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The newest state of a run or of one agent:model in it.
+
+    Attributes:
+        agent_model: percent-encoded as in the key; None: the run as a whole.
+        summary, version: as published; None: deleted.
+        at_ms: when it was published, Unix milliseconds.
+    """
+
+    run_id: str
+    agent_model: str | None
+    summary: Json | None
+    version: Version | None
+    at_ms: int
+
+
+OF_RUN = ("trials", "tasks", "resolved", "unresolved", "no_verdict", "accuracy", "total_cost", "agent_models")
+OF_AGENT = ("trials", "tasks", "resolved", "unresolved", "no_verdict", "infrastructure_failures")
+
+
+def numbers_of(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a summary that are worth a chart, by name; what is unknown is left out, never 0.
+
+    >>> numbers_of({"type": "run_summary", "trials": 2, "accuracy": None, "progress": {"done": 2}})
+    {'trials': 2.0, 'progress/done': 2.0}
+    """
+    if summary["type"] == "run_summary":
+        values = {name: summary.get(name) for name in OF_RUN}
+        values |= {f"progress/{name}": summary["progress"].get(name) for name in ("done", "planned")}
+    else:
+        values = {name: summary.get(name) for name in OF_AGENT}
+        values |= {name: metric.value(summary) for name, metric in BOARD_METRICS.items()}
+        rate = summary["statistics"]["pass_rate"]
+        values |= {f"pass_rate/{end}": rate.get(end) for end in ("low", "high")}
+        values |= {NAMED + name: of["mean"] for name, of in summary.get("metrics", {}).items()}
+    numbers = {name: float(value) for name, value in values.items() if value is not None}
+    return {name: value for name, value in numbers.items() if value == value}
+
+
+# -----------------------------------------------------------------------------
+# MLflow: a run of ours is a run there, with one below it for each agent:model.
+
+
+_MLFLOW = {
+    "HTTP_REQUEST_TIMEOUT": "20",
+    "HTTP_REQUEST_MAX_RETRIES": "1",
+    "SUPPRESS_PRINTING_URL_TO_STDOUT": "1",
+}
+"""Its client would try again for minutes, where a newer change may take the place of one that waits here. It
+would also print addresses, with the password."""
+
+_MOST_TAG_CHARACTERS = 5000
+_DELETED_TOO = 3  # MLflow's view of all runs, deleted ones among them
+_ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
+
+
+@dataclass
+class _Mirrored:
+    """A run of MLflow that we write: names of its metrics, greatest step, time of its last metrics, and the
+    summary that was sent last.
+    """
+
+    id: str
+    metrics: set[str] = field(default_factory=set)
+    step: int = 0
+    at_ms: int = 0
+    version: Version | None = None
+    digest: str | None = None
+    status: str = "RUNNING"
+    is_deleted: bool = False
+
+
+class MlflowSink:
+    """Writes runs into one experiment of a tracking server or store.
+
+    The step of a metric is the greatest number of trials so far. A correction has the same step and a later
+    time, so MLflow takes it for the latest value. A value that is no longer known becomes NaN. Tags say up to
+    which version a run was written, and a restart goes on there.
+
+    Args:
+        uri: as MLflow reads it; None: from MLFLOW_TRACKING_URI. It may hold a password, and is never said.
+        experiment: its name; made if it is not there.
+        namespace: of the deployment: equal run ids of two deployments are two runs.
+
+    Raises:
+        SinkMissing: mlflow is not installed.
+    """
+
+    name = "MLflow"
+    feeds = FEEDS
+
+    def __init__(self, uri: str | None, experiment: str, namespace: str) -> None:
+        for name, value in _MLFLOW.items():
+            os.environ.setdefault(f"MLFLOW_{name}", value)
+        try:
+            from mlflow import MlflowClient
+            from mlflow.entities import Metric, RunTag
+            from mlflow.exceptions import MlflowException
+        except ImportError:
+            raise SinkMissing("mlflow", "mlflow") from None
+        self._client = MlflowClient(tracking_uri=uri)
+        self._metric, self._tag, self._refusal = Metric, RunTag, MlflowException
+        self._experiment_name, self._namespace = experiment, namespace
+        self._experiment: str | None = None
+        self._runs: dict[str, dict[str | None, _Mirrored]] = {}
+        self._ended: dict[str, tuple[str, int | None]] = {}
+
+    def take(self, change: Change) -> None:
+        """Write one change; to do it again changes nothing. Raises NotTaken."""
+        try:
+            self._take(change)
+        except self._refusal as error:
+            raise NotTaken(error.error_code) from None
+        except OSError as error:  # `requests` has its errors below it
+            raise NotTaken(type(error).__name__) from None
+
+    def _take(self, change: Change) -> None:
+        known = self._known(change.run_id)
+        if change.summary is None:
+            gone = list(known) if change.agent_model is None else [change.agent_model]
+            if change.agent_model is None:
+                self._ended.pop(change.run_id, None)
+            for name in gone:
+                if (mirrored := known.get(name)) and not mirrored.is_deleted:
+                    self._client.delete_run(mirrored.id)
+                    mirrored.is_deleted = True
+            return
+        if change.agent_model is not None and None not in known:
+            known[None] = self._create(change, None, {})
+        mirrored = known.get(change.agent_model)
+        if mirrored is None:
+            above = {"mlflow.parentRunId": known[None].id} if change.agent_model is not None else {}
+            mirrored = known[change.agent_model] = self._create(change, change.agent_model, above)
+        if mirrored.is_deleted:
+            self._client.restore_run(mirrored.id)
+            mirrored.is_deleted = False
+        version, digest = change.version, change.summary["digest"]
+        is_new = (version, digest) != (mirrored.version, mirrored.digest)
+        if version is not None and is_new and not is_older(version, mirrored.version):
+            self._write(mirrored, change, change.summary, version)
+        self._end(change, known)
+
+    def _write(self, mirrored: _Mirrored, change: Change, summary: Json, version: Version) -> None:
+        numbers = numbers_of(summary)
+        step = max(mirrored.step, summary["trials"])
+        at_ms = max(mirrored.at_ms + 1, change.at_ms)
+        values = dict.fromkeys(mirrored.metrics, float("nan")) | numbers
+        written = [self._metric(name, value, at_ms, step) for name, value in sorted(values.items())]
+        tags = _tags(summary) | {
+            "streamer.epoch": str(version[0]),
+            "streamer.state_version": str(version[1]),
+            "streamer.step": str(step),
+            "streamer.at_ms": str(at_ms),
+        }
+        if change.agent_model is None:
+            tags["mlflow.runName"] = summary.get("display_name") or change.run_id
+        for start in range(0, len(written), 900):  # of 1,000 that a request may have
+            self._client.log_batch(mirrored.id, metrics=written[start : start + 900])
+        said = [self._tag(name, value[:_MOST_TAG_CHARACTERS]) for name, value in tags.items()]
+        self._client.log_batch(mirrored.id, tags=said)
+        mirrored.metrics |= values.keys()
+        mirrored.step, mirrored.at_ms = step, at_ms
+        mirrored.version, mirrored.digest = version, summary["digest"]
+
+    def _end(self, change: Change, known: Mapping[str | None, _Mirrored]) -> None:
+        """End the runs there when ours ends, and open them again when the end is taken back."""
+        if change.agent_model is None and change.summary is not None:
+            status, at = change.summary.get("status"), change.summary.get("finished_at")
+            word = "RUNNING" if status is None else _ENDS.get(status, "FINISHED")
+            at_ms = at and round(datetime.fromisoformat(at).timestamp() * 1000)
+            self._ended[change.run_id] = word, at_ms
+        if change.run_id not in self._ended:
+            return
+        word, at_ms = self._ended[change.run_id]
+        for mirrored in known.values():
+            if mirrored.status == word or mirrored.is_deleted:
+                continue
+            if word == "RUNNING":
+                self._client.update_run(mirrored.id, status=word)
+            else:
+                self._client.set_terminated(mirrored.id, word, at_ms)
+            mirrored.status = word
+
+    def _known(self, run_id: str) -> dict[str | None, _Mirrored]:
+        """What MLflow has of a run, asked for once."""
+        if run_id not in self._runs:
+            runs: dict[str | None, _Mirrored] = {}
+            only, page = f"tags.`streamer.run` = '{self._digest(run_id)}'", None
+            while True:
+                found = self._client.search_runs([self._experiment_id()], only, _DELETED_TOO, page_token=page)
+                runs |= {run.data.tags.get("streamer.agent_model"): _mirrored(run) for run in found}
+                if not (page := found.token):
+                    break
+            self._runs[run_id] = runs
+        return self._runs[run_id]
+
+    def _create(self, change: Change, agent_model: str | None, tags: Mapping[str, str]) -> _Mirrored:
+        own = {"streamer.run": self._digest(change.run_id), "streamer.run_id": change.run_id}
+        name = change.run_id
+        if agent_model is not None:
+            own["streamer.agent_model"] = agent_model
+            name = ":".join(map(decode_id, agent_model.split(":")))
+        made = self._client.create_run(
+            self._experiment_id(), start_time=change.at_ms, tags={**own, **tags}, run_name=name
+        )
+        return _Mirrored(made.info.run_id)
+
+    def _experiment_id(self) -> str:
+        if self._experiment is None:
+            there = self._client.get_experiment_by_name(self._experiment_name)
+            made = there.experiment_id if there else self._client.create_experiment(self._experiment_name)
+            self._experiment = str(made)
+        return self._experiment
+
+    def _digest(self, run_id: str) -> str:
+        """Stands for the run in questions to MLflow, whose language has no way to quote every id."""
+        return hashlib.sha256(f"{self._namespace}|{run_id}".encode()).hexdigest()[:32]
+
+
+def _mirrored(run: Any) -> _Mirrored:
+    tags = run.data.tags
+    version = None
+    if "streamer.state_version" in tags:
+        version = int(tags["streamer.epoch"]), int(tags["streamer.state_version"])
+    return _Mirrored(
+        run.info.run_id,
+        set(run.data.metrics),
+        int(tags.get("streamer.step", 0)),
+        int(tags.get("streamer.at_ms", 0)),
+        version,
+        tags.get("streamer.digest"),
+        run.info.status,
+        run.info.lifecycle_stage == "deleted",
+    )
+
+
+def _tags(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What a summary says in words; tags, since a correction may change them and MLflow's parameters stay."""
+    names = ("agent", "model", "grade", "harness", "project", "benchmark", "benchmark_version", "status")
+    said = {
+        f"streamer.{name}": str(summary.get(name) or "") for name in (*names, "digest") if name in summary
+    }
+    return said | {f"label.{name}": value for name, value in summary.get("labels", {}).items()}
+
+
+# -----------------------------------------------------------------------------
+# OTLP: an event `gen_ai.evaluation.result` for each number of an agent:model.
+
+
+_GEN_AI = ("evaluation.result", "evaluation.name", "evaluation.score.value", "evaluation.score.label")
+_OWN = ("run.id", "namespace", "trials", "unit", "epoch", "state_version", "digest", "deleted")
+OTLP_NAMES = [
+    *(f"gen_ai.{name}" for name in (*_GEN_AI, "agent.name", "request.model")),
+    *(f"streamer.{name}" for name in _OWN),
+]
+"""The event and its attributes. The convention is in development, so each may have another name."""
+
+
+class BadName(Exception):
+    """A renaming of something that is never sent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text!r} renames nothing that is sent. Write NAME=OTHER, NAME one of: {', '.join(OTLP_NAMES)}"
+        )
+
+
+def renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """The names to send, from `NAME=OTHER` for each that differs; raises BadName for another text.
+
+    >>> renamed(["streamer.run.id=run"])["streamer.run.id"]
+    'run'
+    """
+    names = {name: name for name in OTLP_NAMES}
+    for pair in pairs:
+        name, _, other = pair.partition("=")
+        if name not in names or not other:
+            raise BadName(pair)
+        names[name] = other
+    return names
+
+
+def evaluations(change: Change, namespace: str, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Attributes of the events that state an agent:model, all of one version; one if it is deleted."""
+    agent, _, model = (change.agent_model or "").partition(":")
+    common: dict[str, Any] = {
+        "gen_ai.agent.name": decode_id(agent),
+        "gen_ai.request.model": decode_id(model),
+        "streamer.run.id": change.run_id,
+        "streamer.namespace": namespace,
+    }
+    if change.summary is None or change.version is None:
+        yield {names[name]: value for name, value in (common | {"streamer.deleted": True}).items()}
+        return
+    summary = change.summary
+    common |= {
+        "streamer.trials": summary["trials"],
+        "streamer.epoch": change.version[0],
+        "streamer.state_version": change.version[1],
+        "streamer.digest": summary["digest"],
+    }
+    for name, value in sorted(numbers_of(summary).items()):
+        unit = BOARD_METRICS[name].unit if name in BOARD_METRICS else "1"
+        if name.startswith(NAMED):
+            unit = summary["metrics"][name.removeprefix(NAMED)].get("unit") or ""
+        own = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": value, "streamer.unit": unit}
+        yield {names[key]: of for key, of in (common | own).items()}
+    if summary["grade"] is not None:
+        own = {"gen_ai.evaluation.name": "grade", "gen_ai.evaluation.score.label": summary["grade"]}
+        if summary["grade_score"] is not None:
+            own["gen_ai.evaluation.score.value"] = float(summary["grade_score"])
+        yield {names[key]: of for key, of in (common | own).items()}
+
+
+class OtlpSink:
+    """Sends events to a collector by OTLP over HTTP. Headers, certificates and limits come from the
+    variables OTEL_EXPORTER_OTLP_*.
+
+    Args:
+        endpoint: URL of the collector, as http://127.0.0.1:4318; None: from OTEL_EXPORTER_OTLP_ENDPOINT.
+            It may hold a secret, and is never said.
+        namespace: of the deployment; an attribute of each event.
+        names: see `renamed`.
+
+    Raises:
+        SinkMissing: the exporter is not installed.
+    """
+
+    name = "OTLP"
+    feeds = FEEDS[1:]
+
+    def __init__(self, endpoint: str | None, namespace: str, names: Mapping[str, str]) -> None:
+        try:
+            from opentelemetry._logs import LogRecord, SeverityNumber
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+            from opentelemetry.sdk._logs import ReadableLogRecord
+            from opentelemetry.sdk._logs.export import LogRecordExportResult
+            from opentelemetry.sdk.resources import Resource
+        except ImportError:
+            raise SinkMissing("otlp", "otlp") from None
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)  # it writes URLs down
+        url = endpoint and f"{endpoint.rstrip('/').removesuffix('/v1/logs')}/v1/logs"
+        self._exporter = OTLPLogExporter(url)
+        self._resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "streamer")})
+        self._success = LogRecordExportResult.SUCCESS
+        self._log, self._readable, self._info = LogRecord, ReadableLogRecord, SeverityNumber.INFO
+        self._namespace, self._names = namespace, names
+
+    def take(self, change: Change) -> None:
+        """Send one change; raises NotTaken if the collector refused it or does not answer."""
+        if change.agent_model is None:
+            return
+        event = self._names["gen_ai.evaluation.result"]
+        records = [
+            self._readable(
+                self._log(
+                    timestamp=change.at_ms * 1_000_000,
+                    severity_number=self._info,
+                    event_name=event,
+                    attributes=attributes,
+                ),
+                self._resource,
+            )
+            for attributes in evaluations(change, self._namespace, self._names)
+        ]
+        if self._exporter.export(records) is not self._success:
+            raise NotTaken("export failed")
+
+
+# -----------------------------------------------------------------------------
+# Following the topics, and handing on what changed.
+
+
+Sink = MlflowSink | OtlpSink
+
+
+class Forwarder:
+    """Hands on the changes of the chosen runs to one sink; `say` is called when it takes nothing, and when it
+    does again.
+    """
+
+    def __init__(
+        self, settings: Settings, sink: Sink, say: Callable[[str], None], chosen: Callable[[str], bool]
+    ) -> None:
+        self._settings, self._sink, self._say, self._chosen = settings, sink, say, chosen
+        self._waiting: dict[tuple[Feed, str], Change] = {}
+        self._seen: dict[tuple[Feed, str], bytes | None] = {}
+        self._work = asyncio.Event()
+        self._behind = set(sink.feeds)
+        self.sent = 0
+
+    async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
+        """Forward until stopped, or with `once` until all was taken that the topics held at the beginning.
+
+        Raises:
+            NotTaken: with `once`, the other side failed four times in a row.
+            TopicMissing, aiokafka.errors.KafkaError: see `streamer.client.feeds.subscribe`.
+        """
+        parts = [self._follow(feed) for feed in self._sink.feeds]
+        tasks = [asyncio.ensure_future(part) for part in (*parts, self._hand_on(once), stop.wait())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, feed: Feed) -> None:
+        def caught_up() -> None:
+            self._behind.discard(feed)
+            self._work.set()
+
+        updates = subscribe(feed, self._settings, from_beginning=True, on_caught_up=caught_up)
+        async with aclosing(updates) as following:  # type: ignore[type-var]
+            async for update in following:
+                if update.message is None and update.value is not None:
+                    continue  # no message of ours
+                place, seen = (feed, update.key), update.value and hashlib.sha256(update.value).digest()
+                if self._chosen(update.run_id) and self._seen.get(place, b"") != seen:
+                    self._seen[place] = seen
+                    self._waiting.pop(place, None)  # a newer state goes to the end of the line
+                    of, at_ms = update.key.partition("|")[2] or None, update.timestamp_ms
+                    self._waiting[place] = Change(update.run_id, of, update.message, update.version, at_ms)
+                    self._work.set()
+
+    async def _hand_on(self, once: bool) -> None:
+        failures = 0
+        while not (once and not self._behind and not self._waiting):
+            if not self._waiting:
+                self._work.clear()
+                await self._work.wait()
+                continue
+            place = next(iter(self._waiting))
+            change = self._waiting.pop(place)
+            try:
+                await asyncio.to_thread(self._sink.take, change)
+            except NotTaken as error:
+                self._waiting.setdefault(place, change)  # unless a newer one came meanwhile
+                if not failures:
+                    self._say(f"{self._sink.name} takes no results ({error}); they wait. Check its address")
+                if once and failures >= len(RETRY_SECONDS):
+                    raise
+                await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+                failures += 1
+            else:
+                self.sent += 1
+                if failures:
+                    self._say(f"{self._sink.name} takes results again")
+                failures = 0
