@@ -456,6 +456,14 @@ def _runs_in(file: Path, prices: PriceTable) -> tuple[list[PastRun], int]:
     help="Attempts at each task; repeat it for several plans.",
 )
 @click.option(
+    "--tasks",
+    "sizes",
+    type=click.IntRange(2, 10_000),
+    multiple=True,
+    help="Tasks of the plan; repeat it for several plans. All that --history has if not given; of more, each "
+    "past task stands for several like it.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     default=1,
@@ -470,6 +478,7 @@ def plan_command(
     detect: float,
     history: tuple[str, ...],
     attempts: tuple[int, ...],
+    sizes: tuple[int, ...],
     concurrency: int,
     seed: str,
     as_json: bool,
@@ -494,7 +503,7 @@ def plan_command(
     tasks = tasks_of(runs)
     random = Random(seed)  # noqa: S311 (a simulation)
     try:
-        plans = plans_of(tasks, detect / 100, attempts, random, concurrency=concurrency)
+        plans = plans_of(tasks, detect / 100, attempts, random, tasks=sizes, concurrency=concurrency)
     except NothingToDetect as error:
         raise click.UsageError(str(error)) from None
     if as_json:

@@ -323,6 +323,22 @@ def test_cost_and_hours_are_those_of_the_trials_until_then() -> None:
     assert plan.hours == pytest.approx(plan.pairs / 240, abs=0.01)
 
 
+def test_a_plan_has_as_many_tasks_as_it_is_asked_for() -> None:
+    """Twice the tasks find more, half of them less; trials and cost are those of so many tasks."""
+    found = plans_of(a_history(), 0.12, [2], Random(3), tasks=[30, 60, 120], simulated=200)
+    by_size = {(plan.tasks, plan.order): plan for plan in found}
+    assert [plan.trials for plan in found] == [60, 60, 120, 120, 240, 240]
+    assert [plan.full_cost_usd for plan in found] == [60.0, 60.0, 120.0, 120.0, 240.0, 240.0]
+    for order in ("shuffled", "history"):
+        chances = [by_size[size, order].chance_at_end for size in (30, 60, 120)]
+        assert chances[0] < chances[1] - 0.1 < chances[2] - 0.2, chances
+    for plan in found:
+        assert plan.cost_usd is not None
+        assert plan.cost_usd <= plan.trials
+    [alone, *_] = plans_of(a_history(), 0.12, [2], Random(3), simulated=200)
+    assert alone == plans_of(a_history(), 0.12, [2], Random(3), tasks=[60], simulated=200)[0]
+
+
 def test_evidence_decides_where_it_decides_in_a_gate() -> None:
     """`decided_after` is the first prefix at which `evidence_worse` is 20."""
     random = Random(5)
@@ -352,6 +368,20 @@ def test_the_plan_of_files_is_printed_as_an_estimate(tmp_path: Path) -> None:
         ("history", 24, 48, 24.0),
     ]
     assert call("plan", "--detect", "20", "--attempts", "2", *histories(files)).stdout == said.stdout
+    sized = call(
+        "plan",
+        "--detect",
+        "20",
+        "--attempts",
+        "2",
+        "--tasks",
+        "12",
+        "--tasks",
+        "30",
+        *histories(files),
+        "--json",
+    )
+    assert [orjson.loads(line)["tasks"] for line in sized.stdout.splitlines()] == [12, 12, 30, 30]
     refused = call("plan", "--detect", "80", *histories(files))
     assert refused.exit_code == 2
     assert "earlier agents pass 75.0 %" in refused.stderr

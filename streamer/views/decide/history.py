@@ -419,8 +419,13 @@ SIMULATED = 300
 NEEDED = float(1 / ALPHA)
 """Evidence that decides, as in a gate."""
 
-Chances = tuple[list[float], list[float]]
-"""The baseline's chance to pass each task, and the candidate's."""
+
+class _Drawn(NamedTuple):
+    """The tasks of one comparison, as places in the history, and each side's chance to pass them."""
+
+    chosen: list[int]
+    theirs: list[float]
+    ours: list[float]
 
 
 class PlanEstimate(Message):
@@ -469,16 +474,21 @@ def plans_of(
     attempts: Iterable[int],
     random: Chance,
     *,
+    tasks: Iterable[int] = (),
     concurrency: int = 1,
     simulated: int = SIMULATED,
 ) -> list[PlanEstimate]:
-    """What plans with so many attempts detect, each in both orders.
+    """What plans with so many tasks and attempts detect, each in both orders.
+
+    Fewer tasks than the history has are drawn among them anew for each comparison. Of more, each past task
+    stands for as many tasks like it.
 
     Args:
-        history: the tasks of the plan, of runs that are no side.
+        history: the past tasks, of runs that are no side.
         detect: the drop of the pass rate, above 0.
         attempts: at each task, >= 1; several plans.
         random: of the simulation.
+        tasks: of the plan, >= 1; several plans; (): those of the history.
         concurrency: trials at once, >= 1; hours are the summed durations over it.
         simulated: comparisons for each plan, >= 1.
 
@@ -488,23 +498,30 @@ def plans_of(
     share = _mean(task.share for task in history)
     if share is None or share <= detect:
         raise NothingToDetect(share, detect)
-    chances = [_drawn(history, detect, random) for _ in range(simulated)]
-    return [
-        _estimate(history, detect, tried, order, outcomes, concurrency)
-        for tried in attempts
-        for order, outcomes in _simulated(history, tried, chances, random).items()
-    ]
+    plans, numbers = list[PlanEstimate](), list(attempts)
+    for size in tasks or (len(history),):
+        drawn = [_drawn(history, size, detect, random) for _ in range(simulated)]
+        plans += [
+            _estimate(history, size, detect, tried, order, outcomes, concurrency)
+            for tried in numbers
+            for order, outcomes in _simulated(history, tried, drawn, random).items()
+        ]
+    return plans
 
 
-def _drawn(history: Sequence[TaskHistory], detect: float, random: Chance) -> Chances:
+def _drawn(history: Sequence[TaskHistory], size: int, detect: float, random: Chance) -> _Drawn:
+    whole, rest = divmod(size, len(history))
+    places = list(range(len(history)))
+    some = sorted(sorted(places, key=lambda _: random.random())[:rest]) if rest else []
+    chosen = places * whole + some
     ours, theirs = (
         [
             random.betavariate(0.5 + task.agents * task.share, 0.5 + task.agents * (1 - task.share))
-            for task in history
+            for task in (history[place] for place in chosen)
         ]
         for _ in range(2)
     )
-    return theirs, lowered(ours, fmean(theirs) - detect)
+    return _Drawn(chosen, theirs, lowered(ours, fmean(theirs) - detect))
 
 
 def lowered(chances: Sequence[float], mean: float) -> list[float]:
@@ -527,7 +544,7 @@ def lowered(chances: Sequence[float], mean: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class _Simulated:
-    """One comparison: the tasks of its trials in order, after how many it is decided, and how it ends."""
+    """One comparison: the past tasks of its trials in order, when it is decided, and how it ends."""
 
     queue: Sequence[int]
     after: int | None
@@ -535,16 +552,20 @@ class _Simulated:
 
 
 def _simulated(
-    history: Sequence[TaskHistory], attempts: int, chances: Sequence[Chances], random: Chance
+    history: Sequence[TaskHistory], attempts: int, drawn: Sequence[_Drawn], random: Chance
 ) -> dict[Order, list[_Simulated]]:
     """The comparisons in both orders; the same trials have the same outcomes in both."""
-    places = {task.task: place for place, task in enumerate(history)}
-    live: dict[Order, Collection[str]] = {
-        "shuffled": places.keys(),
-        "history": {task.task for task in history if task.is_live},
-    }
-    results: dict[Order, list[_Simulated]] = {order: [] for order in live}
-    for theirs, ours in chances:
+    results: dict[Order, list[_Simulated]] = {"shuffled": [], "history": []}
+    for chosen, theirs, ours in drawn:
+        named = [  # names are percent-encoded, so none has such an ending of its own
+            f"{history[at].task}#{place // len(history)}" if place >= len(history) else history[at].task
+            for place, at in enumerate(chosen)
+        ]
+        places = {name: place for place, name in enumerate(named)}
+        live: dict[Order, Collection[str]] = {
+            "shuffled": places.keys(),
+            "history": {name for name, at in zip(named, chosen, strict=True) if history[at].is_live},
+        }
         rounds = [
             [
                 Pair(random.random() < own, random.random() < other)
@@ -557,12 +578,13 @@ def _simulated(
             queued = order_for_comparison(places, first, attempts, seed)
             queue = [places[task] for task, _ in queued]
             after = decided_after([rounds[number - 1][places[task]] for task, number in queued])
-            results[order].append(_Simulated(queue, after, shows))
+            results[order].append(_Simulated([chosen[place] for place in queue], after, shows))
     return results
 
 
 def _estimate(
     history: Sequence[TaskHistory],
+    size: int,
     detect: float,
     attempts: int,
     order: Order,
@@ -570,16 +592,16 @@ def _estimate(
     concurrency: int,
 ) -> PlanEstimate:
     costs, seconds = _filled(task.cost_usd for task in history), _filled(task.seconds for task in history)
-    trials, decided = attempts * len(history), [one.after for one in outcomes if one.after is not None]
+    trials, decided = attempts * size, [one.after for one in outcomes if one.after is not None]
     share = len(decided) / len(outcomes)
-    hours = 3600 * concurrency
+    hours, times = 3600 * concurrency, attempts * (size / len(history))
 
     def until(values: Sequence[float]) -> float:
         return median(sum(values[at] for at in one.queue[: one.after]) for one in outcomes)
 
     return PlanEstimate(
         detect=detect,
-        tasks=len(history),
+        tasks=size,
         attempts=attempts,
         order=order,
         trials=trials,
@@ -588,8 +610,8 @@ def _estimate(
         pairs=round(median(one.after or trials for one in outcomes)) if share > 1 / 2 else None,
         cost_usd=until(costs) if costs else None,
         hours=until(seconds) / hours if seconds else None,
-        full_cost_usd=attempts * sum(costs) if costs else None,
-        full_hours=attempts * sum(seconds) / hours if seconds else None,
+        full_cost_usd=times * sum(costs) if costs else None,
+        full_hours=times * sum(seconds) / hours if seconds else None,
     )
 
 
@@ -631,7 +653,8 @@ def _filled(values: Iterable[float | None]) -> list[float]:
 PLANS = Board(
     "Estimate: what a plan detects",
     (
-        Column("attempts", "attempts", "count", ("attempts",)),
+        Column("tasks", "tasks", "count", ("tasks",)),
+        Column("attempts", "attempts", "count", ("attempts",), rank=0),
         Column("order", "order", "state", ("order",), rank=1),
         Column("trials", "trials", "count", ("trials",), rank=2),
         Column("chance", "chance", "percent", ("chance",), hint="Before the run is over.", rank=1),
