@@ -295,17 +295,22 @@ def interval(group: Summary) -> str:
     >>> interval({"uncertainty": {"final": None, "reachable": bounds}})
     '(22 to 72)'
     """
+    ends = final_ends(group)
+    if ends is None:
+        return ""
+    low, high = floor(100 * ends[0] + _NEARLY), ceil(100 * ends[1] - _NEARLY)
+    return f"[{low}, {high}]" if ends[2] else f"({low} to {high})"
+
+
+def final_ends(group: Summary) -> tuple[float, float, bool] | None:
+    """Both ends of that range as shares, and whether it is `final`; None: the rate is known, or unbounded."""
     final = value_at(group, ("uncertainty", "final"))
     if final is not None and not value_at(final, ("unknown",)):
-        return ""
-    if final is not None and value_at(final, ("order_kind",)) == "shuffled":  # earlier versions had others
-        low, high = _percents(final)
-        return f"[{low}, {high}]"
-    reach = value_at(group, ("uncertainty", "reachable", "pass_rate"))
-    if reach is None or value_at(reach, ("low",)) == value_at(reach, ("high",)):
-        return ""
-    low, high = _percents(reach)
-    return f"({low} to {high})"
+        return None
+    is_final = bool(value_at(final, ("order_kind",)) == "shuffled")  # earlier versions had others
+    lies = final if is_final else value_at(group, ("uncertainty", "reachable", "pass_rate"))
+    low, high = value_at(lies, ("low",)), value_at(lies, ("high",))
+    return None if low is None or (low == high and not is_final) else (low, high, is_final)
 
 
 def reason(group: Summary) -> str:
@@ -332,16 +337,19 @@ def decided(group: Summary) -> str:
     return "yes" if settled and graded and is_open(group) else UNSEEN
 
 
-def footnotes(groups: Sequence[Summary]) -> list[str]:
-    """What the marks in these rows mean, a line each, and why intervals are missing."""
+def footnotes(groups: Sequence[Summary], *, short: bool = False) -> list[str]:
+    """What the marks in rows mean, and why intervals are missing; `short`: of `short_pass_rate`."""
+    rates = [(short_pass_rate if short else pass_rate)(group) for group in groups]
+    rated = [group for rate, group in zip(rates, groups, strict=True) if rate != UNSEEN]
     marks = {
-        **{word: any(word in pass_rate(group) for group in groups) for word in (SO_FAR, INCOMPLETE)},
-        "interval": any("[" in pass_rate(group) for group in groups),
+        SO_FAR: any(SO_FAR in rate for rate in rates),
+        INCOMPLETE: INCOMPLETE in map(missing_word, rated),
+        "interval": any("[" in rate for rate in rates),
         "changed": any(
             "[" in pass_rate(group) and value_at(group, ("uncertainty", "final", "order_changed"))
-            for group in groups
+            for group in rated
         ),
-        "bounds": any("(" in pass_rate(group) for group in groups),
+        "bounds": any("(" in rate for rate in rates),
         "partial": any("*" in pass_at_ends(group) for group in groups),
         "decided": any(decided(group) != UNSEEN for group in groups),
     }
@@ -365,16 +373,9 @@ def _missing(groups: Sequence[Summary]) -> Iterable[str]:
         if why := reason(group):
             without.setdefault(why, []).append(group)
     for why, those in without.items():
-        names = [
-            str(value_at(group, ("agent_model",))) for group in those if value_at(group, ("agent_model",))
-        ]
+        names = [str(name) for group in those if (name := value_at(group, ("agent_model",)))]
         whose = f" for {', '.join(names)}" if names and len(those) < len(groups) else ""
         yield f"No interval of the final pass rate{whose}: {why}."
-
-
-def _percents(share: Summary) -> tuple[int, int]:
-    low, high = 100 * value_at(share, ("low",)), 100 * value_at(share, ("high",))
-    return floor(low + _NEARLY), ceil(high - _NEARLY)
 
 
 # -----------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from streamer.text import visible
 from streamer.views.tables import Document
 from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS, WRITERS, Web, download, recorded, values_of
+from streamer.web.boards import view_of
 from streamer.web.models import (
     AsOfQuery,
     BadQuery,
@@ -52,6 +53,7 @@ from streamer.web.models import (
     PublishedEvents,
     Query,
     Refused,
+    ViewQuery,
     problem,
     status_of,
 )
@@ -74,7 +76,7 @@ from streamer.web.protocols.intake import (
     BodyKind,
     publish_events,
 )
-from streamer.web.protocols.live import Room
+from streamer.web.protocols.live import Room, View
 
 if TYPE_CHECKING:
     from streamer.web.mcp import OverHttp
@@ -363,10 +365,12 @@ def create_app(
     async def updates(request: Request, run: str | None = None) -> Response:
         _refuse_as_of(request)
         address = request.client.host if request.client else ""
+        query = _view_query(request)
         room = await web.hub.enter(run, address)
         if run is not None:
             web.read_ahead(run)
-        return _Stream(web, room, request, partial(web.hub.leave, run, room, address))
+        view = None if run is None else view_of(web, room, query, run)
+        return _Stream(web, room, request, partial(web.hub.leave, run, room, address), view)
 
     async def play(request: Request, **names: str) -> Response:
         return player(await recorded(web, **names), names["trial"])
@@ -468,6 +472,15 @@ def _query(model: type[Q], request: Request) -> Q:
         raise BadQuery(f"{'.'.join(map(str, first['loc']))}: {first['msg']}. Allowed: {allowed}") from error
 
 
+def _view_query(request: Request) -> ViewQuery:
+    """What a stream is asked to draw; its other parameters are let be."""
+    given = request.query_params.items()
+    try:
+        return ViewQuery.model_validate({name: v for name, v in given if name in ViewQuery.model_fields})
+    except ValidationError as error:
+        raise BadQuery(str(error.errors(include_url=False, include_input=False)[0]["msg"])) from error
+
+
 def _refuse_as_of(request: Request) -> None:
     if "as_of" in request.query_params:
         paths = [one.path for one in OPERATIONS if "as_of" in one.query.model_fields]
@@ -539,9 +552,11 @@ AppStatus.enable_automatic_graceful_drain = False
 class _Stream(EventSourceResponse):
     """Server-Sent Events for one viewer, who leaves the room in any case; a ping every 15 seconds."""
 
-    def __init__(self, web: Web, room: Room, request: Request, leave: Callable[[], None]) -> None:
+    def __init__(
+        self, web: Web, room: Room, request: Request, leave: Callable[[], None], view: View | None
+    ) -> None:
         told = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
-        super().__init__(web.hub.stream(room, told), sep="\n")
+        super().__init__(web.hub.stream(room, told, view), sep="\n")
         self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

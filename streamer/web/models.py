@@ -226,6 +226,13 @@ class NoQuery(Query):
     """Nothing."""
 
 
+class ViewQuery(Query):
+    """What the page asks a stream to draw for it, besides the summaries."""
+
+    view: Literal["board"] | None = optional("Tables of this view, as elements for the page.")
+    grades: bool = optional("Show grades also in a run without tiers and judge.", False)
+
+
 class AsOfQuery(Query):
     """The query of a run that can be folded again."""
 

@@ -45,6 +45,8 @@ from streamer.views.columns import (
 from streamer.views.decide import outlook
 from streamer.views.decide.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
 from streamer.views.decide.leaderboard import POOLED
+from streamer.views.drawing import Drawn, h, html_of
+from streamer.views.drawing import table as drawn_table
 from streamer.views.models import NO_FAILURE
 from streamer.views.tables import REMARKS, Document, Table
 from streamer.web import STATIC
@@ -148,6 +150,20 @@ def card(table: Table, note: str = "", links: Links = (), below: str = "") -> st
         f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
         f'<caption class="unseen">{title}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>{empty}</div>{below}</div>"
+    )
+
+
+def drawn_card(title: str, drawn: Drawn, note: str = "") -> str:
+    """A drawn table with its title, a note beside it, and its own notes below it."""
+    notes = [h("p", {}, line) for line in drawn.notes]
+    return html_of(
+        h(
+            "div",
+            {"class": "card"},
+            h("header", {}, h("h2", {}, title), h("span", {"class": "note"}, note) if note else None),
+            drawn_table(drawn),
+            h("div", {"class": "note notes"}, *notes) if notes else None,
+        )
     )
 
 

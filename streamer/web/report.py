@@ -47,11 +47,20 @@ from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
-from streamer.views.columns import Column, accuracy, accuracy_name, primary_of
+from streamer.views.columns import (
+    GRADE_MARKS,
+    Column,
+    accuracy,
+    accuracy_name,
+    best_first,
+    primary_of,
+    shows_grades,
+)
 from streamer.views.decide.compare import ComparedSide
 from streamer.views.decide.gate import GateResult, NoSuchSide, gate_lines
 from streamer.views.decide.leaderboard import history_points
 from streamer.views.decide.outlook import error_budgets, eta_of, places_of
+from streamer.views.drawing import draw_agents
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
 from streamer.views.tables import (
     Document,
@@ -64,7 +73,7 @@ from streamer.views.tables import (
     trials_table,
 )
 from streamer.web import REPORT_FORMATS, STATIC
-from streamer.web.pages import boards_module, card, filled, in_words, static_file
+from streamer.web.pages import boards_module, card, drawn_card, filled, in_words, static_file
 
 Json = dict[str, Any]
 
@@ -137,8 +146,6 @@ class RunData:
     @property
     def document(self) -> Document:
         """The run in sentences and tables, without single trials."""
-        agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
-        errors = error_budgets(agents, primary_of(self.run), first=True)
         return run_document(
             self.run,
             self.agents,
@@ -146,8 +153,15 @@ class RunData:
             self.by_label,
             now=self.read_at,
             places=self.places,
-            notes=[visible(f"{budget.words}.") for budget in errors],
+            notes=[visible(words) for words in self.errors],
         )
+
+    @property
+    def errors(self) -> list[str]:
+        """What the errors of the first agents are made of, a sentence or two each."""
+        agents = [AgentModelSummary.model_validate(agent) for agent in self.agents]
+        budgets = error_budgets(agents, primary_of(self.run), first=True)
+        return [f"{budget.words}." for budget in budgets]
 
 
 def from_stack(settings: Settings, run_id: str, now: datetime, *, trials: bool = True) -> RunData:
@@ -479,10 +493,10 @@ MAX_OPENED = 20_000
 
 def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
-    document, cards = data.document, {"agents": "", "tiers": "", "more": ""}
+    document, cards = data.document, {"agents": _agents(data), "tiers": "", "more": ""}
     for table in document.tables:
         section = SECTIONS.get(table.title, "more")
-        if table.rows or section == "agents":
+        if table.rows and table.title != "Agents":
             cards[section] += card(table) if section != "more" else f"<section>{card(table)}</section>"
     cards["more"] += in_words(document.lines) + _trials(data)
     return filled(
@@ -496,7 +510,16 @@ def as_html(data: RunData) -> bytes:
     )
 
 
-SECTIONS = {"Agents": "agents", "Tiers": "tiers", "Agents within tiers": "tiers"}
+def _agents(data: RunData) -> str:
+    graded, over = shows_grades(data.run, data.agents), data.run["status"] is not None
+    rows = [
+        agent | {"place": data.places.get(agent["agent_model"]), "over": over, "graded": graded}
+        for agent in sorted(data.agents, key=best_first(primary_of(data.run)))
+    ]
+    return drawn_card("Agents", draw_agents(rows, primary_of(data.run), notes=data.errors), GRADE_MARKS)
+
+
+SECTIONS = {"Tiers": "tiers", "Agents within tiers": "tiers"}
 """Title of a table -> the section of the file in which the scripts draw it again; others stay as they are."""
 
 
@@ -535,7 +558,8 @@ def _trials(data: RunData) -> str:
 def _embedded(data: RunData) -> str:
     """The data that the scripts draw, as JSON that cannot end its element."""
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
-    drawn |= {"places": data.places}
+    ranked = sorted(data.agents, key=best_first(primary_of(data.run)))
+    drawn |= {"ranked": [agent["agent_model"] for agent in ranked]}
     if data.trials:
         rows = [TrialRow.of("", trial) for trial in data.trials]
         try:

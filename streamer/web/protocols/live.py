@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
+import orjson
 from sse_starlette import ServerSentEvent
 
 from streamer.client.queries import RUNS_PER_PAGE, AnyState, ReaderError
@@ -39,6 +42,10 @@ class _Latest:
     version: Version
     digest: str | None
     frame: bytes
+    state: Json | None
+
+
+Json = dict[str, Any]
 
 
 def _wall_clock() -> datetime:
@@ -51,6 +58,10 @@ class Room:
     Args:
         clock: the time at which the states of runs are determined.
         most_runs: so many runs are kept, those that came or changed last; None: all.
+
+    Attributes:
+        viewers: how many look at it.
+        kept: what is drawn for them, by what they ask for.
     """
 
     def __init__(self, clock: Callable[[], datetime] = _wall_clock, most_runs: int | None = None) -> None:
@@ -62,6 +73,22 @@ class Room:
         self._changed = asyncio.Event()
         self._from_stream: set[GroupKey] | None = set()
         self.viewers = 0
+        self.kept: dict[object, Any] = {}
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change."""
+        return self._revision
+
+    @property
+    def states(self) -> list[Json]:
+        """The summaries as they stand, as JSON values."""
+        return [entry.state for entry in self._entries.values() if entry.state is not None]
+
+    def touch(self) -> None:
+        """Something that is drawn besides the summaries has changed."""
+        self._revision += 1
+        self.wake()
 
     @property
     def filled(self) -> bool:
@@ -142,13 +169,14 @@ class Room:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _tell(self, key: GroupKey, event: str, version: Version, digest: str | None, data: object) -> None:
+    def _tell(self, key: GroupKey, event: str, version: Version, digest: str | None, data: Json) -> None:
         if self._from_stream is not None:
             self._from_stream.add(key)
         self._revision += 1
         self._entries.pop(key, None)
         frame = event_bytes(event, data, f"{self._incarnation}-{self._revision}")
-        self._entries[key] = _Latest(self._revision, version, digest, frame)
+        state = None if digest is None else data
+        self._entries[key] = _Latest(self._revision, version, digest, frame, state)
         if self._most_runs is not None:
             deleted = [key for key in self._entries if key not in self._runs]
             for dropped in [*list(self._runs)[: -self._most_runs], *deleted[: -self._most_runs]]:
@@ -174,6 +202,70 @@ def event_bytes(event: str, data: object, event_id: str | None = None) -> bytes:
 
 
 # -----------------------------------------------------------------------------
+# What a view shows of a room, drawn once for all who look at it in the same way.
+
+
+PACE_SECONDS = 0.25
+"""A viewer gets at most four updates a second."""
+
+
+class Part(NamedTuple):
+    """A part of a view: of a table, or a value.
+
+    Attributes:
+        table: name of the table or the value.
+        row: key of a row; "": what the table or the value has besides.
+        content: a JSON value.
+    """
+
+    table: str
+    row: str
+    content: object
+
+
+class View:
+    """The parts of a room as some viewers see them, each with the revision at which it became what it is.
+
+    Args:
+        room: whose states are drawn.
+        draw: gives all parts as they stand.
+        clock: monotonic seconds. A view is drawn at most once in :data:`PACE_SECONDS`.
+    """
+
+    def __init__(
+        self, room: Room, draw: Callable[[], Iterable[Part]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._room, self._draw, self._clock = room, draw, clock
+        self._parts: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self._revision, self._at = 0, -PACE_SECONDS
+        self._fragments: dict[int, bytes] = {}
+
+    def since(self, position: int) -> tuple[bytes, int]:
+        """One event with what has changed after a position, 0 for everything; and the position after it."""
+        if self._revision < self._room.revision and self._clock() - self._at >= PACE_SECONDS:
+            self._redraw()
+        if position not in self._fragments:
+            self._fragments[position] = self._fragment(position)
+        return self._fragments[position], self._revision
+
+    def _redraw(self) -> None:
+        revision, before, self._parts = self._room.revision, self._parts, {}
+        for table, row, content in self._draw():
+            written = orjson.dumps(content)
+            known = before.get((table, row))
+            self._parts[table, row] = known if known and known[1] == written else (revision, written)
+        self._revision, self._at, self._fragments = revision, self._clock(), {}
+
+    def _fragment(self, position: int) -> bytes:
+        """Changed parts by table; "": what the table has besides its rows."""
+        changed: dict[str, dict[str, orjson.Fragment]] = {}
+        for (table, row), (revision, written) in self._parts.items():
+            if revision > position:
+                changed.setdefault(table, {})[row] = orjson.Fragment(written)
+        return b"event: drawn\ndata: %b\n\n" % orjson.dumps(changed) if changed else b""
+
+
+# -----------------------------------------------------------------------------
 # One Redis subscription for all viewers of this process.
 
 
@@ -183,8 +275,6 @@ MAX_IDLE_ROOMS = 32
 """So many runs without viewers are kept, so that those who come back get only what changed."""
 
 RETRY_SECONDS = 2.0
-PACE_SECONDS = 0.25
-"""A viewer gets at most four updates a second."""
 
 STATES_SECONDS = 5.0
 """How often runs are looked through for those that have fallen silent. It needs no request."""
@@ -324,19 +414,26 @@ class Hub:
         for name in idle[: max(0, len(idle) - MAX_IDLE_ROOMS)]:
             del self._rooms[name]
 
-    async def stream(self, room: Room, last_event_id: str | None) -> AsyncIterator[bytes]:
-        """Server-sent events for one viewer: what it missed, or everything, then what changes."""
+    async def stream(
+        self, room: Room, last_event_id: str | None, view: View | None = None
+    ) -> AsyncIterator[bytes]:
+        """Server-sent events for one viewer: what it missed, or everything, then what changes.
+
+        A view is drawn for all its viewers; each gets the whole at first, then the rows that have changed.
+        """
         yield RETRY
-        position = room.position(last_event_id)
+        position, drawn = room.position(last_event_id), 0
         while not self._closing:
+            begin = []
             if position is None or room.has_dropped(position):
-                yield event_bytes("snapshot", {})
-                position = 0
+                begin, position = [event_bytes("snapshot", {})], 0
             frames, position = room.since(position)
-            for frame in frames:
-                yield frame
-            yield TOLD
-            await room.wait(position)
+            if view is not None:
+                fragment, drawn = view.since(drawn)
+                frames.append(fragment)
+            yield b"".join([*begin, *frames, TOLD])
+            if view is None or drawn == room.revision:
+                await room.wait(position)
             await asyncio.sleep(PACE_SECONDS)
 
     async def _fill(self, run_id: str | None, room: Room) -> None:

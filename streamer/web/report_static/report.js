@@ -1,10 +1,10 @@
 // Draws what can be drawn better than as a plain table; without it the tables stand as they are.
 
-import { Board } from "./board.js";
-import { WORDS } from "./boards.js";
 import { Charts } from "./charts.js";
-import { card, h } from "./dom.js";
+import { h } from "./dom.js";
+import { color } from "./metrics.js";
 import { ReportMatrix } from "./report_matrix.js";
+import { enliven } from "./sorting.js";
 import { Tiers } from "./tiers.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -15,11 +15,11 @@ place("charts", charts.element);
 charts.update(data.agents, data.tiers, data.run.primary_metric);
 charts.curves.take({ state_version: data.run.state_version, curves: data.curves });
 
-const board = new Board();
-place("agents", card("Agents", [h("span", { class: "note" }, WORDS.grade_marks)], board.element));
-const drawBoard = () => board.update(data.agents, (label) => charts.indexOf(label), data.run.primary_metric, { places: data.places });
-charts.told = drawBoard;
-drawBoard();
+// The rows stand in the order of `data.ranked`.
+const swatches = [...document.querySelectorAll("#agents .swatch")];
+charts.told = () => swatches.forEach((swatch, at) => swatch.style.setProperty("--color", color(charts.indexOf(data.ranked[at]))));
+charts.told();
+enliven();
 
 if (data.matrix) place("matrix", new ReportMatrix(data.matrix, data.trials ?? null, data.agents).element);
 else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));

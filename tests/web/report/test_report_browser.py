@@ -168,7 +168,7 @@ def test_without_scripts_the_tables_stand_in_the_colours_of_the_system(browser: 
     context = browser.new_context(java_script_enabled=False, color_scheme="dark")
     page = context.new_page()
     page.goto(file.as_uri())
-    agents = page.get_by_role("region", name="Agents", exact=True)
+    agents = page.get_by_role("region", name="Agents of this run", exact=True)
     expect(agents.locator("tbody tr")).to_have_count(len(data.agents))
     expect(page.get_by_role("region", name="Trials", exact=True).locator("tbody tr")).to_have_count(210)
     expect(page.locator("#theme")).not_to_be_visible()

@@ -10,6 +10,14 @@ export function svg(tag, attributes = {}, ...children) {
   return furnished(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// An element as the server draws it: a list of tag, attributes and children. A text stays one.
+export function made(tree, inSvg = false) {
+  if (typeof tree === "string") return tree;
+  const [tag, attributes, ...children] = tree;
+  const drawn = inSvg || tag === "svg";
+  return (drawn ? svg : h)(tag, attributes, ...children.map((child) => made(child, drawn)));
+}
+
 function furnished(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;

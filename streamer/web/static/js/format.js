@@ -100,6 +100,15 @@ export function ago(text) {
   return h("time", { datetime: text, title: now - at < -1000 * AHEAD ? WORDS.event_time : minute(at) }, age(at.getTime(), now));
 }
 
+// How long ago the times below an element were, by the visitor's clock.
+export function tick(root) {
+  for (const time of root.querySelectorAll("time.age")) {
+    const [at, now] = [new Date(time.dateTime).getTime(), Date.now()];
+    time.textContent = age(at, now);
+    if (now - at < -1000 * AHEAD) time.title = WORDS.event_time;
+  }
+}
+
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
 
 export function grade(value, marks = "", why = "") {

@@ -4,7 +4,8 @@ const KINDS = ["run_summary", "agent_model_summary", "tier_summary"];
 const REOPEN_MS = 1500;
 
 export class Live {
-  // handlers: reset(), put(summary), remove(gone), told(), state(word), refused(error): the server does not stream
+  // handlers: reset(), put(summary), remove(gone), told(), state(word), refused(error): the server does not stream,
+  //           view(): what the server draws, drawn(parts): by table
   constructor(path, handlers) {
     this.path = path;
     this.handlers = handlers;
@@ -14,8 +15,8 @@ export class Live {
   }
 
   open() {
-    const resume = this.lastId ? `?last_event_id=${encodeURIComponent(this.lastId)}` : "";
-    const source = new EventSource(this.path + resume);
+    const query = new URLSearchParams({ ...this.handlers.view?.(), ...(this.lastId ? { last_event_id: this.lastId } : {}) });
+    const source = new EventSource(query.size ? `${this.path}?${query}` : this.path);
     this.source = source;
     const on = (event, act) =>
       source.addEventListener(event, (message) => {
@@ -25,6 +26,7 @@ export class Live {
     on("snapshot", () => this.handlers.reset());
     for (const kind of KINDS) on(kind, (summary) => this.handlers.put(summary));
     on("deleted", (gone) => this.handlers.remove(gone));
+    on("drawn", (parts) => this.handlers.drawn(parts));
     on("told", () => {
       this.handlers.state("live");
       this.handlers.told();
@@ -35,6 +37,13 @@ export class Live {
       this.timer = setTimeout(() => this.open(), REOPEN_MS);
       this.handlers.refused?.();
     });
+  }
+
+  // The view is another one: all of it is asked for.
+  again() {
+    this.close();
+    this.lastId = "";
+    this.open();
   }
 
   close() {

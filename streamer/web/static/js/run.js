@@ -46,6 +46,8 @@ export class Run {
       remove: (gone) => this.remove(gone),
       told: () => this.draw(),
       refused: () => this.ask(state),
+      view: () => (this.board ? { view: "board", grades: this.options.grades ? "true" : "false" } : {}),
+      drawn: (parts) => this.take(parts),
       state,
     });
   }
@@ -67,7 +69,13 @@ export class Run {
 
   setGrades(shown) {
     this.address({ ...this.options, grades: shown ? "1" : undefined });
-    this.drawBoard();
+    this.live.again();
+  }
+
+  // What the server has drawn, by table.
+  take({ board, agents }) {
+    if (board) [this.gradesChoice.hidden, this.gradeMarks.hidden] = [board[""].own_grades, !board[""].graded];
+    if (agents) this.board.table.take(agents);
   }
 
   body() {
@@ -107,9 +115,9 @@ export class Run {
   }
 
   boardBody() {
-    this.board = new Board((agent) => runLink(this.id, `/trials?${new URLSearchParams({ agent })}`));
     this.charts = new Charts(this.id);
-    this.charts.told = () => this.drawBoard();
+    this.board = new Board((label) => this.charts.indexOf(label));
+    this.charts.told = () => this.board.paint();
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
     const grades = h("input", { type: "checkbox", checked: Boolean(this.options.grades), onchange: () => this.setGrades(grades.checked) });
     this.gradesChoice = field("Grades", grades);
@@ -141,7 +149,7 @@ export class Run {
     this.charts?.update(agents, tiers, this.summary?.primary_metric, this.summary?.state_version);
     if (this.summary) this.outlook.want(this.summary.digest);
     this.drawHead();
-    this.drawBoard();
+    this.board?.paint();
     this.tierView?.update(tiers, this.summary);
     this.trialView?.update(agents, tiers);
     this.taskView?.update();
@@ -152,19 +160,13 @@ export class Run {
     const over = (this.summary?.status ?? null) !== null;
     const own = this.tiers.size > 0 || [...this.agents.values()].some((agent) => agent.grade_basis === "composite_median");
     const graded = own || Boolean(this.options.grades);
-    if (this.gradesChoice) [this.gradesChoice.hidden, this.gradeMarks.hidden] = [own, !graded];
     const [agents, tiers] = [this.agents, this.tiers].map((groups) => [...groups.values()].map((group) => ({ ...group, over, graded })));
     return { agents, tiers };
-  }
-
-  drawBoard() {
-    this.board?.update(this.groups().agents, (label) => this.charts.indexOf(label), this.summary?.primary_metric, this.outlook.found);
   }
 
   // The outlook is there: it is drawn where it belongs.
   foretold() {
     this.drawHead();
-    this.drawBoard();
   }
 
   // Nothing is streamed of a run that is not there: the page says so, and waits for it.

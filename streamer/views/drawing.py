@@ -1,0 +1,562 @@
+"""Every board as elements: one function draws the tables of the page, of reports and of saved files. Pure.
+
+An element is a list: its tag, its attributes, its children. A child is a text or an element, and there is
+nothing else. So what an agent wrote stays text, and no text can become markup: the page makes nodes of the
+elements (`streamer/web/static/js/dom.js`), and `html_of` writes them as HTML, escaped.
+
+>>> html_of(h("b", {"title": '"'}, "a<b"))
+'<b title="&quot;">a&lt;b</b>'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from html import escape
+from typing import Any, NamedTuple
+
+from streamer.schemas.summaries import NO_PLAN, plan_words
+from streamer.text import UNSEEN, visible
+from streamer.text import percent as plain_percent
+from streamer.views import cells as plain
+from streamer.views.columns import (
+    AGENTS,
+    BASES,
+    MARKS,
+    OUTCOMES,
+    PASS_RATE,
+    Board,
+    Column,
+    basis,
+    marked_grade,
+    value_at,
+    with_named,
+)
+from streamer.views.models import stated_mode
+
+# -----------------------------------------------------------------------------
+# Elements, and how they are written as HTML.
+
+
+Element = list[Any]
+"""Tag, attributes, children."""
+
+Content = str | Element | Sequence[Any]
+"""A text, an element, or a tuple of both; None among them is left out."""
+
+EMPTY_ELEMENTS = frozenset(("wbr", "br"))
+"""Elements that have no end tag."""
+
+_NAME_PARTS = re.compile(r"(?<=[:/])")
+
+
+def h(tag: str, attributes: Mapping[str, Any] | None = None, *children: Content | None) -> Element:
+    """An element. Attributes that are None are left out.
+
+    >>> h("td", {"class": "number", "title": None}, "1", ("2", None))
+    ['td', {'class': 'number'}, '1', '2']
+    """
+    kept = {name: value for name, value in (attributes or {}).items() if value is not None}
+    return [tag, kept, *_flat(children)]
+
+
+def _flat(children: Iterable[Content | None]) -> Iterable[str | Element]:
+    for child in children:
+        if isinstance(child, tuple):
+            yield from _flat(child)
+        elif child is not None:
+            yield child  # type: ignore[misc]
+
+
+def html_of(node: str | Element) -> str:
+    """HTML of a text or an element, escaped.
+
+    The policy of a page allows no style in attributes, so a script sets what begins with -- from `data-vars`.
+
+    >>> html_of(h("i", {"--low": 0.5}))
+    '<i data-vars="{&quot;--low&quot;: 0.5}"></i>'
+    """
+    if isinstance(node, str):
+        return escape(node)
+    tag, attributes, *children = node
+    plain = {name: value for name, value in attributes.items() if not name.startswith("--")}
+    if len(plain) < len(attributes):
+        plain["data-vars"] = json.dumps({n: v for n, v in attributes.items() if n.startswith("--")})
+    written = "".join(
+        f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+        for name, value in plain.items()
+        if value is not False
+    )
+    end = "" if tag in EMPTY_ELEMENTS else f"{''.join(map(html_of, children))}</{tag}>"
+    return f"<{tag}{written}>{end}"
+
+
+def text_of(node: str | Element) -> str:
+    """The text that people read in it."""
+    return node if isinstance(node, str) else "".join(map(text_of, node[2:]))
+
+
+def name(value: object) -> Content:
+    """A name that somebody else chose: in its own direction, with places to break it; a dash for None."""
+    if value is None:
+        return UNSEEN
+    whole = visible(value)
+    first, *others = _NAME_PARTS.split(whole)
+    breaks = [part for other in others for part in (["wbr", {}], other)]
+    return ["bdi", {"class": "name", "title": whole}, first, *breaks]
+
+
+def badge(text: str, mood: str = "", title: str | None = None) -> Element:
+    """A word in a coloured pill."""
+    return h("span", {"class": f"badge {mood}".strip(), "title": title}, text)
+
+
+# -----------------------------------------------------------------------------
+# Numbers as the page and files write them. Infinity and NaN travel as texts (R14).
+
+
+_NOT_FINITE = {"Infinity": "∞", "-Infinity": "−∞", "NaN": "NaN"}
+
+
+def _finite(write: Callable[[float], str]) -> Callable[[Any], str]:
+    def written(value: Any) -> str:
+        if value is None:
+            return UNSEEN
+        if isinstance(value, float) and not math.isfinite(value):
+            value = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return visible(_NOT_FINITE.get(value, value)) if isinstance(value, str) else write(value)
+
+    return written
+
+
+def _fixed(value: float, digits: int) -> str:
+    """So many decimals, halves rounded up, thousands apart."""
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
+
+
+def _at_most(value: float, digits: int) -> str:
+    """The same without zeros at the end."""
+    if abs(value) >= 1e20:
+        return f"{value:g}"
+    fixed = _fixed(value, digits)
+    return fixed.rstrip("0").rstrip(".") if "." in fixed else fixed
+
+
+count = _finite(lambda value: f"{value:,}" if isinstance(value, int) else _at_most(value, 3))
+ratio = _finite(lambda value: _at_most(value, 3))
+share = _finite(lambda value: _fixed(value, 3))
+times = _finite(lambda value: f"{_at_most(value, 3)}×")
+percent = _finite(lambda value: plain_percent(value).replace(" ", "\u00a0"))
+usd = _finite(lambda value: f"${_fixed(value, 4 if value and abs(value) < 1 else 2)}")
+duration = _finite(plain.span)
+
+
+def signed(by: float, write: Callable[[Any], str]) -> str:
+    """A difference with its sign, which stands before the sign of a currency.
+
+    >>> signed(-0.25, usd), signed(0.05, percent), signed(0.0001, percent)
+    ('−$0.2500', '+5.0\\xa0%', '<0.1\\xa0%')
+    """
+    size = write(abs(by))
+    if size.startswith(("<", ">")):
+        return write(by)
+    return f"{'−' if by < 0 else '+' if by > 0 else ''}{size}"
+
+
+# -----------------------------------------------------------------------------
+# Cells: the formats of columns, drawn.
+
+
+_GRADE_MOODS = {"S": "good", "A": "good", "B": "accent", "C": "accent", "D": "warn", "F": "bad"}
+_OUTCOME_MOODS = {"passed": "good", "failed": "bad", "fell_back": "warn"}
+_METERS = ("composite_score",)
+"""Columns that stand beside a small bar."""
+
+
+def grade_badge(letter: str | None, marks: str = "", title: str = "") -> Content:
+    """A grade, coloured; a dash for None."""
+    if not letter:
+        return UNSEEN
+    return badge(f"{letter}{marks}", f"grade {_GRADE_MOODS.get(letter, '')}".strip(), title or None)
+
+
+def outcome_badge(word: str) -> Element:
+    """How a trial ended."""
+    return badge(OUTCOMES.get(word, word), _OUTCOME_MOODS.get(word, ""))
+
+
+def state_badge(word: str, status: str | None) -> Element:
+    """The state of a run; how the harness called the end is its title."""
+    return badge(word, f"state-{word}", None if status is None else f"the harness says: {visible(status)}")
+
+
+def _group_grade(_: Any, __: Any, row: Any) -> Content:
+    written = marked_grade(row)
+    if written == UNSEEN:
+        return UNSEEN
+    rests = BASES.get(value_at(row, ("grade_basis",)))
+    said = [f"by {rests}"] if rests else []
+    return grade_badge(written[0], written[1:], "; ".join([*said, *(MARKS[mark] for mark in written[1:])]))
+
+
+def _pass_rate(rate: Any, _: Any, row: Any) -> Content:
+    """`61.7 % [55, 68]` over a thin bar: the interval, and where the rate so far stands in it."""
+    if rate is None:
+        return UNSEEN
+    lies, said, why = plain.final_ends(row), plain.interval(row), plain.reason(row)
+    word = plain.missing_word(row)
+    explained = [plain.EXPLAINED["interval" if said.startswith("[") else "bounds"]] if said else []
+    title = " ".join([*explained, *([f"No interval: {why}."] if why else [])])
+    beside = f" {word}" if word and not said else None
+    ends = h("span", {"class": "ends"}, f" {said}") if said else None
+    low, high, _ = lies or (0.0, rate, False)
+    reach = {"--low": low, "--high": max(high, low + 0.01), "--at": rate}
+    bar = h(
+        "span",
+        {"class": "bar" if lies else "bar plain", "aria-hidden": "true", **reach},
+        h("i"),
+        h("b") if lies else None,
+    )
+    return h(
+        "span",
+        {"class": "uncertain", "title": title or None},
+        h("span", {"class": "rate"}, percent(rate), beside, ends),
+        bar,
+    )
+
+
+def _meter(value: Any, write: Callable[[Any], str]) -> Content:
+    if value is None or value == "NaN":
+        return UNSEEN
+    filled = max(0.0, min(1.0, float(value)))
+    bar = h("span", {"aria-hidden": "true"}, h("i", {"--share": filled}))
+    return h("span", {"class": "meter"}, bar, write(value))
+
+
+def _pass_at(found: Any) -> str:
+    value = None if found is None else value_at(found, ("value",))
+    return UNSEEN if value is None else percent(value) + "*" * bool(value_at(found, ("partial",)))
+
+
+def _pass_at_most(found: Any, _: Any, __: Any) -> str:
+    known = {k: one for k, one in (found or {}).items() if value_at(one, ("value",)) is not None}
+    most = max((k for k in known if int(k) > 1), key=int, default=None)
+    return f"{most}: {_pass_at(known[most])}" if most else UNSEEN
+
+
+def progress_bar(done: int, planned: int) -> Element:
+    """How much of the plan is done."""
+    filled = max(0.0, min(1.0, done / planned)) if planned else 0
+    return h("div", {"class": "progress", "aria-hidden": "true"}, h("i", {"--share": filled}))
+
+
+def _progress(done: int, planned: int | None, run: Any) -> Content:
+    if planned is None:
+        words = plan_words(run)
+        return f"{count(done)} ({words})" if words not in ("", NO_PLAN) else count(done)
+    return h("span", {}, f"{count(done)} / {count(planned)}", progress_bar(done, planned))
+
+
+def better(by: float, words: str, *, high: bool = True) -> Element:
+    """A difference, coloured by whether it is for the better."""
+    mood = None if by == 0 else "better" if (by > 0) == high else "worse"
+    return h("span", {"class": mood}, words)
+
+
+def _moved(write: Callable[[Any], str]) -> Callable[[Any], Content]:
+    def drawn(value: Any) -> Content:
+        by = None if value is None else float(value)
+        if by is None or not math.isfinite(by):
+            return write(value)
+        return better(by, signed(by, write))
+
+    return drawn
+
+
+def time(at: datetime | str | None) -> Content:
+    """A time to the minute, UTC."""
+    if at is None:
+        return UNSEEN
+    text = at if isinstance(at, str) else at.isoformat()
+    return h("time", {"datetime": text, "title": text}, plain.minute(at))
+
+
+def ago(at: datetime | str | None) -> Content:
+    """The same; the page shows how long ago it was, by the visitor's clock."""
+    if at is None:
+        return UNSEEN
+    text = at if isinstance(at, str) else at.isoformat()
+    return h("time", {"datetime": text, "title": plain.minute(at), "class": "age"}, plain.minute(at))
+
+
+def _agent(label: str | None, _: Any, row: Any) -> Content:
+    return (name(label), badge("baseline") if value_at(row, ("baseline",)) else None)
+
+
+def _failure(mode: str | None, _: Any, __: Any) -> Content:
+    return name(stated_mode(mode))
+
+
+Draw = Callable[[Any, Any, Any], Content]
+
+
+def _value(write: Callable[[Any], Content]) -> Draw:
+    return lambda value, _, __: write(value)
+
+
+NUMBERS: dict[str, Callable[[Any], str]] = {
+    "pass_rate": percent,
+    "count": count,
+    "dollars": usd,
+    "number": ratio,
+    "percent": percent,
+    "ratio": ratio,
+    "score": share,
+    "span": duration,
+    "times": times,
+}
+"""Formats that need the value alone, as text."""
+
+DRAWN: dict[str, Draw] = {
+    **{format: _value(write) for format, write in NUMBERS.items()},
+    "age": _value(ago),
+    "agent": _agent,
+    "basis": lambda _, __, row: basis(row),
+    "failure": _failure,
+    "gain": _value(_moved(share)),
+    "gain_percent": _value(_moved(percent)),
+    "grade": _group_grade,
+    "infrastructure": lambda without, n, _: f"{percent(without)} ({count(n)})" if n else UNSEEN,
+    "letter": _value(lambda letter: grade_badge(letter)),
+    "list": _value(name),
+    "name": _value(name),
+    "of": lambda part, whole, _: count(part) if whole is None else f"{count(part)} / {count(whole)}",
+    "outcome": _value(outcome_badge),
+    "pass_rate": _pass_rate,
+    "pass_at_1": lambda found, _, __: _pass_at((found or {}).get("1")),
+    "pass_at_most": _pass_at_most,
+    "place": _value(lambda places: places or UNSEEN),
+    "progress": _progress,
+    "run": lambda shown, run_id, _: name(shown or run_id),
+    "some": _value(lambda value: count(value) if value else UNSEEN),
+    "some_dollars": _value(lambda value: usd(value) if value else UNSEEN),
+    "state": lambda word, _, row: state_badge(word, value_at(row, ("status",))),
+    "task": lambda task, shard, _: name(f"{shard}: {task}" if shard else task),
+    "tier": lambda tier, subtest, _: name(tier if tier is None or subtest is None else f"{tier}/{subtest}"),
+}
+"""Format -> how the value, the second value and the row are drawn."""
+
+
+def cell(column: Column, row: Any) -> Content:
+    """What stands in a cell."""
+    value = value_at(row, column.path)
+    if column.name in _METERS:
+        return _meter(value, NUMBERS[column.format])
+    return DRAWN[column.format](value, value_at(row, column.beside) if column.beside else None, row)
+
+
+# -----------------------------------------------------------------------------
+# Tables.
+
+
+MAJOR = 5
+"""A phone shows so many columns besides the first, unless it is asked for all."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a board looks in one place.
+
+    Attributes:
+        caption: the name of the table.
+        key: a row's own key, under which the page finds it again.
+        primary: the column that stands beside the name on a phone.
+        sort: by which column it is sorted until somebody chooses, and whether descending; None: as it comes.
+        row_class: class of a row; "": none.
+        cells: column -> what stands in its cells, where this place draws more than the format says.
+        empty: what stands there without rows.
+        elsewhere: the rows come sorted, and are asked for again to sort them.
+    """
+
+    caption: str
+    key: Callable[[Any], str]
+    primary: str = ""
+    sort: tuple[str, bool] | None = None
+    row_class: Callable[[Any], str] = lambda row: ""
+    cells: Mapping[str, Callable[[Any], Content]] = field(default_factory=dict)
+    empty: str = "Nothing yet."
+    elsewhere: bool = False
+
+
+class Drawn(NamedTuple):
+    """A table, drawn.
+
+    Attributes:
+        look: where it stands.
+        heads: one `th` each.
+        rows: key and `tr` each.
+        notes: lines below it.
+    """
+
+    look: Look
+    heads: list[Element]
+    rows: list[tuple[str, Element]]
+    notes: list[str]
+
+    def besides(self) -> dict[str, Any]:
+        """What the page shows of it besides the rows; `order` has their keys."""
+        order = [key for key, _ in self.rows]
+        return {"heads": self.heads, "order": order, "notes": self.notes, "empty": self.look.empty}
+
+
+def draw(
+    board: Board | Sequence[Column], rows: Sequence[Any], look: Look, notes: Iterable[str] = ()
+) -> Drawn:
+    """Draw the rows of a board, in their order. Columns that no row has a value for are left out."""
+    columns = board.shown_on("page") if isinstance(board, Board) else board
+    contents = [[_content(column, row, look) for column in columns] for row in rows]
+    kept = [at for at, column in enumerate(columns) if _is_filled(at, column, contents, look)]
+    shown = [columns[at] for at in kept]
+    heads = [_head(column, plain.question(column, rows), look) for column in shown]
+    drawn = [
+        (look.key(row), _row(shown, [of[at] for at in kept], row, look))
+        for row, of in zip(rows, contents, strict=True)
+    ]
+    return Drawn(look, heads, drawn, [visible(note) for note in notes])
+
+
+def _content(column: Column, row: Any, look: Look) -> Content:
+    own = look.cells.get(column.name)
+    return own(row) if own else cell(column, row)
+
+
+def _is_filled(at: int, column: Column, contents: list[list[Content]], look: Look) -> bool:
+    return at == 0 or not contents or any(of[at] != column.empty for of in contents)
+
+
+def _head(column: Column, about: str, look: Look) -> Element:
+    content = name(column.title) if column.outside else title_of(column)
+    by, descending = look.sort or ("", False)
+    text = column.format == "age" or (column.left and column.format != "grade")
+    sorting = {
+        "data-first": "descending" if column.sort == "greatest" else "ascending",
+        "data-text": "" if text else None,
+        "aria-sort": ("descending" if descending else "ascending") if by == column.name else None,
+    }
+    return h(
+        "th",
+        {
+            "scope": "col",
+            "role": "columnheader",
+            "class": None if column.left else "number",
+            "title": visible(column.hint) if column.hint else None,
+            "data-id": visible(column.name),
+            **(sorting if column.sort else {}),
+        },
+        h("button", {"type": "button"}, content) if column.sort else content,
+        (" ", h("span", {"class": "about"}, about)) if about else None,
+    )
+
+
+def title_of(column: Column) -> str:
+    """A title as the page begins it; a symbol such as p stays as it is, and what somebody else chose."""
+    if column.outside:
+        return column.title
+    return column.title[:1].upper() + column.title[1:] if len(column.title) > 1 else column.title
+
+
+def _row(columns: Sequence[Column], contents: Sequence[Content], row: Any, look: Look) -> Element:
+    cells = [
+        _td(at, column, content, row, look)
+        for at, (column, content) in enumerate(zip(columns, contents, strict=True))
+    ]
+    return h("tr", {"role": "row", "class": look.row_class(row) or None}, *cells)
+
+
+def _td(at: int, column: Column, content: Content, row: Any, look: Look) -> Element:
+    classes = [
+        "" if column.left else "number",
+        "primary" if column.name == look.primary else "",
+        "minor" if at > MAJOR else "",
+        "unknown" if content == UNSEEN else "",
+    ]
+    attributes = {
+        "class": " ".join(filter(None, classes)) or None,
+        "scope": None if at else "row",
+        "role": "cell" if at else "rowheader",
+        "data-label": visible(title_of(column)),
+        "data-sort": _sorted_by(plain.sort_value(column, row))
+        if column.sort and not look.elsewhere
+        else None,
+    }
+    return h("td" if at else "th", attributes, content)
+
+
+def _sorted_by(value: Any) -> str | None:
+    if isinstance(value, float):
+        return str(value).replace("inf", "Infinity")
+    return None if value is None else visible(value)
+
+
+def table(drawn: Drawn) -> Element:
+    """A whole table in the box in which it scrolls, for a file."""
+    look = drawn.look
+    none = h("tr", {"role": "row"}, h("td", {"class": "empty", "role": "cell"}, look.empty))
+    body = [row for _, row in drawn.rows] or [none]
+    return h(
+        "div",
+        {"class": "scroll", "role": "region", "aria-label": look.caption, "tabindex": "0"},
+        h(
+            "table",
+            {"role": "table"},
+            h("caption", {"class": "unseen"}, look.caption),
+            h("thead", {"role": "rowgroup"}, h("tr", {"role": "row"}, *drawn.heads)),
+            h("tbody", {"role": "rowgroup"}, *body),
+        ),
+    )
+
+
+# -----------------------------------------------------------------------------
+# The boards of a run.
+
+
+Link = Callable[[str], str]
+"""Where a name leads: the address of its page."""
+
+
+def swatched(label: str, link: Link | None, row: Any) -> Element:
+    """An agent with a place for the colour that it has in the charts."""
+    shown = h("a", {"href": link(label)}, name(label)) if link else name(label)
+    baseline = badge("baseline") if value_at(row, ("baseline",)) else None
+    return h("span", {"class": "who"}, h("span", {"class": "swatch", "aria-hidden": "true"}), shown, baseline)
+
+
+def draw_agents(
+    agents: Sequence[Mapping[str, Any]], primary: str, *, notes: Iterable[str] = (), link: Link | None = None
+) -> Drawn:
+    """The agents of a run, by its primary METRIC.
+
+    Args:
+        agents: summaries with `place`, `over` and `graded`, see `AgentNow`.
+        primary: METRIC that the run names as its primary one.
+        notes: more lines below the table.
+        link: where a name leads; None: nowhere.
+    """
+    board = with_named(AGENTS, agents)
+    by = next((one for one in board.columns if one.name == primary and one.sort), PASS_RATE)
+    look = Look(
+        "Agents of this run",
+        key=lambda row: str(row["agent_model"]),
+        primary=by.name,
+        sort=(by.name, by.sort == "greatest"),
+        row_class=lambda row: "baseline" if row["baseline"] else "",
+        cells={"agent": lambda row: swatched(row["agent_model"], link, row)},
+        empty="No trial has been counted yet.",
+    )
+    ranked = any(agent["place"] is not None for agent in agents)
+    return draw(board, agents, look, [*plain.footnotes(agents, short=True), *[plain.PLACES] * ranked, *notes])

@@ -1,0 +1,85 @@
+// A table that the server draws. Rows and cells stay the same elements while others change, so that focus, what is
+// selected and the place survive.
+
+import { h, made } from "./dom.js";
+import { tick } from "./format.js";
+import { arrange, mark } from "./sorting.js";
+
+// A phone shows so many columns besides the first, unless it is asked for all.
+const MAJOR = 5;
+
+export class DrawnTable {
+  // options: elsewhere: the server sorts; onsort(id, descending); paint(key, row): what the page adds to a new row
+  constructor(caption, { onsort, paint } = {}) {
+    this.paint = paint;
+    this.rows = new Map();
+    this.head = h("tr", { role: "row" });
+    this.body = h("tbody", { role: "rowgroup" });
+    this.all = h("button", { type: "button", class: "plain every-button", "aria-pressed": "false", hidden: true }, "All columns");
+    this.table = h("table", { role: "table", "data-elsewhere": Boolean(onsort) }, h("caption", { class: "unseen" }, caption), h("thead", { role: "rowgroup" }, this.head), this.body);
+    this.element = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table, this.all);
+    this.notes = h("div", { class: "note notes" });
+    if (onsort) this.table.addEventListener("sortby", ({ detail }) => onsort(detail.id, detail.descending));
+  }
+
+  // parts: key of a row -> its element; "" -> {heads, order, notes, empty}; what has not changed may be missing
+  take({ "": besides, ...rows }) {
+    const held = this.focused();
+    const changed = besides !== undefined && this.takeHeads(besides.heads);
+    for (const [key, tree] of Object.entries(rows)) this.takeRow(key, tree, changed);
+    if (besides) this.order(besides);
+    arrange(this.table);
+    this.focus(held);
+    tick(this.body);
+  }
+
+  takeHeads(heads) {
+    if (JSON.stringify(heads) === this.heads) return false;
+    this.heads = JSON.stringify(heads);
+    this.head.replaceChildren(...heads.map((head) => made(head)));
+    mark(this.table);
+    return true;
+  }
+
+  takeRow(key, tree, whole) {
+    const held = this.rows.get(key) ?? { element: h("tr", { role: "row" }), cells: [] };
+    const [, attributes, ...cells] = tree;
+    held.element.className = attributes.class ?? "";
+    const written = cells.map((cell) => JSON.stringify(cell));
+    const same = (at) => !whole && written[at] === held.cells[at];
+    const elements = cells.map((cell, at) => (same(at) ? held.element.cells[at] : made(cell)));
+    if (whole || cells.length !== held.cells.length) held.element.replaceChildren(...elements);
+    else elements.forEach((element, at) => same(at) || held.element.cells[at].replaceWith(element));
+    held.cells = written;
+    this.rows.set(key, held);
+    this.paint?.(key, held.element);
+  }
+
+  order({ order, notes, empty, heads }) {
+    const keys = new Set(order);
+    for (const [key, { element }] of this.rows) if (!keys.has(key)) [element.remove(), this.rows.delete(key)];
+    this.nothing?.remove();
+    this.nothing = order.length ? null : h("tr", { role: "row" }, h("td", { colspan: String(heads.length), class: "empty", role: "cell" }, empty));
+    order.forEach((key, at) => this.body.rows[at] === this.rows.get(key).element || this.body.insertBefore(this.rows.get(key).element, this.body.rows[at] ?? null));
+    if (this.nothing) this.body.append(this.nothing);
+    this.all.hidden = order.length === 0 || heads.length <= MAJOR + 1;
+    this.notes.replaceChildren(...notes.map((note) => h("p", {}, note)));
+  }
+
+  // Row, column and place within the cell of what has the focus; null: nothing of this table.
+  focused() {
+    const cell = document.activeElement?.closest("th, td");
+    if (!cell || !this.table.contains(cell)) return null;
+    const id = this.head.cells[cell.cellIndex]?.dataset.id;
+    return { element: document.activeElement, row: cell.parentElement, id, at: focusable(cell).indexOf(document.activeElement) };
+  }
+
+  focus(held) {
+    if (!held || held.element === document.activeElement) return;
+    const at = [...this.head.cells].findIndex((head) => head.dataset.id === held.id);
+    const cell = at < 0 || !held.row.isConnected ? null : held.row.cells[at];
+    if (cell) focusable(cell)[Math.max(0, held.at)]?.focus({ preventScroll: true });
+  }
+}
+
+const focusable = (cell) => [...cell.querySelectorAll("a, button, summary")];
