@@ -39,6 +39,7 @@ from streamer.schemas.events import (
     PRIMARY_METRIC,
     BoardMetric,
     FormulaCodeSummary,
+    LedgerLine,
     MetricPlan,
 )
 from streamer.schemas.summaries import AgentModelSummary, GradeBasis, Published, RunSummary, TierSummary
@@ -435,15 +436,30 @@ def ledger_entry(run: RunState) -> dict[str, Any] | None:
     declared = run.plan.ledger
     if declared is None:
         return None
-    ledger = declared.value
+    ledger, kept = declared.value, archived_lines(run)
+    candidates = len(declared_agents(run, candidates_of(run, ledger.baseline)))
+    in_time = declared.precedes(run.scores.began())
+    if kept is not None:
+        reasons = [reason for _, reason, *_ in kept.values()]
+        candidates = len(kept) - reasons.count("undeclared")
+        in_time = not {"undated", "late"} & set(reasons)
     return {
         "name": ledger.name,
         "baseline": ledger.baseline,
         "metric": ledger.metric or PRIMARY_METRIC,
         "planned_at": None if declared.at is None else rfc3339(declared.at),
-        "in_time": declared.precedes(run.scores.began()),
-        "candidates": len(declared_agents(run, candidates_of(run, ledger.baseline))),
+        "in_time": in_time,
+        "candidates": candidates,
     }
+
+
+def archived_lines(run: RunState) -> dict[str, LedgerLine] | None:
+    """What its ledger said of a run that was archived, by agent:model; None: it was not archived.
+
+    Lines count above a deletion of the run alone. So a plan cannot claim a verdict for trials that stand.
+    """
+    declared = run.plan.ledger
+    return None if declared is None or run.deleted_to is None else declared.value.lines
 
 
 def reading(plan: MetricPlan) -> dict[str, Any]:

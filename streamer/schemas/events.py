@@ -18,15 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import (
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    StringConstraints,
-    TypeAdapter,
-    model_validator,
-)
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError, from_json
 
 from streamer.schemas.base import (
@@ -125,7 +117,7 @@ RELATIVE_PATH = rf"^{_PART}(/{_PART})*$"
 
 WEB_LINK = r"^https?:/{2}[^\s\x00-\x1f\x7f-\x9f]+$"
 
-_IS_TEXT: JsonValue = {"type": "string"}
+_IS_TEXT: Any = {"type": "string"}
 
 
 class Artifact(Message):
@@ -337,6 +329,11 @@ Provenance = Annotated[
 """What results were made with: field to text, as `harness_version` to `0.26.0` (R36)."""
 
 
+LedgerLine = tuple[Amount | None, Text | None, Count, Count, Count, Count]
+"""A ledger's line: evidence, why there is none or no better verdict, and pairs: all, won, lost, unknown. A
+won pair is one that the candidate alone passed."""
+
+
 class Ledger(Message):
     """The list of candidates that are judged against one baseline (inference 8a)."""
 
@@ -347,6 +344,9 @@ class Ledger(Message):
         str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS, pattern=NO_CONTROL_CHARACTERS)
     ] = Field(description="What the candidates are compared with: RUN or RUN/AGENT:MODEL.")
     metric: PrimaryMetric | None = optional("What is compared; null: pass_rate.")
+    lines: Annotated[dict[PlannedLabel, LedgerLine], Field(max_length=MAX_AGENT_MODELS)] | None = optional(
+        "What stays of an archived run, by agent:model; it counts only where the run was deleted before."
+    )
 
 
 class Event(Message):

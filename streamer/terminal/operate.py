@@ -180,12 +180,20 @@ POLL_SECONDS = 0.1
 @click.command()
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--from-ledger",
+    is_flag=True,
+    help="Its lines leave its ledger, too, and the error of the other verdicts is bounded no longer.",
+)
 @with_settings
-def delete_command(run: str, yes: bool, settings: Settings) -> None:
+def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -> None:
     """Delete RUN: its summaries, scores and boards vanish from the topics and from Redis.
 
     Its events stay in the log. Every result whose revision is not later than this moment is ignored from now
     on, also if it is published again. Later results count.
+
+    What a ledger said of the run's candidates stays: the run is listed as archived, without trials. The
+    baseline of a ledger is not deleted without --from-ledger.
     """
 
     from streamer.client.readers import StateReader
@@ -194,16 +202,40 @@ def delete_command(run: str, yes: bool, settings: Settings) -> None:
         trials = _trials(reader, run)
         if not yes:
             _ask(run, trials)
-        event = {"type": "run_deleted", "run_id": run, "revision": time.time_ns()}
+        revision = time.time_ns()
+        kept = [] if from_ledger else _kept_lines(settings, reader, run, revision + 1)
         with ThreadedPublisher(settings) as publisher:
-            publisher.send(outgoing(event))
-        if not _is_deleted(reader, run):
+            for event in ({"type": "run_deleted", "run_id": run, "revision": revision}, *kept):
+                publisher.send(outgoing(event))
+        if not _is_deleted(reader, run, archived=bool(kept)):
             say(
                 f"streamer: {run}: the deletion is published, but after {WAIT_SECONDS:.0f} s the run is "
                 "still in Redis. A worker will see to it: `streamer status` shows whether one is running"
             )
             raise click.exceptions.Exit(FAILED)
-    say(f"{run}: deleted, and gone from Redis")
+    say(f"{run}: archived, its lines stay in its ledger" if kept else f"{run}: deleted, and gone from Redis")
+
+
+def _kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
+    """The events that keep the run's lines in its ledger; []: it belongs to none."""
+    from streamer.client.folded import fold_states
+    from streamer.views.decide import ledger
+    from streamer.views.decide.gate import possible_runs
+
+    runs = {one.run_id: one for one in reader.runs()}
+    entries = ledger.entries_of(runs.values())
+    rests = {of.name for at, of in entries.items() if at != run and run in possible_runs(of.baseline)}
+    if rests:
+        raise click.UsageError(
+            f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it nothing is judged. "
+            "--from-ledger deletes it all the same"
+        )
+    entry = entries.get(run)
+    if entry is None:
+        return []
+    prices = price_table(settings.prices_file)
+    states, _ = fold_states(settings, ledger.runs_of(entry.name, entries), prices)
+    return ledger.archived(ledger.ledger_of(entry.name, states), runs[run], revision)
 
 
 def _trials(reader: StateReader, run: str) -> int:
@@ -227,12 +259,14 @@ def _ask(run: str, trials: int) -> None:
     click.confirm(f"Delete run {visible(run)} with {counted(trials, 'trial')}?", abort=True, err=True)
 
 
-def _is_deleted(reader: StateReader, run: str) -> bool:
+def _is_deleted(reader: StateReader, run: str, *, archived: bool) -> bool:
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         try:
+            if archived and reader.run(run).status == "archived":
+                return True
             reader.run(run)
         except UnknownRun:
             if run not in quarantined(reader):

@@ -83,7 +83,12 @@ FULL_PLAN: dict[str, Any] = {
     "order_reason": "history",
     "order_history": ["earlier"],
     "verdicts": True,
-    "ledger": {"name": "candidates", "baseline": "r0/a:m", "metric": "pass_rate"},
+    "ledger": {
+        "name": "candidates",
+        "baseline": "r0/a:m",
+        "metric": "pass_rate",
+        "lines": {"a:m": [31.5, None, 20, 9, 1, 0], "b:m": [None, "late", 0, 0, 0, 0]},
+    },
     "part": "1",
     "parts": 2,
     "provenance": {"harness_version": "0.26.0", "seed": "7"},

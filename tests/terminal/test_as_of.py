@@ -47,6 +47,7 @@ from tests.terminal.calling import SECONDS, call, lines, ndjson, published, sett
 from tests.terminal.calling import a_run as a_published_run
 from tests.terminal.watch.driving import LARGE
 from tests.terminal.watch.terminal import Terminal, tmux
+from tests.views.test_ledger import BASE, entered
 
 RUN, OTHER = "as-of/1", "as-of/2"
 AGENTS = ("good:m", "bad:m", "nop:nop")
@@ -468,6 +469,27 @@ def test_a_run_is_deleted_when_that_is_confirmed(stack: Online) -> None:
     followed = ("subscribe", "run", "--run", "doomed", "--from-beginning", "--json", "--limit")
     told = (lines(call(stack, *followed, number).stdout)[-1] for number in range(1, 20))  # until the deletion
     assert any(message.get("deleted") for message in told)
+
+
+def test_a_deleted_run_stays_in_its_ledger_and_a_baseline_is_not_deleted(stack: Online) -> None:
+    """Inference 8a: `c` passes 14 of 20 tasks, its baseline `base` 4; the verdict outlives the run."""
+    published(stack, [*BASE, *entered("c", 4, range(14))])
+    for run in ("base", "c"):
+        settled(stack, run)
+    before = json.loads(call(stack, "ledger", "nightly", "--json").stdout)
+    assert [one["verdict"] for one in before["candidates"]] == ["better"]
+    refused = call(stack, "delete", "base", "--yes")
+    assert (refused.returncode, b"base is the baseline of ledger nightly" in refused.stderr) == (2, True)
+    done = call(stack, "delete", "c", "--yes")
+    assert (done.returncode, done.stderr) == (0, b"c: archived, its lines stay in its ledger\n")
+    assert json.loads(call(stack, "ledger", "nightly", "--json").stdout) == before
+    run = the_run(stack, "c")
+    assert (run["trials"], run["status"]) == (0, "archived")
+    assert call(stack, "verify", "c").returncode == 0
+    gone = call(stack, "delete", "c", "--yes", "--from-ledger")
+    assert (gone.returncode, gone.stderr) == (0, b"c: deleted, and gone from Redis\n")
+    none = call(stack, "ledger", "nightly")
+    assert (none.returncode, b"Ledgers: none yet" in none.stderr) == (2, True)
 
 
 def test_on_a_terminal_delete_asks(stack: Online) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.folding.state import RunState
+from streamer.schemas.summaries import RunSummary
 from streamer.schemas.wire import canonical_json
 from streamer.statistics.ledger import evidence_better, judged
 from streamer.statistics.pairs import Pair
@@ -27,6 +28,7 @@ from streamer.views.decide.ledger import (
     LedgerResult,
     NoSuchLedger,
     Race,
+    archived,
     entries_of,
     judged_before,
     ledger_document,
@@ -317,6 +319,64 @@ def written(result: LedgerResult) -> bytes:
 
 
 EXPECTED = written(ledger(EVENTS))
+
+
+ABOVE = 10**18
+
+
+def archiving(run_id: str, events: Iterable[Event]) -> list[Event]:
+    """The events that archive a run, as `streamer delete` publishes them."""
+    pipeline, _ = folded(events)
+    [summary] = [c.summary for c in pipeline.run(run_id).summaries() if c.kind == "run"]
+    run = RunSummary.model_validate_json(canonical_json(summary))
+    kept = archived(ledger(events), run, ABOVE + 1)
+    return [a_deletion(run_id=run_id, revision=ABOVE), *kept]
+
+
+def settled(result: LedgerResult) -> list[dict[str, Any]]:
+    """Its lines; nothing more is awaited of an archived run."""
+    return [one.model_dump(mode="json", exclude={"over"}) for one in result.candidates]
+
+
+@given(st.randoms(use_true_random=False), st.sets(st.sampled_from(["b", "c", "d", "late"])))
+def test_the_lines_of_a_run_survive_its_archiving_whatever_the_order_of_events(
+    chance: Random, gone: set[str]
+) -> None:
+    """Places, levels, evidence and verdicts of all candidates stay; inference 8a."""
+    events = [*EVENTS, *(event for run in sorted(gone) for event in archiving(run, EVENTS))]
+    chance.shuffle(events)
+    result = ledger(events)
+    assert settled(result) == settled(ledger(EVENTS))
+    assert result.better == ledger(EVENTS).better
+    states = states_of(events)
+    assert all(not states[run].slots for run in gone)
+    entries, before = entries_of(states.values()), entries_of(states_of(EVENTS).values())
+    judged_of = {run: one.candidates for run, one in entries.items() if one.in_time}
+    assert judged_of == {run: one.candidates for run, one in before.items() if one.in_time}
+
+
+def test_archived_candidates_keep_their_places_and_an_archived_run_may_be_deleted_again() -> None:
+    events = [*EVENTS, *archiving("c", EVENTS)]
+    later = ledger([*events, *entered("e", 6, BEST)])
+    assert [(one.run_id, one.place) for one in later.candidates[:5]] == [
+        ("c", 1), ("c", 2), ("b", 3), ("d", 4), ("e", 5)
+    ]  # fmt: skip
+    again = archiving("c", events)
+    assert settled(ledger([*events, *again])) == settled(ledger(EVENTS)), "archived twice"
+    gone = ledger([*events, a_deletion(run_id="c", revision=ABOVE + 2)])
+    assert [one.run_id for one in gone.candidates] == ["b", "d", "late"]
+
+
+def test_lines_of_a_run_that_was_never_deleted_do_not_count() -> None:
+    """Or anybody could write a verdict into a plan."""
+    forged = LEDGER | {"lines": {"b:m": [1e9, None, 20, 20, 0, 0]}}
+    assert ledger([*BASE, *entered("c", 4, EQUAL, ledger=forged)]).better == 0
+    above = a_plan(run_id="c", planned_at=day(4), ledger=forged, revision=ABOVE + 1)
+    assert ledger([*BASE, *entered("c", 4, EQUAL), above]).better == 0
+    unknown = LEDGER | {"lines": {"b:m": [1e9, "of another version", 20, 20, 0, 0]}}
+    kept = a_plan(run_id="c", planned_at=day(4), ledger=unknown, revision=ABOVE + 1)
+    [one] = ledger([*BASE, *entered("c", 4, EQUAL), a_deletion(run_id="c", revision=ABOVE), kept]).candidates
+    assert (one.place, one.verdict, one.missing) == (1, "undecided", "not_ahead")
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 3))

@@ -21,9 +21,9 @@ from streamer.client.queries import RunAnswers
 from streamer.folding.pairs.contest import Contestant, worse_and_behind
 from streamer.folding.run import Run
 from streamer.folding.state import RunState, agents_of, candidates_of, declared_agents, texts_of
-from streamer.folding.summaries import ledger_entry
+from streamer.folding.summaries import archived_lines, ledger_entry
 from streamer.schemas.base import Instant, Message
-from streamer.schemas.events import PRIMARY_METRIC
+from streamer.schemas.events import PRIMARY_METRIC, LedgerLine
 from streamer.schemas.summaries import LedgerEntry, RunSummary
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import ALPHA
@@ -83,6 +83,9 @@ REASONS: dict[Missing, str] = {
     "not_ahead": "the candidate is not ahead",
 }
 """Why there is no verdict, or no better one, for people."""
+
+NOT_JUDGED = frozenset({"undated", "late", "undeclared"})
+"""The reasons for which a candidate stays out of the order of those that are judged, whatever others do."""
 
 
 class LedgerCandidate(Message):
@@ -223,6 +226,8 @@ class _Compared(NamedTuple):
     pairs: Sequence[Pair] = ()
     planned: int = 0
     over: bool = True
+    counts: tuple[int, int, int] | None = None
+    """Pairs of an archived run, in place of `pairs`: only the candidate passed, only the baseline, unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,7 @@ class _Candidate:
     group: GroupId
     entry: LedgerEntry
     missing: Missing | None
+    kept: LedgerLine | None = None
 
     @property
     def key(self) -> tuple[bool, int, str, str]:
@@ -284,6 +290,12 @@ def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]
         declared = run.plan.ledger
         if declared is None or entry.name != name:
             continue
+        if (lines := archived_lines(run)) is not None:
+            for label, line in lines.items():
+                agent, _, model = label.partition(":")
+                not_judged = _reason(line) if line[1] in NOT_JUDGED else None
+                yield _Candidate(declared.at or 0, run, GroupId(None, agent, model), entry, not_judged, line)
+            continue
         late: Missing | None = "undated" if declared.at is None else None if entry.in_time else "late"
         named = _judged_of(run, entry.baseline)
         for group in candidates_of(run, entry.baseline):
@@ -292,7 +304,13 @@ def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]
 
 
 def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
-    """A candidate and its baseline, pair by pair."""
+    """A candidate and its baseline, pair by pair; of an archived run as its line says."""
+    if candidate.kept is not None:
+        evidence, said, planned, *counts = candidate.kept
+        wins, losses, unknown = counts
+        return _Compared(
+            evidence, said is None, _reason(candidate.kept), (), planned, counts=(wins, losses, unknown)
+        )
     if candidate.entry.metric != PRIMARY_METRIC:
         return _Compared(missing="metric_unknown")
     ours, theirs = (
@@ -321,6 +339,37 @@ def _against(candidate: _Candidate, runs: Mapping[str, RunState]) -> _Compared:
     return _Compared(evidence, ahead, None if ahead else "not_ahead", pairs, matched.planned, matched.over)
 
 
+def _reason(line: LedgerLine) -> Missing | None:
+    """Why an archived candidate was not better; a reason of another version says that it was not ahead."""
+    if line[1] is None:
+        return None
+    return next((reason for reason in REASONS if reason == line[1]), "not_ahead")
+
+
+def archived(result: LedgerResult, run: RunSummary, revision: int) -> list[dict[str, Any]]:
+    """The events that keep a run's lines in its ledger once it is deleted up to the revision before.
+
+    Args:
+        result: the ledger as it stands.
+        run: a run that belongs to it.
+        revision: of these events.
+    """
+    entry = run.ledger
+    assert entry is not None
+    lines = {
+        one.agent_model: [one.evidence, one.missing, one.pairs, one.wins, one.losses, one.unknown]
+        for one in result.of(run.run_id)
+    }
+    ledger = {"name": entry.name, "baseline": entry.baseline, "metric": entry.metric, "lines": lines}
+    of_run = {"run_id": run.run_id, "revision": revision}
+    said = run.model_dump(mode="json", include={"display_name", "benchmark"}, exclude_none=True)
+    at = {} if entry.planned_at is None else {"planned_at": entry.planned_at.isoformat()}
+    return [
+        {"type": "run_started", **of_run, **said, **at, "ledger": ledger},
+        {"type": "run_finished", **of_run, "status": "archived", "scores_pending": False},
+    ]
+
+
 def turned(pairs: Iterable[Pair]) -> list[Pair]:
     """The same pairs, seen from the other side."""
     return [Pair(pair.theirs, pair.ours) for pair in pairs]
@@ -337,6 +386,7 @@ def _line(one: _Candidate, of: _Compared, verdict: Judged | None, place: int | N
     won = [pair.won() for pair in of.pairs]
     lost = [pair.lost() for pair in of.pairs]
     open_ = of.planned - sum(None not in pair for pair in of.pairs)
+    wins, losses, unknown = of.counts or (lost.count(True), won.count(True), open_)
     said: LedgerVerdict = "not_judged" if verdict is None else "better" if verdict.better else "undecided"
     return LedgerCandidate(
         place=place,
@@ -350,9 +400,9 @@ def _line(one: _Candidate, of: _Compared, verdict: Judged | None, place: int | N
         level=verdict and verdict.level,
         needed=verdict and verdict.needed,
         pairs=of.planned,
-        wins=lost.count(True),
-        losses=won.count(True),
-        unknown=open_,
+        wins=wins,
+        losses=losses,
+        unknown=unknown,
         over=verdict is None or of.over,
     )
 
