@@ -19,7 +19,7 @@ EXAMPLES ?= quick
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES) --durations 10 --durations-min 5
 
-.PHONY: help install demo test test-stack test-kafka test-peers test-newest test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist clean
+.PHONY: help install demo test test-stack test-kafka test-peers test-newest test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist release-check clean
 
 help:
 	@echo 'make demo              follow six simulated agents for a minute; DATA=dir for real results'
@@ -41,6 +41,7 @@ help:
 	@echo 'make schema            write schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
 	@echo 'make dist              build wheel and source archive into dist/, and check them as PyPI does'
+	@echo 'make release-check     make dist, then install both files in bare environments and run the README from them; TAG=v1.2.3'
 	@echo 'make constraints       pin the newest versions of all dependencies, with the hashes of their files'
 	@echo 'make clean             remove $(VENV) and caches'
 
@@ -148,6 +149,11 @@ dist:
 	build/dist/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
 	build/dist/bin/python -m build --outdir dist
 	build/dist/bin/twine check --strict dist/*
+
+# With another PYTHON the tests still run on the one of $(VENV): `make install` comes first.
+release-check: dist
+	@test -x $(BIN)/pytest || { echo 'make: run make install first, with the Python for the tests' >&2; exit 2; }
+	PYTHON='$(PYTHON)' .ci/release-check $(TAG)
 
 clean:
 	rm -rf $(VENV) build dist demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

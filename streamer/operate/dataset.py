@@ -113,7 +113,7 @@ def export(
             _carry(new if run_id in written else old, new, run_id, of, metrics)
         for table in TABLES:
             pq.write_table(table_of([], schema_of(table, metrics)), _made(new / table / EMPTY))
-        _publish(out, new, source, every)
+        _publish(out, new, source, every, metrics)
         removed = sorted(before.keys() - every.keys())
         return Exported(sorted(written), sorted(kept), removed, sorted(stale))
 
@@ -191,7 +191,9 @@ def _made(file: Path) -> Path:
     return file
 
 
-def _publish(out: Path, new: Path, source: str, runs: Mapping[str, Written]) -> None:
+def _publish(
+    out: Path, new: Path, source: str, runs: Mapping[str, Written], metrics: Mapping[str, str]
+) -> None:
     """Sync the new generation, and make it the current one by one rename."""
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -201,7 +203,7 @@ def _publish(out: Path, new: Path, source: str, runs: Mapping[str, Written]) -> 
     }
     (new / "manifest.json").write_text(json.dumps(content, indent=1))
     views, link = out / ".views.sql", out / ".current"
-    views.write_text(views_of(new.name))
+    views.write_text(views_of(new.name, metrics))
     os.sync()
     link.unlink(missing_ok=True)
     link.symlink_to(new.name)
@@ -213,10 +215,36 @@ def _publish(out: Path, new: Path, source: str, runs: Mapping[str, Written]) -> 
             shutil.rmtree(generation, ignore_errors=True)
 
 
-def views_of(generation: str) -> str:
-    """A view for each table. It names the generation, since a query through the link might see two."""
+def views_of(generation: str, metrics: Mapping[str, str] | None = None) -> str:
+    """A view for each table. It names the generation, since a query through the link might see two.
+
+    SQL does not tell `metrics/F1` from `metrics/f1`. Where a data set has both, the view names its columns.
+    """
     lines = ["-- A view for each table as of this export; start DuckDB in this directory."]
     for table in TABLES:
         files = f"'{generation}/{table}/**/*.parquet', union_by_name = true, hive_partitioning = false"
-        lines.append(f"CREATE OR REPLACE VIEW {table} AS FROM read_parquet({files});")
+        names = schema_of(table, metrics).names
+        said = in_any_case(names)
+        other = [(name, own) for name, own in zip(names, said, strict=True) if name != own]
+        lines += [f"-- Names differ only in case: {name} is called {own} here." for name, own in other]
+        columns = ", ".join(f'"{own}"' for own in said)
+        alias = f" AS rows({columns})" if other else ""
+        lines.append(f"CREATE OR REPLACE VIEW {table} AS FROM read_parquet({files}){alias};")
     return "\n".join([*lines, ""])
+
+
+def in_any_case(names: Iterable[str]) -> list[str]:
+    """The same names, with a number where an earlier one differs in case alone.
+
+    >>> in_any_case(["a", "metrics/F1", "metrics/f1", "metrics/f1 (2)"])
+    ['a', 'metrics/F1', 'metrics/f1 (2)', 'metrics/f1 (2) (2)']
+    """
+    seen, result = set[str](), list[str]()
+    for name in names:
+        own, number = name, 1
+        while own.lower() in seen:
+            number += 1
+            own = f"{name} ({number})"
+        seen.add(own.lower())
+        result.append(own)
+    return result

@@ -16,15 +16,27 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
+from streamer import DISTRIBUTION
 from streamer.schemas.base import MAX_ORDER_HISTORY, MAX_PLANNED_ATTEMPTS
 from streamer.settings import Settings
-from streamer.terminal import FAILED, StatusLine, fail_if, meanwhile, print_json, print_line, print_table, say
+from streamer.terminal import (
+    FAILED,
+    StatusLine,
+    fail_if,
+    meanwhile,
+    print_json,
+    print_line,
+    print_table,
+    say,
+    write,
+)
 from streamer.terminal.options import (
     SUBTEST,
     FiniteRange,
@@ -164,13 +176,32 @@ def _counts(folding: Folding) -> str:
 
 
 @click.command()
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; a file for strimzi.")
 @click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory to write to."
+    "--format",
+    "chosen",
+    type=click.Choice(["json", "strimzi"]),
+    default="json",
+    show_default=True,
+    help="json: JSON Schema and AsyncAPI. strimzi: topics, users, workers and page for Kubernetes.",
 )
+@click.option("--cluster", default="kafka", show_default=True, help="Name of Strimzi's Kafka.")
+@click.option("--image", help="Image of worker and page; default: streamer with this version.")
 @with_local_settings
-def schema_command(out: Path, settings: Settings) -> None:
-    """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory."""
+def schema_command(
+    out: Path | None, chosen: str, cluster: str, image: str | None, settings: Settings
+) -> None:
+    """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory.
 
+    With --format strimzi, write a deployment on Kubernetes, for `kubectl apply -f`. The settings namespace,
+    partitions and replication hold.
+    """
+
+    if chosen == "strimzi":
+        write(_manifests(settings, cluster, image), out)
+        return
+    if out is None:
+        raise click.UsageError("name the directory to write to: --out DIR")
     from streamer.schemas.export import documents
 
     out.mkdir(parents=True, exist_ok=True)
@@ -178,6 +209,15 @@ def schema_command(out: Path, settings: Settings) -> None:
         path = out / name
         path.write_text(text, encoding="utf-8")
         print_line(str(path))
+
+
+def _manifests(settings: Settings, cluster: str, image: str | None) -> bytes:
+    from streamer.storage.rights import Deployment, as_yaml, manifests
+    from streamer.worker.process import plan
+
+    name = image or f"streamer:{version(DISTRIBUTION)}"
+    of = Deployment(cluster, settings.namespace, name, settings.partitions, settings.replication)
+    return as_yaml(manifests(of, [(one.name, one.partitions, one.config) for one in plan(settings)]))
 
 
 # -----------------------------------------------------------------------------

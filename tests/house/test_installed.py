@@ -171,6 +171,59 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
                 assert b"nightly" in answer.read()
 
 
+NOTEBOOK = """
+import json
+from pathlib import Path
+from streamer.client import frames
+
+trials = frames.trials("nightly").arrow
+assert trials["task_id"].to_pylist() == frames.trials(Path("events.ndjson")).arrow["task_id"].to_pylist()
+agents = frames.agents("nightly").arrow.to_pylist()
+print(json.dumps([trials.num_rows, [(one["agent_model"], one["accuracy"]) for one in agents]]))
+"""
+
+TOOLS = """
+import asyncio, sys
+from mcp import StdioServerParameters
+from mcp.client.client import Client
+
+async def ask():
+    server = StdioServerParameters(command=sys.argv[1], args=["mcp"], env={"HOME": sys.argv[2], "PATH": ""})
+    async with Client(server) as client:
+        result = await client.call_tool("agents", {"run": "nightly"})
+        assert not result.is_error, result.content
+        print(result.structured_content["items"][0]["agent_model"])
+
+asyncio.run(ask())
+"""
+
+
+def test_data_sets_frames_formats_of_others_tools_and_what_is_left_work_from_the_wheel(
+    shared: Path, tmp_path: Path
+) -> None:
+    there = installed(shared, "local,mcp,report")
+    plan = EVENTS[0] | {"tasks": ["one", "two", "three"]}
+    (tmp_path / "events.ndjson").write_text("\n".join(map(json.dumps, [plan, *EVENTS[1:]])) + "\n")
+    with running(there, tmp_path, "up", "--ephemeral", "--no-web") as output:
+        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+        there.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
+        asking = ("streamer", "query", "unfinished", "nightly", "--for", "json")
+        wait_for(
+            lambda: "a:m" in there.run("streamer", "query", "agents", "nightly", cwd=tmp_path).stdout, "it"
+        )
+        assert '"three"' in there.run(*asking, cwd=tmp_path).stdout
+        said = there.run("streamer", "export", "results", cwd=tmp_path).stdout
+        assert "1 run written" in said
+        assert list((tmp_path / "results" / "current" / "trials").rglob("rows.parquet"))
+        for form in ("junit", "every-eval-ever"):
+            said = there.run("streamer", "export", form, "--format", form, cwd=tmp_path).stdout
+            assert not said.startswith("0 files"), said
+        printed = there.run("python", "-c", NOTEBOOK, cwd=tmp_path).stdout
+        assert json.loads(printed) == [2, [["a:m", 0.5]]]
+        program = there.program("streamer")
+        assert there.run("python", "-c", TOOLS, program, tmp_path, cwd=tmp_path).stdout == "a:m\n"
+
+
 def test_live_shows_a_board_with_local_alone(local: Installation, tmp_path: Path) -> None:
     local.run("streamer", "simulate", "--out", "nightly", "--trials", "6", cwd=tmp_path)
     with running(local, tmp_path, "live", "--ephemeral", "nightly") as output:

@@ -17,6 +17,9 @@ from tests.house.repository import ROOT
 from tests.support.eventually import eventually
 
 README = (ROOT / "README.md").read_text("utf-8")
+PROGRAMS = Path(os.environ.get("README_PROGRAMS") or Path(sys.executable).parent)
+"""Where `streamer` is; a release is tried from an environment that knows nothing of the checkout."""
+
 BACKGROUND = "<!-- test: background -->"
 BLOCK = re.compile(r"(<!-- test: background -->\n)?```bash\n(.*?)```", re.DOTALL)
 
@@ -33,7 +36,7 @@ class Newcomer:
         self.folder = folder
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STREAMER_")}
         self.environment = clean | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_RUNTIME_DIR": str(folder / "runtime"),

@@ -322,21 +322,23 @@ def test_runs_of_a_stack_are_exported_when_they_change_and_go_when_they_are_dele
     assert {row["run_id"] for row in rows_of(tmp_path / "out", "trials")} == {"ex-1"}
 
 
-READING = """
+READING = '''
 import json, sys
 import duckdb, pandas, polars
 database, of = duckdb.connect(), "current/trials"
 database.execute(open("views.sql").read())
+by_case = database.sql("""select "metrics/F1", "metrics/f1 (2)" from trials where run_id = 'case'""")
 by_sql = database.sql("select count(*), sum(cost_usd), max(finished_at)::varchar from trials")
 by_polars = polars.scan_parquet(f"{of}/**/*.parquet").select(polars.len(), polars.sum("cost_usd"))
 by_pandas = pandas.read_parquet(of)
 print(json.dumps({
     "duckdb": by_sql.fetchall()[0],
     "views": [database.sql(f"select count(*) from {table}").fetchall()[0][0] for table in sys.argv[1:]],
+    "by case": by_case.fetchall(),
     "polars": by_polars.collect().row(0),
     "pandas": [len(by_pandas), float(by_pandas["cost_usd"].sum())],
 }))
-"""
+'''
 
 
 @pytest.mark.peer
@@ -344,8 +346,10 @@ def test_duckdb_polars_and_pandas_read_the_data_set(tmp_path: Path) -> None:
     packages = "duckdb==2.0.1", "polars==2.1.0", "pandas==3.1.1", "pyarrow==26.0.1"
     environment = peer_environment(*packages, with_base=False)
     more = [a_trial(run_id="run-2", task_id=str(cost), cost_usd=cost) for cost in (1.5, 2.0)]
-    exported(tmp_path, [*STORY, *more])
+    in_any_case = a_trial(run_id="case", metrics={"F1": 0.25, "f1": 0.5})
+    exported(tmp_path, [*STORY, *more, in_any_case])
     said = json.loads(run_in_peer(environment, "python", "-c", READING, *TABLES, cwd=tmp_path).stdout)
-    assert said["duckdb"] == [4, 3.5, "2026-01-02 03:05:05+00"]
-    assert said["polars"] == said["pandas"] == [4, 3.5]
+    assert said["duckdb"] == [5, 3.5, "2026-01-02 03:05:05+00"]
+    assert said["polars"] == said["pandas"] == [5, 3.5]
+    assert said["by case"] == [[0.25, 0.5]]
     assert said["views"] == [len(rows_of(tmp_path, table)) for table in TABLES]
