@@ -57,7 +57,7 @@ RIGHTS = (
     Right("operator", ("Describe",), _PRIVATE),
     Right("operator", ("Describe",), groups=_GROUP),
 )
-"""A user may do this and nothing else. `Create` is needed only where nobody creates topics beforehand."""
+"""A user may do this and nothing else. `Create` is needed only where no operator creates the topics."""
 
 # -----------------------------------------------------------------------------
 # The manifests.
@@ -141,7 +141,7 @@ def _user(of: Deployment, user: User) -> Manifest:
 
 
 def _acls(of: Deployment, user: User) -> Iterator[Manifest]:
-    """The rights of a user; the topics are there, so nobody may create any."""
+    """The rights of a user. The topics are made by Strimzi, so `Create` is left out."""
     names = Names(of.namespace)
     for right in RIGHTS:
         if right.user == user:
