@@ -218,24 +218,22 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
 
 def _kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
     """The events that keep the run's lines in its ledger; []: it belongs to none."""
-    from streamer.client.folded import fold_states
-    from streamer.views.decide import ledger
-    from streamer.views.decide.gate import possible_runs
-
-    runs = {one.run_id: one for one in reader.runs()}
-    entries = ledger.entries_of(runs.values())
-    rests = {of.name for at, of in entries.items() if at != run and run in possible_runs(of.baseline)}
+    runs = reader.runs()
+    rests = {
+        one.ledger.name
+        for one in runs
+        if one.ledger and one.run_id != run and f"{one.ledger.baseline}/".startswith(f"{run}/")
+    }
     if rests:
         raise click.UsageError(
             f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it nothing is judged. "
             "--from-ledger deletes it all the same"
         )
-    entry = entries.get(run)
-    if entry is None:
+    if not any(one.ledger for one in runs if one.run_id == run):
         return []
-    prices = price_table(settings.prices_file)
-    states, _ = fold_states(settings, ledger.runs_of(entry.name, entries), prices)
-    return ledger.archived(ledger.ledger_of(entry.name, states), runs[run], revision)
+    from streamer.terminal.replay import lines_kept  # only this folds
+
+    return lines_kept(settings, runs, run, revision)
 
 
 def _trials(reader: StateReader, run: str) -> int:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -30,6 +30,7 @@ from streamer.folding.fold import Folding, fold_records
 from streamer.operate.verify import CannotSwitch, Mismatch, Switch, Verdict, Verification
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import BOARD_METRICS, PRIMARY_METRIC
+from streamer.schemas.summaries import RunSummary
 from streamer.schemas.wire import Failure, Position, canonical_json
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, TopicMissing, TopicUnreadable
@@ -509,6 +510,25 @@ def _print(moves: MetricMoves) -> None:
 
 # -----------------------------------------------------------------------------
 # `streamer ledger`: all candidates that were tried, and which of them are better.
+
+
+def lines_kept(
+    settings: Settings, runs: Iterable[RunSummary], run_id: str, revision: int
+) -> list[dict[str, Any]]:
+    """The events that keep what a ledger says of a run, once that is deleted.
+
+    Args:
+        runs: all that Redis has, the run among them.
+        revision: of the events.
+    """
+    from streamer.client.folded import fold_states  # only this needs them
+    from streamer.views.decide import ledger
+
+    by_id = {run.run_id: run for run in runs}
+    entries = ledger.entries_of(by_id.values())
+    members = ledger.runs_of(entries[run_id].name, entries)
+    states, _ = fold_states(settings, members, price_table(settings.prices_file))
+    return ledger.archived(ledger.ledger_of(entries[run_id].name, states), by_id[run_id], revision)
 
 
 @click.command()

@@ -227,7 +227,7 @@ class _Compared(NamedTuple):
     planned: int = 0
     over: bool = True
     counts: tuple[int, int, int] | None = None
-    """Pairs of an archived run, in place of `pairs`: only the candidate passed, only the baseline, unknown."""
+    """Pairs of an archived run in place of `pairs`: only the candidate passed, only the baseline, unknown."""
 
 
 @dataclass(frozen=True, slots=True)
