@@ -1,11 +1,11 @@
-"""This tree against another one, turn about in one run: drain, `fold`, latency, memory of a slot.
+"""This tree against another one, turn about in one run: drain, fan-out, `fold`, trickle, memory of a slot.
 
-    python -m benchmarks.against TREE [--also DIR ...] [--events N] [--turns N]
+    python -m benchmarks.against TREE [--also DIR ...] [--only NAME ...] [--events N] [--turns N]
 
 TREE is a checkout of another version. `--also` names folders with packages that it needs and this environment
 lacks. What disturbs the machine disturbs both trees alike, so the ratios hold. Every measure is taken from
 outside: processor time and resident memory of the process, and what Redis answers. So the trees need no more
-in common than the settings of a worker and the layout of `streamer:{RUN}:versions`.
+in common than the settings of a worker, the channel of updates and the layout of `streamer:{RUN}:versions`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import quantiles
 from tempfile import TemporaryDirectory
 
 import orjson
@@ -28,19 +29,30 @@ import redis
 from aiokafka import AIOKafkaProducer
 
 from benchmarks.common import events, ratios, spread, table
+from benchmarks.latency import send_slowly
 from benchmarks.machine import WORKERS, cpu_seconds, on_cores, resident_bytes
 from benchmarks.site import Deployment, Site, Wanted, a_site, ready_at
 from streamer.storage.kafka import partition_of
+from streamer.text import counted
 from tests.house.repository import ROOT
 from tests.support.worker_process import WorkerProcess
 
-TRICKLE = 200
-"""Events whose latency is taken in a turn, one after the other."""
+QUIET = 40
+"""Events whose latency is taken in a turn, each the first of its run."""
+
+TRICKLE, TRICKLE_RATE = 2_000, 200.0
+"""Events of a trickle, and how many of them come in a second."""
+
+FAN_OUT_RUNS = 2_000
+"""Runs of 7 tiers and 5 agents, over which as many events are spread as in a drain."""
 
 SMALL_SHARE = 10
 """Memory of a slot: what a worker holds after all events, less what it holds after a tenth of them."""
 
+PAUSE_SECONDS = 0.1
 ARRIVE_SECONDS = 60.0
+
+MEASURES = ("drain", "fan-out", "fold", "trickle", "trickle-of-one", "quiet", "memory")
 
 COMMAND = "from streamer.terminal import main; main()"
 
@@ -117,17 +129,57 @@ def memory_of(site: Site, number: int) -> Measure:
     return measure
 
 
-def latency_of(site: Site) -> Measure:
-    """Milliseconds from publishing an event to its run's summary in Redis, one event after the other."""
+def fan_out_of(site: Site, number: int) -> Measure:
+    """Microseconds of the worker for an event, over many runs with few events each."""
+    deployment = Deployment(site)
+    expected = deployment.load(events(number, runs=FAN_OUT_RUNS))
 
     def measure(tree: Tree) -> None:
-        deployment = Deployment(site)
-        with worker_of(tree, deployment) as worker:
+        used, _ = drained(tree, deployment, expected)
+        tree.note(f"drain over {FAN_OUT_RUNS:,} runs, us an event", used / number * 1e6)
+
+    return measure
+
+
+def trickle_of(site: Site, runs: int) -> Measure:
+    """A trickle over so many runs: the worker's time for an event, bytes written, and when it is readable."""
+    what, lines = f"{TRICKLE_RATE:g} events/s, {counted(runs, 'run')}", list(events(TRICKLE, runs=runs))
+
+    def measure(tree: Tree) -> None:
+        with Deployment(site) as deployment, worker_of(tree, deployment) as worker:
+            deployment.keep_all_that_is_written()
+            ready_at(worker)
+            before, sent = cpu_seconds(worker.process.pid), redis_bytes(site)
+            taken = asyncio.run(send_slowly(deployment, lines, TRICKLE_RATE)).milliseconds()
+            used, to_redis = cpu_seconds(worker.process.pid) - before, redis_bytes(site) - sent
+            worker.stop()
+            to_kafka = sum(deployment.written_by_topic().values())
+        cuts = quantiles(taken, n=100)
+        tree.note(f"{what}: worker, us an event", used / TRICKLE * 1e6)
+        tree.note(f"{what}: p50, ms", cuts[49])
+        tree.note(f"{what}: p99, ms", cuts[98])
+        tree.note(f"{what}: bytes to Kafka an event", to_kafka / TRICKLE)
+        tree.note(f"{what}: bytes to Redis an event", to_redis / TRICKLE)
+
+    return measure
+
+
+def redis_bytes(site: Site) -> int:
+    """Bytes that Redis has received so far."""
+    with redis.Redis.from_url(site.redis_url) as client:
+        return int(client.info("stats")["total_net_input_bytes"])
+
+
+def quiet_of(site: Site) -> Measure:
+    """Milliseconds from publishing the first event of a run to its summary in Redis, one after the other."""
+
+    def measure(tree: Tree) -> None:
+        with Deployment(site) as deployment, worker_of(tree, deployment) as worker:
             ready_at(worker)
             taken = sorted(asyncio.run(one_by_one(deployment)))
             worker.stop()
-        tree.note("latency p50, ms", taken[len(taken) // 2] * 1e3)
-        tree.note("latency p90, ms", taken[len(taken) * 9 // 10] * 1e3)
+        tree.note("first event of a run: p50, ms", taken[len(taken) // 2] * 1e3)
+        tree.note("first event of a run: p90, ms", taken[len(taken) * 9 // 10] * 1e3)
 
     return measure
 
@@ -137,14 +189,16 @@ async def one_by_one(deployment: Deployment) -> list[float]:
     topic, taken = deployment.names.trial_events, []
     with redis.Redis.from_url(deployment.site.redis_url) as client:
         async with AIOKafkaProducer(bootstrap_servers=deployment.site.bootstrap) as producer:
-            for line in events(TRICKLE):
+            for line in events(QUIET, runs=QUIET):
                 run_id = orjson.loads(line)["run_id"]
                 place, began = partition_of(run_id, deployment.partitions), time.monotonic()
                 ack = await producer.send_and_wait(topic, line, key=run_id.encode(), partition=place)
                 while not is_readable(client, deployment, run_id, ack.offset):
                     assert time.monotonic() - began < ARRIVE_SECONDS, f"{run_id} is not readable"
+                    await asyncio.sleep(0.001)
                 taken.append(time.monotonic() - began)
-    return taken[TRICKLE // 5 :]
+                await asyncio.sleep(PAUSE_SECONDS)
+    return taken[QUIET // 5 :]
 
 
 def is_readable(client: redis.Redis, deployment: Deployment, run_id: str, offset: int) -> bool:
@@ -180,18 +234,23 @@ def main() -> None:
     parser.add_argument("--also", type=Path, action="append", default=[], help="a folder with its packages")
     parser.add_argument("--events", type=int, default=50_000, help="events of a drain; default 50000")
     parser.add_argument("--turns", type=int, default=5, help="turns that count; one more warms up")
+    parser.add_argument("--only", action="append", choices=MEASURES, help="one measure, or several; all")
     given = parser.parse_args()
     trees = [
         Tree("other", ":".join(str(path.resolve()) for path in (given.tree, *given.also))),
         Tree("this", str(ROOT)),
     ]
     with TemporaryDirectory(prefix="against-") as folder, a_site("kafka") as site:
-        measures = [
-            drain_of(site, given.events),
-            fold_of(Path(folder), given.events),
-            latency_of(site),
-            memory_of(site, 2 * given.events),
-        ]
+        made = {
+            "drain": partial(drain_of, site, given.events),
+            "fan-out": partial(fan_out_of, site, given.events),
+            "fold": partial(fold_of, Path(folder), given.events),
+            "trickle": partial(trickle_of, site, 32),
+            "trickle-of-one": partial(trickle_of, site, 1),
+            "quiet": partial(quiet_of, site),
+            "memory": partial(memory_of, site, 2 * given.events),
+        }
+        measures = [made[name]() for name in given.only or MEASURES]
         for turn in range(given.turns + 1):
             for measure in measures:
                 for tree in trees[:: (-1) ** turn]:

@@ -235,7 +235,6 @@ class Folded:
 
     Attributes:
         touched: runs that records were folded into.
-        more_than_starts: runs in which more happened than that trials started.
         rejections: for the records that are no events.
         misplaced: records of runs that this pipeline does not own, with the run.
         of_closed: likewise of runs that are closed.
@@ -251,7 +250,6 @@ class Folded:
     """
 
     touched: set[str] = field(default_factory=set)
-    more_than_starts: set[str] = field(default_factory=set)
     rejections: list[Rejected] = field(default_factory=list)
     misplaced: list[tuple[LogRecord, str]] = field(default_factory=list)
     of_closed: list[tuple[LogRecord, str]] = field(default_factory=list)
@@ -267,8 +265,6 @@ class Folded:
 
     def joined(self, run_id: str, effect: Effect) -> None:
         self.touched.add(run_id)
-        if effect is not Effect.STARTED:
-            self.more_than_starts.add(run_id)
         if effect in (Effect.COUNTED, Effect.STARTED):
             self.counted += 1
         elif effect is Effect.DUPLICATE:

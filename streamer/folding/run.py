@@ -438,7 +438,6 @@ class Run:
     Attributes:
         state: the slots, the plan, and what follows from them; for reading.
         comparisons: the agents compared, and the tasks; for reading.
-        comparison_waits: something changed since the comparison was taken last.
         in_flight_taken: the trials in flight as they were taken last; None: there never were any.
     """
 
@@ -460,7 +459,6 @@ class Run:
         self._grades = Grades()
         self._pages = PageBook(self.state, writer) if writer is not None else None
         self._unpublished: set[SlotKey] | None = set()
-        self.comparison_waits = False
         self.in_flight_taken: InFlightChange | None = None
 
     def join(self, event: Inside, raw: bytes, offset: int, timestamp_ms: int) -> Effect:
@@ -472,7 +470,7 @@ class Run:
 
         Args:
             notify: False: grades move silently.
-            comparison: False: the comparison of the agents and the tasks wait for the next time.
+            comparison: False: neither the comparison of the agents nor the tasks are taken.
         """
         changes = self.take_summaries(notify=notify, comparison=comparison)
         changes.scored = self.take_scored()
@@ -486,11 +484,9 @@ class Run:
         moved = [item for change in summaries if (item := self._grades.moved(change)) is not None]
         told = moved + [rescored(self.state, item, self._epoch) for item in rescorings]
         in_flight, tasks = self._take_in_flight(), None
-        self.comparison_waits |= bool(groups)
-        if comparison and self.comparison_waits:
+        if comparison and groups:
             compared, tasks = self.comparisons.take()
             summaries = _in_order(summaries + compared)
-            self.comparison_waits = False
         return RunUpdate(self.state.run_id, summaries, in_flight, tasks, notifications=told if notify else [])
 
     def take_scored(self, most: int | None = None) -> list[ScoredChange]:

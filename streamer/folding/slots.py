@@ -736,6 +736,11 @@ class RunChanges:
         """How many scored trials wait to be taken."""
         return len(self._scored)
 
+    @property
+    def slots_waiting(self) -> int:
+        """How many slots lie on state pages that are out of date; pages that are all out of date aside."""
+        return len(self._slots)
+
     def groups(self, groups: Iterable[GroupId]) -> None:
         """These groups have to be summarised again."""
         self._groups.update(groups)

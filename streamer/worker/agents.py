@@ -122,14 +122,13 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
 
     @app.agent(events, name="streamer.fold")
     async def fold(stream: Any) -> None:
-        """Fold each batch, save it, publish what changed, and call done what is published."""
+        """Fold each batch, queue the runs that it touched, and publish those that are due."""
         batches = processor.together(BatchStream(stream))
         async for batch in batches:
             async with processor.whole():
                 changes = await processor.fold(batch)
-                await trials.save(changes.pages, processor.quarantine)
-                async for done in processor.publish(changes):
-                    await processor.finish(done)
+                await processor.queue(changes)
+                await processor.publish_due()
 
     # What comes before the first event of a partition, and beside all events.
     configuration = Configuration(settings, made_with(prices), producer)

@@ -1,12 +1,12 @@
-"""What happens to a batch of events: fold, save its pages, publish what changed, finish.
+"""What happens to a batch of events: fold it, queue the runs that it touched, publish those that are due.
 
-The loop that calls it stands in `agents`: fold, save, publish, finish. Batches that were fetched by then are
-processed together, whatever their partitions: they share their writes. State pages are acknowledged first.
-Rejections and forwarded records follow. Then come summaries, scored trials and news, and Redis beside them.
-That is done at once or, with a backlog, for several turns together (`PublishRate`) and some runs at a time
-(`PublishQueue`). Batches are done when all runs that they touched are published and the pages that others
-replaced are removed. Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the
-next owner folds the batches again.
+The loop that calls it stands in `agents`. Batches that were fetched by then are folded together, whatever
+their partitions. A run is published at once if that was not done within the last half second, else when that
+is over (`PublishQueue`); with a backlog the worker folds for two seconds between two rounds. Of each run its
+state pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
+batch is done when all runs that it touched are published and the pages that others replaced are removed.
+Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the next owner folds the
+batches again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from streamer.folding.fold import Folded
@@ -26,15 +27,14 @@ from streamer.storage.kafka import partition_of, said_of
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.worker.metrics import Metrics
-from streamer.worker.partition import Partition, Pending, PublishRate, RecordEncoder
-from streamer.worker.producer import Producer, RecordsRefused, fitting
+from streamer.worker.partition import Partition, RecordEncoder
+from streamer.worker.producer import Producer, clock
 from streamer.worker.publisher import (
     CheckpointWriter,
     IdleRuns,
     QuarantineWriter,
     SummaryPublisher,
     publishable,
-    run_of,
 )
 from streamer.worker.tables import Tables
 from streamer.worker.transport import BatchStream, FetchedBatch, portions
@@ -84,8 +84,21 @@ MOST_SCORED_WAITING = 2_000
 MOST_UNCOUNTED = 50_000
 """Trials of a partition's runs that wait to be counted: about 25 MB."""
 
-OVERDUE_SECONDS = 60.0
-"""After so long in the queue, runs are published faster: a crash would fold their batches again."""
+MOST_UNSAVED = 5_000
+"""Slots of a partition's runs whose state pages wait to be saved: about 5 MB of pages in one write."""
+
+BACKLOG_RECORDS = 1_000
+"""So many records that wait to be folded are a backlog: a tenth of a second of work, and more."""
+
+BACKLOG_SECONDS = 2.0
+"""How long a worker with a backlog folds between two rounds of publications: what it would publish is old
+news already, and each summary replaces the one before."""
+
+ROUND_SECONDS = 1.0
+"""How long such a round goes on: at least two thirds of the time remain for the backlog."""
+
+SHORTEST_WAIT_SECONDS = 0.01
+"""Runs that become due within so short a time are published together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +120,13 @@ class Changes:
 
     Attributes:
         batches: that were folded; [] if another worker owns their partitions now.
-        pages: changed state pages, to be saved first.
-        replaced: by partition, tombstones of the pages that those replace; sent when all is published.
         touched: by partition, runs that changed.
-        more_than_starts: runs of which more changed than the list of trials in flight.
         asides: rejections, and events for other partitions.
         next_offsets: by partition, the offset after the last event.
     """
 
     batches: list[FetchedBatch] = field(default_factory=list)
-    pages: list[ProducerRecord] = field(default_factory=list)
-    replaced: dict[int, list[ProducerRecord]] = field(default_factory=dict)
     touched: dict[int, set[str]] = field(default_factory=dict)
-    more_than_starts: set[str] = field(default_factory=set)
     asides: list[ProducerRecord] = field(default_factory=list)
     next_offsets: dict[int, int] = field(default_factory=dict)
 
@@ -131,7 +138,7 @@ class Processor:
     Attributes:
         partitions: by number; replaced by a rebuild after every rebalance (`own`).
         ownership: counts those rebuilds.
-        publish_rate: how often to publish while there is a backlog; one for all partitions.
+        now: clock, in seconds.
         idle: closes runs and opens them again.
         quarantine_writer: writes down which runs are set apart.
         summary_publisher: publishes what changed.
@@ -159,7 +166,9 @@ class Processor:
     def __post_init__(self) -> None:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
-        self.publish_rate = PublishRate()
+        self.now = clock
+        self._round_ended = -inf
+        self._queued = asyncio.Event()
         self.lock = asyncio.Lock()
         shared = (self.tables, self.encoder, self.producer, self.sink)
         self.quarantine_writer = QuarantineWriter(*shared)
@@ -227,38 +236,48 @@ class Processor:
             return self.idle.current(partition, run_id)
         return RunUpdate(run_id)
 
-    def is_due(self) -> bool:
-        """Whether it is time to publish, in view of the backlog."""
-        stored = self._owned()
-        waiting = sum(self.waiting(partition.number, partition.position) for partition in stored)
-        overdue = any(partition.publish_queue.pending_seconds > OVERDUE_SECONDS for partition in stored)
-        return self.publish_rate.due(waiting, overdue=overdue)
+    async def until_due(self) -> None:
+        """Return when a run that waits may be due; a batch that is queued meanwhile may bring that about."""
+        while (left := self._seconds_left()) > 0:
+            self._queued.clear()
+            if left < inf:
+                await asyncio.sleep(max(left, SHORTEST_WAIT_SECONDS))
+            else:
+                await self._queued.wait()
 
-    async def flush(self, *, seconds: float | None = None) -> None:
-        """Publish what earlier batches left in the queue; the caller holds the lock.
-
-        Args:
-            seconds: the last time, for so long, also with a backlog, and from now on nothing rests; None:
-                until a backlog forms.
-        """
-        if seconds is not None:
-            for partition in self._owned():
-                partition.publish_queue.end_rest()
+    async def publish_due(self) -> None:
+        """Publish the runs that are due; the caller holds the lock."""
         with self.all_or_nothing():
-            async for done in self._publish_queued(seconds):
-                await self.finish(done)
+            if self._rest_left() <= 0:
+                await self._publish(ROUND_SECONDS)
+            await self._relieve()
 
-    async def _publish_queued(self, seconds: float | None = None) -> AsyncIterator[list[Pending]]:
-        """Publish some runs at a time; what is done after each write."""
-        start = self.publish_rate.now()
-        while publishable(self._owned()):
-            began = self.publish_rate.now()
-            published, done = await self.summary_publisher.flush(self._owned())
-            if published:
-                self.publish_rate.published(self.publish_rate.now() - began)
-            yield done
-            if self.publish_rate.now() - start > seconds if seconds is not None else not self.is_due():
+    async def publish_last(self, seconds: float) -> None:
+        """Publish all runs that wait, as far as the time allows, and let none rest: no later chance comes."""
+        for partition in self._owned():
+            partition.publish_queue.end_rests()
+        with self.all_or_nothing():
+            await self._publish(seconds)
+
+    async def _publish(self, seconds: float) -> None:
+        began = self.now()
+        while await self.summary_publisher.flush(self._owned()):
+            self._round_ended = self.now()
+            if self._round_ended - began > seconds:
                 return
+
+    def _rest_left(self) -> float:
+        """Seconds until the next round with a backlog; 0.0 without one."""
+        left = self._round_ended + BACKLOG_SECONDS - self.now()
+        if left <= 0:
+            return 0.0
+        waiting = sum(self.waiting(partition.number, partition.position) for partition in self._owned())
+        return left if waiting > BACKLOG_RECORDS else 0.0
+
+    def _seconds_left(self) -> float:
+        ready = publishable(self._owned())
+        left = min((partition.publish_queue.seconds_left() for partition in ready), default=inf)
+        return max(left, self._rest_left()) if left < inf else left
 
     def _owned(self) -> list[Partition]:
         return list(self.partitions.values())
@@ -296,13 +315,8 @@ class Processor:
             folded = await self._fold(partition, one.records)
             changes.batches.append(one)
             changes.touched.setdefault(partition.number, set()).update(folded.touched)
-            changes.more_than_starts |= folded.more_than_starts
             changes.asides += self._aside(partition, folded)
         self.measures.fold_took(time.perf_counter() - began)
-        for number, runs in changes.touched.items():
-            writes = self._pages(number, runs)
-            changes.pages += [row for row in writes if row.value is not None]
-            changes.replaced[number] = [row for row in writes if row.value is None]
         return changes
 
     async def _fold(self, partition: Partition, records: list[Any]) -> Folded:
@@ -317,9 +331,7 @@ class Processor:
             if result.of_closed:
                 opened = await self._fold_closed(partition, result)
                 result.touched |= opened.touched
-                result.more_than_starts |= opened.more_than_starts
             folded.touched |= result.touched
-            folded.more_than_starts |= result.more_than_starts
             if portion[0].offset >= partition.silent_to:
                 folded.rejections += result.rejections
                 folded.misplaced += result.misplaced
@@ -341,79 +353,44 @@ class Processor:
         partition.let_go_of_failed()
         partition.deletions |= folded.deletions
 
-    def _pages(self, number: int, runs: Iterable[str]) -> list[ProducerRecord]:
-        """The changed state pages of runs, and the tombstones of those that they replace."""
-        partition = self.partitions[number]
-        writes: list[ProducerRecord] = []
-        for run_id in filter(partition.pipeline.knows, runs):
-            with partition.guard(run_id):
-                pages = partition.pipeline.run(run_id).take_pages()
-                writes += fitting([self.tables.trials.put(number, p.key, p.value) for p in pages])
-        return writes
-
-    async def save(self, number: int, run_id: str) -> list[ProducerRecord]:
-        """Save the pages of a run outside of a batch; the tombstones of those that they replace."""
-        writes = self._pages(number, [run_id])
-        await self.tables.trials.save([row for row in writes if row.value is not None], self.quarantine)
-        known = self.partitions[number].pipeline.knows(run_id)
-        return [row for row in writes if row.value is None and known]
-
-    def quarantine(self, refusal: RecordsRefused) -> None:
-        """Set the runs apart of which the broker refuses a page for its size."""
-        self.quarantine_writer.refused(self.partitions, refusal, {})
-
-    async def publish(self, changes: Changes) -> AsyncIterator[list[Pending]]:
-        """Publish what follows from a batch whose pages are saved, if it is time; yields what is done then.
-
-        A batch is done when every run that it touched is published. That may be this batch, and earlier ones.
-        """
+    async def queue(self, changes: Changes) -> None:
+        """Let the runs that a batch touched wait for their publication, and the batch for them."""
         if not changes.batches:
             return
         await self.quarantine_writer.write_aside(changes.asides)
+        batches: dict[int, list[FetchedBatch]] = {}
         for batch in changes.batches:
-            partition = self.partitions[batch.partition]
-            partition.position = batch.last_offset + 1
-            partition.publish_queue.add_batch(batch)
+            self.partitions[batch.partition].position = batch.last_offset + 1
+            batches.setdefault(batch.partition, []).append(batch)
             batch.release()
         for number, touched in changes.touched.items():
-            await self._queue(self.partitions[number], touched, changes)
-        await self.publish_passed()
-        if self.is_due():
-            async for done in self._publish_queued():
-                yield done
-        await self._work_off_what_piled_up(changes.touched)
-
-    async def _queue(self, partition: Partition, touched: set[str], changes: Changes) -> None:
-        """Let runs wait for their publication, and with them the tombstones of replaced pages."""
-        known = partition.pipeline.knows
-        replaced = [row for row in changes.replaced[partition.number] if known(run_of(row))]
-        await self.quarantine_writer.admit(partition)
-        runs = set(filter(known, touched))
-        partition.publish_queue.add_replaced(replaced)
-        self.idle.touch(partition, runs)
-        if partition.caught_up:
-            partition.publish_queue.add_runs(runs & changes.more_than_starts)
-            partition.publish_queue.add_started(runs - changes.more_than_starts)
-        else:  # nothing is published, and no batch is done
-            partition.touched_in_catch_up |= runs
-
-    async def finish(self, done: Sequence[Pending]) -> None:
-        """Remove the pages that others replaced, and let the offsets of these batches be committed."""
-        await self.summary_publisher.finish(done)
-
-    async def _work_off_what_piled_up(self, numbers: Iterable[int]) -> None:
-        """Runs that wait for their summaries shall not take more memory the longer they wait."""
-        for number in numbers:
             partition = self.partitions[number]
-            pipeline = partition.pipeline
-            waiting = [pipeline.run(run_id) for run_id in partition.publish_queue.runs]
-            if sum(run.scored_waiting for run in waiting) > MOST_SCORED_WAITING:
-                await self.summary_publisher.publish_scored(partition, partition.publish_queue.runs)
-            runs = [pipeline.run(run_id).state for run_id in partition.publish_queue.runs]
-            if sum(run.counts.waiting for run in runs) > MOST_UNCOUNTED:
-                for run in runs:
-                    with partition.guard(run.run_id):
-                        run.count()
+            await self.quarantine_writer.admit(partition)
+            runs = set(filter(partition.pipeline.knows, touched))
+            self.idle.touch(partition, runs)
+            partition.publish_queue.add(runs if partition.caught_up else (), batches[number])
+            if not partition.caught_up:  # nothing is published, and no batch is done
+                partition.touched_in_catch_up |= runs
+        self._queued.set()
+        await self.publish_passed()
+
+    async def _relieve(self) -> None:
+        """Runs that wait for their summaries shall not take more memory the longer they wait."""
+        for partition in self._owned():
+            known, waiting = partition.pipeline.knows, partition.publish_queue.runs
+            runs = list(filter(known, waiting if partition.caught_up else partition.touched_in_catch_up))
+            states = [partition.pipeline.run(run_id).state for run_id in runs]
+            scored = sum(state.changes.scored_waiting for state in states) if partition.caught_up else 0
+            unsaved = sum(state.changes.slots_waiting for state in states)
+            if scored > MOST_SCORED_WAITING or unsaved > MOST_UNSAVED:
+                replaced = await self.summary_publisher.save((partition, run_id) for run_id in runs)
+                partition.publish_queue.add_replaced(replaced)
+                if partition.caught_up:
+                    await self.summary_publisher.publish_scored(partition, runs)
+            if sum(state.counts.waiting for state in states) > MOST_UNCOUNTED:
+                for state in states:
+                    with partition.guard(state.run_id):
+                        state.count()
                     await asyncio.sleep(0)
 
     def _aside(self, partition: Partition, folded: Folded) -> list[ProducerRecord]:

@@ -46,7 +46,7 @@ from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import BadRedisUrl, RedisSink, check_protocol
 from streamer.worker.batches import Processor
 from streamer.worker.metrics import AddressUnusable, Metrics, WorkerMoment, serve_probes
-from streamer.worker.partition import Partition
+from streamer.worker.partition import PUBLISH_SECONDS, Partition
 from streamer.worker.producer import Producer, clock
 from streamer.worker.publisher import CheckpointWriter
 from streamer.worker.recovery import Fencing, LogIdentity, Repairs
@@ -320,6 +320,7 @@ class Housekeeping:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.topics.watch())
                 tasks.create_task(self._tick_on())
+                tasks.create_task(self._publish_on())
         except ExceptionGroup as errors:
             await self.processor.give_up(errors.exceptions[0])
         finally:
@@ -440,19 +441,26 @@ class Housekeeping:
                 await self._work_off(partition, note=note)
 
     async def _work_off(self, partition: Partition, *, note: bool) -> None:
-        """Publish what a backlog left in the queue, close idle runs and, if asked, note what is scored."""
+        """Close idle runs and, if asked, note what is scored."""
         processor, checkpoints = self.processor, self.checkpoints
-        due = bool(partition.publish_queue) and processor.is_due()
         notes = note and checkpoints.can_note_scored(partition)
-        if not (due or notes or processor.idle.any_due(partition)):
+        if not (notes or processor.idle.any_due(partition)):
             return
         async with processor.lock:
             if processor.partitions.get(partition.number) is partition:
-                if due:
-                    await processor.flush()
                 processor.idle.close_due(partition)
                 if note:
                     await checkpoints.note_scored(partition)
+
+    async def _publish_on(self) -> None:
+        """Publish what becomes due between two batches."""
+        while True:
+            await self.processor.until_due()
+            if self.app.is_settled:
+                async with self.processor.whole():
+                    await self.processor.publish_due()
+            else:
+                await asyncio.sleep(PUBLISH_SECONDS)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""
@@ -720,7 +728,7 @@ async def _flush(worker: Worker) -> None:
     """
     try:
         async with worker.processor.lock:
-            await worker.processor.flush(seconds=FLUSH_SECONDS)
+            await worker.processor.publish_last(FLUSH_SECONDS)
     except (KafkaError, OSError) as error:
         log.warning("could not publish the last summaries: %s; the next worker will", error)
 

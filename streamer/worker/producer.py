@@ -31,6 +31,10 @@ USUAL_RECORD_BYTES = 4 * 1024
 FETCH_TURN_SECONDS = 0.2
 """How long one fetch waits for records: partitions resumed meanwhile have to wait along."""
 
+GATHER_MS, GATHER_BYTES = 25, 64 * 1024
+"""While records come, a fetch waits so long, or for so much: what a fetch costs is shared by what it brings.
+The first record after a pause of `FETCH_TURN_SECONDS` comes at once."""
+
 EMBEDDED_FETCH_WAIT_MS = 10
 """The embedded broker never wakes a fetch: this is the latency (p50 3 ms at 10, 130 ms at 500)."""
 

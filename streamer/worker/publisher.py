@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
@@ -27,7 +27,6 @@ from streamer.worker.partition import (
     ClosedRun,
     PagesLost,
     Partition,
-    Pending,
     QuarantinedRun,
     RecordEncoder,
     StateLost,
@@ -36,7 +35,7 @@ from streamer.worker.partition import (
 )
 from streamer.worker.producer import PAGES_PER_TURN, Producer, RecordsRefused, RecordTooLarge, clock, fitting
 from streamer.worker.tables import Tables
-from streamer.worker.transport import TopicPartition
+from streamer.worker.transport import FetchedBatch, TopicPartition
 
 # -----------------------------------------------------------------------------
 # Writes the checkpoint of a partition when something that it says has changed.
@@ -533,31 +532,33 @@ class SummaryPublisher:
     quarantine_writer: QuarantineWriter
     told_poorer: set[str] = field(default_factory=set)
 
-    async def flush(self, partitions: Iterable[Partition]) -> tuple[bool, list[Pending]]:
-        """Publish the next runs of these queues, as many as are published together.
-
-        Returns:
-            Whether there were any, and what is done by now: a batch is when all its runs are published.
-        """
+    async def flush(self, partitions: Iterable[Partition]) -> bool:
+        """Publish the next runs that are due, as many as are published together; False if none was due."""
         ready = publishable(partitions)
         shares = _shares(ready)
         runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]
-        if runs:
-            await self._publish(runs)
+        replaced = await self._publish(runs) if runs else []
         for partition, run_ids in shares:
-            partition.publish_queue.discard(run_ids)
-            partition.publish_queue.add_started(_waiting_for_comparison(partition, run_ids))
+            partition.publish_queue.published(run_ids)
             await self.quarantine_writer.admit(partition)
-        finished = [partition.publish_queue.take_finished() for partition in ready]
-        return bool(runs), [pending for pending in finished if pending is not None]
+        for partition in ready:
+            batches, waited = partition.publish_queue.take_finished()
+            await self.finish(batches, [*waited, *replaced])
+            replaced = []
+        return bool(runs)
 
-    async def _publish(self, runs: list[tuple[Partition, str]]) -> None:
+    async def _publish(self, runs: list[tuple[Partition, str]]) -> list[ProducerRecord]:
+        """Publish runs as they are now; the tombstones of state pages that others replaced."""
+        self.check_alive()
+        replaced = await self.save(runs)
         updates: list[RunUpdate] = []
         outs: list[ProducerRecord] = []
         for partition, run_id in runs:
+            if not partition.pipeline.knows(run_id):
+                continue  # set apart for one of its pages
             with partition.guard(run_id):
-                run, queue = partition.pipeline.run(run_id), partition.publish_queue
-                update = run.take_changes(comparison=queue.may_compare(run_id))
+                run = partition.pipeline.run(run_id)
+                update = run.take_changes()
                 outs += fitting(self.encoder.of_update(partition.number, update))
                 updates.append(update)
                 if run.state.impoverished and run_id not in self.told_poorer:
@@ -573,6 +574,30 @@ class SummaryPublisher:
         partitions = {partition.number: partition for partition, _ in runs}
         await asyncio.gather(self.quarantine_writer.write(partitions, outs), self.sink.write(updates))
         self.measures.publish_took(time.perf_counter() - began)
+        return replaced
+
+    async def save(self, runs: Iterable[tuple[Partition, str]]) -> list[ProducerRecord]:
+        """Save the changed state pages of runs: before anything that follows from them is published.
+
+        A run of which the broker refuses a page for its size is set apart.
+
+        Returns:
+            The tombstones of the pages that those replace, to be sent once the runs are published.
+        """
+        rows: list[ProducerRecord] = []
+        partitions = {}
+        for partition, run_id in runs:
+            if partition.pipeline.knows(run_id):
+                partitions[partition.number] = partition
+                with partition.guard(run_id):
+                    pages = partition.pipeline.run(run_id).take_pages()
+                    rows += fitting([self.tables.trials.put(partition.number, p.key, p.value) for p in pages])
+        await self.tables.trials.save(
+            [row for row in rows if row.value is not None],
+            lambda refusal: self.quarantine_writer.refused(partitions, refusal, {}),
+        )
+        known = {number: partition.pipeline.knows for number, partition in partitions.items()}
+        return [row for row in rows if row.value is None and known[row.partition](run_of(row))]
 
     async def publish_again(self, partition: Partition, run_id: str) -> None:
         """Publish a run that was folded again: all of it, without news, and that other groups are gone."""
@@ -628,9 +653,12 @@ class SummaryPublisher:
         runs = partition.pipeline.runs()
         current: dict[str, list[SummaryChange]] = {}
         later: list[str] = []
+        replaced: list[ProducerRecord] = []
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[ProducerRecord] = []
-            for run_id in runs[start : start + RUNS_PER_WRITE]:
+            together = runs[start : start + RUNS_PER_WRITE]
+            replaced += await self.save((partition, run_id) for run_id in together)
+            for run_id in filter(partition.pipeline.knows, together):
                 recovered: list[ProducerRecord] = []
                 with partition.guard(run_id):
                     update = partition.pipeline.run(run_id).take_summaries()
@@ -653,7 +681,8 @@ class SummaryPublisher:
         await self.publish_scored(partition, later)
         await self.quarantine_writer.admit(partition)
         await self.checkpoints.write_pending(partition)
-        await self.finish([partition.publish_queue.drain()])
+        batches, waited = partition.publish_queue.drain()
+        await self.finish(batches, [*waited, *replaced])
         partition.touched_in_catch_up.clear()
         log.info(
             "partition %d: caught up at offset %d, %d runs", partition.number, partition.position, len(runs)
@@ -667,13 +696,13 @@ class SummaryPublisher:
                 partition.pipeline.run(run_id).forget_scored()
         return fitting(self.encoder.of_update(partition.number, update))
 
-    async def finish(self, published: Sequence[Pending]) -> None:
+    async def finish(self, batches: Iterable[FetchedBatch], replaced: Iterable[ProducerRecord]) -> None:
         """Send the tombstones of replaced pages, and mark the batches as done.
 
         Until all is published, the replaced pages tell a successor what has to be withdrawn.
         """
-        await self.tables.trials.save(row for pending in published for row in pending.replaced)
-        for batch in (batch for pending in published for batch in pending.batches):
+        await self.tables.trials.save(replaced)
+        for batch in batches:
             batch.finish()
 
 
@@ -683,16 +712,10 @@ def _shares(ready: list[Partition]) -> list[tuple[Partition, list[str]]]:
     for before, partition in enumerate(
         sorted(ready, key=lambda partition: len(partition.publish_queue.runs))
     ):
-        runs = partition.publish_queue.next_runs(max(1, left // (len(ready) - before)))
+        runs = partition.publish_queue.due(max(1, left // (len(ready) - before)))
         left -= len(runs)
         shares.append((partition, runs))
     return shares
-
-
-def _waiting_for_comparison(partition: Partition, run_ids: Iterable[str]) -> list[str]:
-    """Runs whose agents were compared less than a second ago, and have changed since."""
-    known = (run_id for run_id in run_ids if partition.pipeline.knows(run_id))
-    return [run_id for run_id in known if partition.pipeline.run(run_id).comparison_waits]
 
 
 def publishable(partitions: Iterable[Partition]) -> list[Partition]:

@@ -558,7 +558,7 @@ class Repairs:
         partition.pipeline.adopt_run(run_id, result)
         with partition.guard(run_id):
             self._take_pages_along(partition, run_id)
-        replaced = await self._processor.save(partition.number, run_id)
+        replaced = await self._processor.summary_publisher.save([(partition, run_id)])
         await self._processor.summary_publisher.publish_again(partition, run_id)
         if (failed := partition.pipeline.failed.get(run_id)) is not None:
             if before is not None:

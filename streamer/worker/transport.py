@@ -34,6 +34,8 @@ from streamer.worker.producer import (
     EMBEDDED_FETCH_WAIT_MS,
     EMBEDDED_SESSION_TIMEOUT_SECONDS,
     FETCH_TURN_SECONDS,
+    GATHER_BYTES,
+    GATHER_MS,
     MAX_POLL_RECORDS,
     MAX_UNDONE_RECORDS,
     USUAL_RECORD_BYTES,
@@ -389,7 +391,7 @@ BY_WORKER = "streamer"
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Faust's consumer thread, with a fetch_max_wait_ms of ours, and without what transactions abort.
+    """Faust's consumer thread, with fetches that gather, and without what transactions abort.
 
     On the embedded broker it never leaves its group: its membership ends with its session. If the leader
     leaves while another member joins, that broker goes on naming the one that left as the leader. No member
@@ -410,6 +412,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
         consumer.commit = commit_as_worker
         return consumer
+
+    def gather(self, busy: bool) -> None:
+        """Let fetches wait for more than one record, while records come (`GATHER_MS`)."""
+        fetcher = self._ensure_consumer()._fetcher
+        if fetcher is not None:
+            fetcher._fetch_min_bytes = GATHER_BYTES if busy else 1
+            fetcher._fetch_max_wait_ms = GATHER_MS if busy else self.transport.fetch_wait_ms
 
     async def on_start(self) -> None:
         await super().on_start()
@@ -435,6 +444,7 @@ class Consumer(driver.Consumer):
     """
 
     logger = logging.getLogger("faust.streamer")
+    _thread: ConsumerThread
     transport: Transport
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -455,6 +465,7 @@ class Consumer(driver.Consumer):
             return {}, self._get_active_partitions()
         await self._put_back_dropped()
         records, active = await super()._wait_next_records(timeout)
+        self._thread.gather(bool(records))
         return self._in_batches(records or {}), active
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109

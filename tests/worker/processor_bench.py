@@ -16,7 +16,7 @@ from streamer.storage.outbox import ProducerRecord
 from streamer.worker.agents import BYTES, CHANGELOG
 from streamer.worker.batches import Processor, Together
 from streamer.worker.metrics import Metrics
-from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue, RecordEncoder
+from streamer.worker.partition import PUBLISH_SECONDS, Partition, PublishQueue, RecordEncoder
 from streamer.worker.process import Watchdog
 from streamer.worker.publisher import CheckpointWriter, IdleRuns
 from streamer.worker.tables import StateTable, StoreOf, Tables, memory
@@ -126,6 +126,7 @@ class Bench:
             "waiting": lambda number, offset: 100_000 if self.behind else 0,
         }
         self.processor = Processor(self.app.crash, 1, **collaborators)
+        self.processor.now = clocks[0]
         pipeline, queue = Pipeline(writer="w"), PublishQueue(lambda: self.seconds)
         self.partition = Partition(
             0, 1, pipeline, position, catch_up_to, caught_up=caught_up, publish_queue=queue
@@ -139,10 +140,8 @@ class Bench:
         """One turn of the loop in `streamer.worker.agents`, with these batches."""
         owned = self.processor.ownership if ownership is None else ownership
         async with self.processor.whole():
-            changes = await self.processor.fold(Together(list(batches), owned))
-            await self.tables.trials.save(changes.pages, self.processor.quarantine)
-            async for done in self.processor.publish(changes):
-                await self.processor.finish(done)
+            await self.processor.queue(await self.processor.fold(Together(list(batches), owned)))
+            await self.processor.publish_due()
 
     async def run(self, stream: Any) -> None:
         """The loop, until the stream ends."""
@@ -150,9 +149,9 @@ class Bench:
             await self.handle(*batch.batches, ownership=batch.ownership)
 
     async def settle(self) -> None:
-        """So long later, everything that rested is published."""
-        self.seconds += REST_SECONDS
-        await self.processor.flush()
+        """So long later, everything that rested is published, unless there is a backlog."""
+        self.seconds += PUBLISH_SECONDS
+        await self.processor.publish_due()
 
     async def _log_start(self, partition: int) -> int:
         """Of a log that has lost nothing."""

@@ -22,7 +22,7 @@ REGISTERS = {"App", "StreamerApp", "topic", "Table", "agent", "timer", "task", "
 
 TABLES = {"table", "trials", "agent_models", "tiers", "runs", "comparisons"}
 
-STEPS = ("fold", "save", "publish", "finish")
+STEPS = ("fold", "queue", "publish_due")
 
 
 def registrations(source: str) -> list[str]:
@@ -62,14 +62,12 @@ def test_no_other_module_registers_anything_with_the_app() -> None:
     assert {"StreamerApp", "app.topic", "app.Table", "app.agent"} == set(result["agents.py"])
 
 
-def test_fold_save_publish_and_finish_are_one_call_each_in_the_loop() -> None:
+def test_fold_queue_and_publish_are_one_call_each_in_the_loop() -> None:
     loop = the_loop()
     assert ast.unparse(loop.target) == "batch"
     assert ast.unparse(loop.iter) == "batches"
     calls = [ast.unparse(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)]
-    assert sorted(calls) == sorted(
-        ["processor.whole", "processor.fold", "trials.save", "processor.publish", "processor.finish"]
-    )
+    assert sorted(calls) == sorted(["processor.whole", *(f"processor.{step}" for step in STEPS)])
     lines = {name.rpartition(".")[2]: node for name, node in zip(calls, _calls(loop), strict=True)}
     order = sorted(STEPS, key=lambda step: lines[step].lineno)
     assert tuple(order) == STEPS

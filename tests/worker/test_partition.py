@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given as given_of
+from hypothesis import strategies as st
 
 from streamer.folding.fold import Pipeline
 from streamer.folding.slots import SummaryChange
 from streamer.schemas.wire import Record
 from streamer.storage.kafka import Names
+from streamer.worker.batches import BACKLOG_SECONDS, Together
 from streamer.worker.partition import (
+    PUBLISH_SECONDS,
     Checkpoint,
     Partition,
     PublishQueue,
-    PublishRate,
     RecordEncoder,
     checkpoint_key,
 )
@@ -27,6 +31,9 @@ from tests.support.builders import a_run_change, an_agent_model_change
 from tests.support.events import a_start, a_trial
 from tests.worker.deployment import folded, trial_events
 from tests.worker.processor_bench import Bench, Broker
+
+RUNS = 6
+"""Of `Bench.batch`; event n belongs to run n modulo 6."""
 
 
 class Producing:
@@ -149,7 +156,7 @@ async def test_a_batch_is_not_done_when_a_write_fails(bench: Bench, topic: str) 
 async def test_nothing_is_published_before_the_position_passes_what_was_recovered() -> None:
     bench = Bench(catch_up_to=80, caught_up=False)
     await bench.handle(bench.batch(0, 40))
-    assert bench.broker.topics == [{"trials-changelog"}]
+    assert bench.broker.topics == []
     assert not bench.sink.updates
     assert not bench.sink.reconciled
     await bench.handle(bench.batch(40, 40))
@@ -165,6 +172,8 @@ async def test_after_a_recovery_only_what_differs_from_the_tables_is_published_a
     rebuilt = Pipeline(writer="v")
     assert list(bench.processor.run_ids()) == []
     rebuilt.fold(Record(value, offset) for offset, value in enumerate(trial_events(40)))
+    for run_id in rebuilt.runs():
+        rebuilt.run(run_id).take_pages()  # as of a run that was joined from its pages
     bench.partition.pipeline = rebuilt
     await bench.processor.publish_passed()
     assert bench.broker.topics == []
@@ -268,53 +277,51 @@ def last_values(broker: Broker) -> dict[tuple[str, bytes | None], Any]:
     return {place: value and orjson.loads(value)["digest"] for place, value in values.items()}
 
 
-async def test_partitions_with_a_backlog_share_one_publish_rate(bench: Bench) -> None:
-    bench.processor.publish_rate = PublishRate(now=lambda: 10.0)
-    other = bench.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
-    bench.behind = True
-    first, second, third = bench.batch(0, 40), bench.batch(0, 40), bench.batch(40, 40)
-    second.partition = third.partition = 1
+async def test_a_run_that_rests_is_published_when_its_rest_is_over_and_no_batch_of_it_is_done_before(
+    bench: Bench,
+) -> None:
+    first, second = bench.batch(0, 40), bench.batch(40, 40)
     await bench.handle(first)
     assert first.done
-    await bench.handle(second)
-    assert (second.done, bool(other.publish_queue.runs)) == (False, True)
-    assert not bench.processor.is_due()
-    bench.behind = False
-    fourth = bench.batch(40, 40)
-    await bench.handle(fourth)
-    assert (second.done, fourth.done, bool(other.publish_queue.runs)) == (True, True, False)
-    await bench.handle(third)
-    assert third.done
-
-
-async def test_with_a_backlog_the_latest_summaries_are_published_for_several_batches(bench: Bench) -> None:
-    bench.processor.publish_rate = PublishRate(now=lambda: 10.0)
-    first, second, last = bench.batch(0, 40), bench.batch(40, 40), bench.batch(80, 40)
-    bench.behind = True
-    await bench.handle(first)
-    assert first.done  # nothing had been published before: the publish rate allowed it
     bench.broker.writes.clear()
     await bench.handle(second)
-    assert bench.broker.topics == [{"trials-changelog"}]
+    assert bench.broker.topics == [], "neither pages nor summaries"
     assert (second.folded, second.done) == (True, False)
-    bench.behind = False
-    await bench.handle(last)
-    assert second.done
-    assert last.done
-    published = [out.key for outs in bench.broker.writes for out in outs if out.topic == "run-summaries"]
-    assert len(published) == len(set(published))
-
-
-async def test_what_a_backlog_left_in_the_queue_is_published_without_another_batch(bench: Bench) -> None:
-    bench.behind = True
-    await bench.handle(bench.batch(0, 40))
-    queued = bench.batch(40, 40)
-    await bench.handle(queued)
-    assert not queued.done
-    await bench.processor.flush()
-    assert queued.done
+    bench.seconds += PUBLISH_SECONDS / 2
+    await bench.processor.publish_due()
+    assert not second.done
     await bench.settle()
-    assert not bench.partition.publish_queue.runs
+    assert second.done
+    assert not bench.partition.publish_queue
+    published = [out.key for outs in bench.broker.writes for out in outs if out.topic == "run-summaries"]
+    assert len(published) == len(set(published)) == RUNS
+
+
+async def test_partitions_with_a_backlog_share_the_rest_between_two_rounds(bench: Bench) -> None:
+    other = bench.processor.partitions[1] = Partition(
+        1, 1, Pipeline(writer="w"), 0, 0, caught_up=True, publish_queue=PublishQueue(lambda: bench.seconds)
+    )
+    bench.seconds, bench.behind = 100.0, True
+    first, second = bench.batch(0, 40), bench.batch(0, 40)
+    second.partition = 1
+    await bench.handle(first)
+    assert first.done, "nothing was published before"
+    await bench.handle(second)
+    assert (second.done, bool(other.publish_queue.runs)) == (False, True)
+    bench.seconds += BACKLOG_SECONDS
+    await bench.processor.publish_due()
+    assert (second.done, bool(other.publish_queue.runs)) == (True, False)
+
+
+async def test_when_a_backlog_is_over_what_waits_is_published_at_once(bench: Bench) -> None:
+    bench.seconds, bench.behind = 100.0, True
+    batches = [bench.batch(at, 40) for at in (0, 40, 80)]
+    for batch in batches:
+        await bench.handle(batch)
+    assert [batch.done for batch in batches] == [True, False, False]
+    bench.behind = False
+    await bench.settle()
+    assert [batch.done for batch in batches] == [True, True, True]
 
 
 async def test_scored_trials_do_not_pile_up_while_summaries_wait(
@@ -322,7 +329,7 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
 ) -> None:
     monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 50)
     monkeypatch.setattr("streamer.worker.publisher.SCORED_PER_WRITE", 7)
-    bench.behind = True
+    bench.seconds, bench.behind = 100.0, True
     await bench.handle(bench.batch(0, 40))
     bench.broker.writes.clear()
     queued = [bench.batch(at, 40) for at in range(40, 200, 40)]
@@ -333,8 +340,9 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
         assert waiting <= 50
     assert not any(batch.done for batch in queued)
     assert {"scored-trials"} in bench.broker.topics
+    assert bench.broker.topics.index({"trials-changelog"}) < bench.broker.topics.index({"scored-trials"})
     assert all("run-summaries" not in topics for topics in bench.broker.topics)
-    await bench.processor.flush()
+    await bench.processor.publish_last(9.0)
     latest = {
         out.key: out.value for outs in bench.broker.writes for out in outs if out.topic == "scored-trials"
     }
@@ -351,21 +359,16 @@ async def test_scored_trials_do_not_pile_up_while_summaries_wait(
 
 
 # -----------------------------------------------------------------------------
-# With a backlog, the queue is published some runs at a time.
-
-
-RUNS = 6
-"""Of `Bench.batch`; event n belongs to run n modulo 6."""
+# Runs are published some at a time, the one whose change is oldest first.
 
 
 @pytest.fixture
-def bench_of_publish_queue(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Two runs are published together, and a publication is due at every tenth of a second."""
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """With a backlog. Two runs are published together, and a round ends with the first of its writes."""
     monkeypatch.setattr("streamer.worker.publisher.RUNS_PER_WRITE", 2)
+    monkeypatch.setattr("streamer.worker.batches.ROUND_SECONDS", -1.0)
     made = Bench()
-    made.processor.publish_rate = PublishRate(now=lambda: made.seconds)
-    made.partition.publish_queue = PublishQueue(now=lambda: made.seconds)
-    made.behind = True
+    made.seconds, made.behind = 100.0, True
     return made
 
 
@@ -380,100 +383,90 @@ def names(*numbers: int) -> list[str]:
     return [f"run {number}" for number in numbers]
 
 
-async def test_the_runs_that_waited_for_the_longest_time_are_published_first(
-    bench_of_publish_queue: Bench,
-) -> None:
-    first, second = bench_of_publish_queue.batch(0, 4), bench_of_publish_queue.batch(4, 40)
-    await bench_of_publish_queue.handle(first)  # of runs 0 to 3
-    at_once, left = (
-        set(published(bench_of_publish_queue)),
-        bench_of_publish_queue.partition.publish_queue.runs,
-    )
+async def test_the_runs_that_waited_for_the_longest_time_are_published_first(in_parts: Bench) -> None:
+    first, second = in_parts.batch(0, 4), in_parts.batch(4, 40)
+    await in_parts.handle(first)  # of runs 0 to 3
+    at_once, left = set(published(in_parts)), set(in_parts.partition.publish_queue.runs)
     assert (len(at_once), at_once | left) == (2, {*names(0, 1, 2, 3)})
-    await bench_of_publish_queue.handle(second)  # of all of them
-    assert published(bench_of_publish_queue) == []  # not due yet
-    bench_of_publish_queue.seconds += 10.0
-    await bench_of_publish_queue.processor.flush()
-    assert {*published(bench_of_publish_queue)} == left
+    await in_parts.handle(second)  # of all of them
+    assert published(in_parts) == []  # not due yet
+    in_parts.seconds += 10.0
+    await in_parts.processor.publish_due()
+    assert {*published(in_parts)} == left
     assert (first.done, second.done) == (True, False)
-    assert bench_of_publish_queue.partition.publish_queue.runs == {*names(4, 5)} | at_once
+    assert {*in_parts.partition.publish_queue.runs} == {*names(4, 5)} | at_once
     for _ in range(2):
         assert not second.done
-        bench_of_publish_queue.seconds += 10.0
-        await bench_of_publish_queue.processor.flush()
-    assert {*published(bench_of_publish_queue)} == {*names(4, 5)} | at_once
+        in_parts.seconds += 10.0
+        await in_parts.processor.publish_due()
+    assert {*published(in_parts)} == {*names(4, 5)} | at_once
     assert second.done
-    assert not bench_of_publish_queue.partition.publish_queue
+    assert not in_parts.partition.publish_queue
 
 
-async def test_batches_are_done_though_each_touches_runs_that_wait_already(
-    bench_of_publish_queue: Bench,
-) -> None:
-    batches = [bench_of_publish_queue.batch(at, 12) for at in range(0, 240, 12)]  # each of all six runs
-    done = []
-    for batch in batches:
-        await bench_of_publish_queue.handle(batch)
-        bench_of_publish_queue.seconds += 10.0
-        done.append(sum(one.done for one in batches))
-    assert done[-1] >= len(batches) - 2 * (RUNS // 2)
-    assert done == sorted(done)
+@given_of(
+    st.lists(st.integers(0, 2**RUNS - 1), min_size=20, max_size=60), st.integers(1, 3), st.integers(0, 2)
+)
+def test_no_batch_waits_for_more_than_one_turn_of_all_runs(touched: list[int], most: int, rest: int) -> None:
+    """An endless stream over more runs than one round takes; every round publishes `most` of those due."""
+    seconds = [0.0]
+    queue = PublishQueue(lambda: seconds[0])
+    waiting: list[tuple[int, FetchedBatch]] = []
+    for step, runs in enumerate(touched):
+        batch = FetchedBatch("t", 0, [])
+        queue.add([f"run {run}" for run in range(RUNS) if runs >> run & 1], [batch])
+        waiting.append((step, batch))
+        queue.published(queue.due(most))
+        done = queue.take_finished()[0]
+        assert [one for _, one in waiting[: len(done)]] == done, "in order"
+        waiting = waiting[len(done) :]
+        oldest = waiting[0][0] if waiting else step
+        assert step - oldest <= -(-RUNS // most) + rest, "one turn of all runs, and the rest of the last"
+        seconds[0] += PUBLISH_SECONDS / (rest or 0.5)
+    while queue:
+        seconds[0] += PUBLISH_SECONDS
+        assert queue.seconds_left() == 0.0 or not queue.runs
+        queue.published(queue.due(most))
+        queue.take_finished()
+    assert queue.seconds_left() == math.inf
 
 
-async def test_without_a_backlog_everything_is_published_at_once(bench_of_publish_queue: Bench) -> None:
-    bench_of_publish_queue.behind = False
-    batch = bench_of_publish_queue.batch(0, 40)
-    await bench_of_publish_queue.handle(batch)
-    assert sorted(published(bench_of_publish_queue)) == names(*range(RUNS))
+async def test_without_a_backlog_everything_is_published_at_once(in_parts: Bench) -> None:
+    in_parts.behind = False
+    batch = in_parts.batch(0, 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamer.worker.batches.ROUND_SECONDS", 1.0)
+        await in_parts.handle(batch)
+    assert sorted(published(in_parts)) == names(*range(RUNS))
     assert batch.done
 
 
-async def test_a_backlog_that_forms_meanwhile_ends_a_publication(bench_of_publish_queue: Bench) -> None:
-    write = bench_of_publish_queue.broker.write
-
-    async def write_slowly(records: Any) -> None:
-        await write(records)
-        bench_of_publish_queue.behind = True
-
-    bench_of_publish_queue.behind, bench_of_publish_queue.broker.write = False, write_slowly  # type: ignore[method-assign]
-    batch = bench_of_publish_queue.batch(0, 40)
-    await bench_of_publish_queue.handle(batch)
-    assert len(published(bench_of_publish_queue)) == 2
+async def test_a_round_that_takes_long_ends_and_the_rest_follows_at_the_end(in_parts: Bench) -> None:
+    batch = in_parts.batch(0, 40)
+    await in_parts.handle(batch)
+    assert len(published(in_parts)) == 2
     assert not batch.done
-    await bench_of_publish_queue.processor.flush(seconds=60.0)
-    assert len(published(bench_of_publish_queue)) == RUNS - 2
+    await in_parts.processor.publish_last(60.0)
+    assert len(published(in_parts)) == RUNS - 2
     assert batch.done
 
 
-async def test_partitions_take_turns(bench_of_publish_queue: Bench) -> None:
-    other = bench_of_publish_queue.processor.partitions[1] = Partition(
-        1, 1, Pipeline(writer="w"), 0, 0, caught_up=True
-    )
-    bench_of_publish_queue.behind = False
-    theirs = bench_of_publish_queue.batch(0, 40)
+async def test_partitions_take_turns(in_parts: Bench) -> None:
+    other = in_parts.processor.partitions[1] = Partition(1, 1, Pipeline(writer="w"), 0, 0, caught_up=True)
+    theirs = in_parts.batch(0, 40)
     theirs.partition = 1
-    bench_of_publish_queue.behind = True
-    bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    await bench_of_publish_queue.handle(bench_of_publish_queue.batch(0, 40), theirs)
-    assert (len(other.publish_queue.runs), len(bench_of_publish_queue.partition.publish_queue.runs)) == (
-        RUNS,
-        RUNS,
-    )
-    bench_of_publish_queue.seconds += 20.0
-    await bench_of_publish_queue.processor.flush()
-    assert (len(other.publish_queue.runs), len(bench_of_publish_queue.partition.publish_queue.runs)) == (
-        RUNS - 1,
-        RUNS - 1,
-    )
+    await in_parts.handle(in_parts.batch(0, 40), theirs)
+    assert [len(one.publish_queue.runs) for one in (other, in_parts.partition)] == [RUNS - 1, RUNS - 1]
 
 
-async def test_what_is_published_in_parts_is_what_is_published_at_once(bench_of_publish_queue: Bench) -> None:
+async def test_what_is_published_in_parts_is_what_is_published_at_once(in_parts: Bench) -> None:
     for at in range(0, 400, 40):
-        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 40))
-        bench_of_publish_queue.seconds += 3.0
-    await bench_of_publish_queue.processor.flush(seconds=60.0)
+        await in_parts.handle(in_parts.batch(at, 40))
+        in_parts.seconds += 3.0
+    await in_parts.processor.publish_last(60.0)
     told = {
         (out.key or b"").decode(): orjson.loads(out.value)["digest"]
-        for outs in bench_of_publish_queue.broker.writes
+        for outs in in_parts.broker.writes
         for out in outs
         if out.value is not None and out.topic.endswith("-summaries")
     }
@@ -483,31 +476,15 @@ async def test_what_is_published_in_parts_is_what_is_published_at_once(bench_of_
     assert told == {change.key: change.digest for change in expected}
 
 
-async def test_runs_that_wait_for_long_are_published_in_half_of_the_time(
-    bench_of_publish_queue: Bench,
-) -> None:
-    await bench_of_publish_queue.handle(bench_of_publish_queue.batch(0, 40))
-    bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    bench_of_publish_queue.seconds += 2.0
-    assert not bench_of_publish_queue.processor.is_due()
-    bench_of_publish_queue.seconds = 61.0
-    bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    bench_of_publish_queue.seconds += 2.0
-    assert bench_of_publish_queue.processor.is_due()
-
-
 async def test_scored_trials_do_not_pile_up_while_every_turn_publishes_some_runs(
-    bench_of_publish_queue: Bench, monkeypatch: pytest.MonkeyPatch
+    in_parts: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.worker.batches.MOST_SCORED_WAITING", 20)
     monkeypatch.setattr("streamer.worker.batches.MOST_UNCOUNTED", 10)
     for at in range(0, 400, 40):
-        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 40))
-        bench_of_publish_queue.seconds += 10.0
-        waiting, pipeline = (
-            bench_of_publish_queue.partition.publish_queue.runs,
-            bench_of_publish_queue.partition.pipeline,
-        )
+        await in_parts.handle(in_parts.batch(at, 40))
+        in_parts.seconds += 10.0
+        waiting, pipeline = (in_parts.partition.publish_queue.runs, in_parts.partition.pipeline)
         assert sum(pipeline.run(run_id).scored_waiting for run_id in waiting) <= 20
         assert sum(pipeline.run(run_id).state.counts.waiting for run_id in waiting) <= 10
 
@@ -518,61 +495,52 @@ def batch_of(bench: Bench, at: int, *events: dict[str, Any]) -> FetchedBatch:
     return FetchedBatch("trial-events", 0, [bench.record(offset, value) for offset, value in values])
 
 
-async def test_starts_alone_publish_once_a_second_and_no_batch_waits_for_them(
-    bench_of_publish_queue: Bench,
-) -> None:
-    bench_of_publish_queue.behind = False
+async def test_starts_and_results_alike_are_published_once_in_each_rest(bench: Bench) -> None:
     starts = [a_start(task_id=f"t{number}") for number in range(30)]
-    batches = [batch_of(bench_of_publish_queue, at, starts[at]) for at in range(30)]
+    batches = [batch_of(bench, at, starts[at]) for at in range(30)]
     for batch in batches:
-        await bench_of_publish_queue.handle(batch)
-        bench_of_publish_queue.seconds += 0.1
-    assert len(published(bench_of_publish_queue)) == 3
+        await bench.handle(batch)
+        bench.seconds += 0.1
+    assert len(published(bench)) == 6
+    await bench.settle()
     assert all(batch.done for batch in batches)
-    await bench_of_publish_queue.handle(batch_of(bench_of_publish_queue, 30, a_trial(task_id="t0")))
-    assert published(bench_of_publish_queue) == [
-        "run-1"
-    ]  # a result is published at once, and the last starts with it
-    await bench_of_publish_queue.processor.flush()
-    assert published(bench_of_publish_queue) == []
-    [summary] = [u for u in bench_of_publish_queue.sink.updates[-1].summaries if u.kind == "run"]
+    await bench.handle(batch_of(bench, 30, a_trial(task_id="t0")))
+    await bench.settle()
+    assert published(bench) == ["run-1"] * 2
+    [summary] = [u for u in bench.sink.updates[-1].summaries if u.kind == "run"]
     assert (summary.summary or {})["in_flight"] == 29
 
 
-async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench_of_publish_queue: Bench) -> None:
-    bench_of_publish_queue.behind = False
+async def test_at_the_end_of_a_worker_what_rests_is_published_too(bench: Bench) -> None:
     for at in (0, 120):
-        await bench_of_publish_queue.handle(bench_of_publish_queue.batch(at, 120))
-    assert bench_of_publish_queue.partition.publish_queue.runs, "comparisons rest"
-    await bench_of_publish_queue.processor.flush(seconds=60.0)
-    assert bench_of_publish_queue.partition.publish_queue.empty
-    current = {
-        change.key: change.digest
-        for change in bench_of_publish_queue.current()
-        if change.kind == "comparison"
-    }
+        await bench.handle(bench.batch(at, 120))
+    assert bench.partition.publish_queue.runs
+    await bench.processor.publish_last(60.0)
+    assert not bench.partition.publish_queue
+    current = {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
     assert current == folded(trial_events(240))["run-comparisons"]
 
 
-async def test_after_the_last_publication_a_batch_is_not_done_before_all_that_follows_from_it_is_published(
-    bench_of_publish_queue: Bench,
-) -> None:
-    bench_of_publish_queue.behind = False
-    await bench_of_publish_queue.processor.flush(seconds=60.0)
-    starts = [batch_of(bench_of_publish_queue, at, a_start(task_id=f"t{at}")) for at in range(240, 243)]
-    for batch in (bench_of_publish_queue.batch(0, 120), bench_of_publish_queue.batch(120, 120), *starts[:2]):
-        await bench_of_publish_queue.handle(batch)
-        assert (batch.done, bench_of_publish_queue.partition.publish_queue.empty) == (True, True)
-    bench_of_publish_queue.behind = True
-    bench_of_publish_queue.processor.publish_rate.published(took_seconds=1.0)
-    await bench_of_publish_queue.handle(starts[2])
-    assert (starts[2].done, bench_of_publish_queue.partition.publish_queue.runs) == (False, {"run-1"})
-    current = {
-        change.key: change.digest
-        for change in bench_of_publish_queue.current()
-        if change.kind == "comparison"
-    }
+async def test_after_the_last_publication_each_batch_is_published_at_once(bench: Bench) -> None:
+    await bench.processor.publish_last(60.0)
+    starts = [batch_of(bench, at, a_start(task_id=f"t{at}")) for at in (240, 241)]
+    for batch in (bench.batch(0, 120), bench.batch(120, 120), *starts):
+        await bench.handle(batch)
+        assert (batch.done, bool(bench.partition.publish_queue)) == (True, False)
+    current = {change.key: change.digest for change in bench.current() if change.kind == "comparison"}
     assert current.items() >= folded(trial_events(240))["run-comparisons"].items()
+
+
+async def test_what_is_due_is_waited_for_and_a_batch_that_is_queued_ends_the_wait(bench: Bench) -> None:
+    waiting = asyncio.ensure_future(bench.processor.until_due())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    bench.partition.publish_queue.published(["run 0"])
+    changes = await bench.processor.fold(Together([bench.batch(0, 40)], bench.processor.ownership))
+    await bench.processor.queue(changes)
+    async with asyncio.timeout(5):
+        await waiting
+    assert "run 0" not in bench.partition.publish_queue.due(9)
 
 
 # -----------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def folded_digests(values: list[bytes]) -> dict[tuple[str, str], str]:
 async def close_all(bench: Bench) -> None:
     """Let the time pass that makes every run idle."""
     bench.seconds += IDLE
-    await bench.processor.flush()
+    await bench.processor.publish_due()
     while bench.processor.idle.close_due(bench.partition):
         pass
     assert bench.partition.pipeline.runs() == []
@@ -227,6 +227,7 @@ async def test_a_deleted_run_stays_deleted_when_it_is_closed_and_opened_again() 
     await close_all(bench)
     newer = orjson.dumps({"type": "trial_result", "run_id": "run 1", "task_id": "t", "revision": 10})
     await bench.handle(a_batch(900, [newer]))
+    await bench.settle()
     assert {key for _, key in digests(bench) if decode_id(key.split("|")[0]) == "run 1"} == {
         "run 1",
         "run 1|unknown:unknown",
@@ -290,8 +291,9 @@ async def test_r32_the_log_says_once_a_run_that_a_result_lacks_what_an_earlier_e
     poorer = [orjson.dumps(a_trial(run_id="a", task_id=task, resolved=None, revision=1)) for task in "12"]
     await bench.handle(a_batch(0, whole))
     assert caplog.messages == []
-    await bench.handle(a_batch(4, poorer[:1]))
-    await bench.handle(a_batch(5, poorer[1:]))
+    for at, event in enumerate(poorer, 4):
+        await bench.handle(a_batch(at, [event]))
+        await bench.settle()
     [message] = caplog.messages
     assert message.startswith("run 'a': a result came without the verdict or cost that an earlier event")
     assert "trial_scored" in message
