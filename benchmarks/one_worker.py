@@ -19,7 +19,7 @@ from streamer.folding.fold import Pipeline
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.worker.agents import worker
-from streamer.worker.partition import REST_SECONDS, Partition, PublishQueue
+from streamer.worker.partition import PUBLISH_SECONDS, Partition, PublishQueue
 from streamer.worker.process import Watchdog
 from streamer.worker.transport import FetchedBatch
 
@@ -74,8 +74,8 @@ class RecordedRedis(Connection):
         """Nowhere to send it to."""
 
     async def read_response(self, *_: Any, **__: Any) -> Any:
-        """The script says how many entries it refused, and the benchmark before; other commands a number."""
-        return [0, b""] if self._unanswered.popleft() == "EVAL" else 1
+        """The script says how many entries it refused, the benchmark before, and which; others a number."""
+        return [0, b"", []] if self._unanswered.popleft() == "EVAL" else 1
 
 
 class OneWorker:
@@ -116,7 +116,7 @@ class OneWorker:
 
         async def arriving() -> AsyncIterator[FetchedBatch]:
             for batch in batches:
-                self._seconds += 2 * REST_SECONDS
+                self._seconds += 2 * PUBLISH_SECONDS
                 begin("fold")
                 with around_last if batch is batches[-1] else nullcontext():
                     yield batch
@@ -146,21 +146,19 @@ class Arriving:
 
 
 def note_steps(processor: Any, begin: Callable[[str], None]) -> None:
-    """Say when the agent goes on to its next step: what it saves comes of `fold`."""
-    fold, publish, finish = processor.fold, processor.publish, processor.finish
+    """Say when the agent goes on to its next step."""
+    publisher = processor.summary_publisher
+    save, finish = publisher.save, publisher.finish
 
-    async def folded(batch: Any) -> Any:
-        changes = await fold(batch)
+    async def saved(runs: Any) -> Any:
         begin("save")
-        return changes
-
-    def published(changes: Any) -> Any:
+        replaced = await save(runs)
         begin("publish")
-        return publish(changes)
+        return replaced
 
-    async def finished(done: Any) -> None:
+    async def finished(batches: Any, replaced: Any) -> None:
         begin("finish")
-        await finish(done)
+        await finish(batches, replaced)
         begin("publish")
 
-    processor.fold, processor.publish, processor.finish = folded, published, finished
+    publisher.save, publisher.finish = saved, finished

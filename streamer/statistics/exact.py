@@ -183,7 +183,7 @@ class ExactSum:
 
     def extend(self, values: Sequence[float]) -> None:
         """Count several finite values in; raises StatsError for an infinite one or NaN."""
-        if self._extend_in_units(values):
+        if len(values) > 1 and self._extend_in_units(values):
             return
         for value in values:
             if not isfinite(value):
@@ -201,7 +201,9 @@ class ExactSum:
 
     def merge(self, *others: ExactSum) -> None:
         """Count in all that the others hold; they stay as they are."""
-        for total, squares, shift, count in [(o._sum, o._squares, o._shift, o.count) for o in others]:
+        for total, squares, shift, count in [
+            (o._sum, o._squares, o._shift, o.count) for o in others if o.count
+        ]:
             self._refine(shift)
             finer = self._shift - shift
             self._sum += total << finer
@@ -212,6 +214,8 @@ class ExactSum:
         """Undo one `merge` of the others; raises StatsError where `remove` of their values would."""
         removed = ExactSum()
         removed.merge(*others)
+        if not removed.count:
+            return
         self._refine(removed._shift)
         finer = self._shift - removed._shift
         left, rest = self.count - removed.count, self._sum - (removed._sum << finer)
