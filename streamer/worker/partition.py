@@ -79,9 +79,9 @@ class PublishQueue:
         return bool(self._changed or self._batches or self._replaced)
 
     @property
-    def runs(self) -> list[str]:
+    def runs(self) -> Collection[str]:
         """Every run that waits, the one whose change is oldest first."""
-        return list(self._changed)
+        return self._changed.keys()
 
     def add(self, runs: Iterable[str], batches: Iterable[FetchedBatch] = ()) -> None:
         """These runs have changed. The batches are done when all runs that wait now are published."""
@@ -100,10 +100,10 @@ class PublishQueue:
         return list(islice((run_id for run_id in self._changed if run_id not in self._resting), most))
 
     def seconds_left(self) -> float:
-        """In how many seconds a run is due, at the earliest: 0.0 now, infinite if none waits."""
+        """In how many seconds a run, or a batch, is due at the earliest: 0.0 now, infinite if none waits."""
         self._end_rests()
         if not self._changed:
-            return inf
+            return 0.0 if self else inf
         if any(run_id not in self._resting for run_id in self._changed):
             return 0.0
         return next(iter(self._resting.values())) + self._rest_seconds - self._now()
