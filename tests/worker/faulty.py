@@ -1,7 +1,7 @@
 """A worker with a fault, run as `python -m tests.worker.faulty`; the variable FAULT names it.
 
-- `dies_after_pages`: killed between a batch's page writes and its summaries.
-- `waits_after_pages`: says "pages written" and waits there for a while, each batch.
+- `dies_after_pages`: killed between the writes of a run's pages and its summaries.
+- `waits_after_pages`: says "pages written" and waits there for a while, at each publication.
 - `zombie`: the same, and does not notice that it was stopped.
 - `cannot_load`: an exception in the rebuild.
 - `loses_pages`: a page that is looked up by its key is gone.
@@ -13,14 +13,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
 from typing import Any
 
 from streamer.settings import Settings
 from streamer.worker.agents import run_worker
-from streamer.worker.batches import Changes, Processor
-from streamer.worker.partition import is_page
+from streamer.worker.partition import Partition, is_page
 from streamer.worker.process import Watchdog
+from streamer.worker.publisher import SummaryPublisher
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
 
@@ -30,20 +30,28 @@ WAIT_SECONDS = 2.0
 def main() -> int:
     """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    publish = Processor.publish
+    save = SummaryPublisher.save
 
-    async def die_after_pages(self: Processor, changes: Changes) -> AsyncIterator[Any]:
-        if changes.batches:
+    def changed(runs: list[tuple[Partition, str]]) -> bool:
+        known = [part.pipeline.run(run_id) for part, run_id in runs if part.pipeline.knows(run_id)]
+        return any(run.state.changes.slots_waiting for run in known)
+
+    async def die_after_pages(self: SummaryPublisher, runs: Iterable[tuple[Partition, str]]) -> Any:
+        runs = list(runs)
+        dies = changed(runs)
+        replaced = await save(self, runs)
+        if dies:
             os.kill(os.getpid(), signal.SIGKILL)
-        async for done in publish(self, changes):
-            yield done
+        return replaced
 
-    async def wait_after_pages(self: Processor, changes: Changes) -> AsyncIterator[Any]:
-        if changes.batches:
+    async def wait_after_pages(self: SummaryPublisher, runs: Iterable[tuple[Partition, str]]) -> Any:
+        runs = list(runs)
+        waits = changed(runs)
+        replaced = await save(self, runs)
+        if waits:
             sys.stderr.write("pages written\n")
             await asyncio.sleep(WAIT_SECONDS)
-        async for done in publish(self, changes):
-            yield done
+        return replaced
 
     async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
@@ -57,9 +65,9 @@ def main() -> int:
     if fault == "loses_pages":
         StateTable.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
-        Processor.publish = die_after_pages  # type: ignore[method-assign]
+        SummaryPublisher.save = die_after_pages  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
-        Processor.publish = wait_after_pages  # type: ignore[method-assign]
+        SummaryPublisher.save = wait_after_pages  # type: ignore[method-assign]
     if fault == "zombie":
         Watchdog.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":
