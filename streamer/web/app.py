@@ -77,6 +77,7 @@ from streamer.web.protocols.intake import (
     publish_events,
 )
 from streamer.web.protocols.live import Room, View
+from streamer.web.results import METRICS_PATH, results
 
 if TYPE_CHECKING:
     from streamer.web.mcp import OverHttp
@@ -400,6 +401,7 @@ def create_app(
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
         Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
+        Route(METRICS_PATH, _endpoint(web, partial(results, web))),
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),
