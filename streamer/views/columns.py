@@ -82,6 +82,10 @@ class Column:
         return self.format in NAMES
 
 
+Write = Callable[[Column, float | None], str]
+"""How a value of a column is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Board:
     """One board. A column that no row has a value for is left out, except the first.
@@ -379,14 +383,7 @@ def read_as(name: str, says: Any) -> BoardMetric:
 
 def for_page() -> dict[str, Any]:
     """The rules of this module that `streamer/web/static/js/named.js` follows, as a JSON value."""
-    return {
-        "prefix": NAMED,
-        "most": MOST_NAMED_COLUMNS,
-        "behind": list(_BEHIND),
-        "behind_of_trials": list(_BEHIND_OF_TRIALS),
-        "formats": _FORMATS,
-        "format": _FORMAT,
-    }
+    return {"prefix": NAMED, "formats": _FORMATS, "format": _FORMAT}
 
 
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
@@ -394,6 +391,12 @@ def with_named(board: Board, groups: Iterable[Any]) -> Board:
 
     Planned ones come first, then those with more trials, :data:`MOST_NAMED_COLUMNS` in all.
     """
+    says = _said(groups)
+    return _behind(board, _BEHIND, [named(NAMED + name, of) for name, of in says.items()])
+
+
+def _said(groups: Iterable[Any], least: int = 0) -> dict[str, Any]:
+    """The foremost named metrics of groups with their readings, of those that so many trials have."""
     says: dict[str, Any] = {}
     counts: Counter[str] = Counter()
     for group in groups:
@@ -401,8 +404,18 @@ def with_named(board: Board, groups: Iterable[Any]) -> Board:
             says.setdefault(name, statistics)
             counts[name] += value_at(statistics, ("count",))
     planned = {name for name, of in says.items() if value_at(of, ("planned",))}
-    names = foremost(counts, planned, MOST_NAMED_COLUMNS)
-    return _behind(board, _BEHIND, [named(NAMED + name, says[name]) for name in names])
+    known = {name: trials for name, trials in counts.items() if trials >= least}
+    return {name: says[name] for name in foremost(known, planned, MOST_NAMED_COLUMNS)}
+
+
+def with_values_of(board: Board, groups: Iterable[Any]) -> Board:
+    """The board of trials with columns of the named metrics that some trial of these groups has."""
+    columns = [_of_trial(name, of) for name, of in _said(groups, least=1).items()]
+    return _behind(board, _BEHIND_OF_TRIALS, columns)
+
+
+def _of_trial(name: str, says: Any) -> Column:
+    return replace(named(NAMED + name, says), path=("metrics", name), sort=None, hint="")
 
 
 def with_values(
@@ -415,11 +428,8 @@ def with_values(
     """
     reading = planned or {}
     counts = Counter(name for trial in trials for name in trial.get("metrics") or ())
-    columns = [
-        replace(named(NAMED + name, reading.get(name)), path=("metrics", name), sort=None, hint="")
-        for name in foremost(counts, reading, MOST_NAMED_COLUMNS)
-    ]
-    return _behind(board, _BEHIND_OF_TRIALS, columns)
+    names = foremost(counts, reading, MOST_NAMED_COLUMNS)
+    return _behind(board, _BEHIND_OF_TRIALS, [_of_trial(name, reading.get(name)) for name in names])
 
 
 def foremost(counts: Mapping[str, int], planned: Container[str], most: int) -> list[str]:
@@ -440,7 +450,7 @@ def _behind(board: Board, names: Container[str], columns: Sequence[Column]) -> B
 # The boards and their columns: the page, the terminal, the commands and the reports draw what stands here.
 #
 # A column names a field of its row, and a format. `streamer/views/tables.py` writes the formats as text.
-# `streamer/web/static/js/cells.js` draws the same formats on the page.
+# `streamer/views/drawing.py` draws the same formats for the page and for files.
 
 
 _METRICS: dict[str, tuple[str, str, int]] = {

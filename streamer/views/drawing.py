@@ -30,12 +30,17 @@ from streamer.views.columns import (
     MARKS,
     OUTCOMES,
     PASS_RATE,
+    RUNNING,
+    RUNS,
+    TIERS,
+    TRIALS,
     Board,
     Column,
     basis,
     marked_grade,
     value_at,
     with_named,
+    with_values_of,
 )
 from streamer.views.models import stated_mode
 
@@ -154,6 +159,15 @@ times = _finite(lambda value: f"{_at_most(value, 3)}×")
 percent = _finite(lambda value: plain_percent(value).replace(" ", "\u00a0"))
 usd = _finite(lambda value: f"${_fixed(value, 4 if value and abs(value) < 1 else 2)}")
 duration = _finite(plain.span)
+
+
+def fine(text: str) -> str:
+    """A difference that a terminal would show so, with the minus and the space of a page.
+
+    >>> fine("-5.0 points"), fine("[-1.0, 2.0]")
+    ('−5.0\\xa0points', '[−1.0, 2.0]')
+    """
+    return text.replace("-", "−").replace(" points", "\u00a0points")
 
 
 def signed(by: float, write: Callable[[Any], str]) -> str:
@@ -295,6 +309,8 @@ def ago(at: datetime | str | None) -> Content:
 
 
 def _agent(label: str | None, _: Any, row: Any) -> Content:
+    if label is None:
+        return UNSEEN
     return (name(label), badge("baseline") if value_at(row, ("baseline",)) else None)
 
 
@@ -381,6 +397,9 @@ class Look:
         cells: column -> what stands in its cells, where this place draws more than the format says.
         empty: what stands there without rows.
         elsewhere: the rows come sorted, and are asked for again to sort them.
+        keeps_order: they stand in the order in which they came.
+        whole: columns without any value stay, and cells name their column: rows of other tables of this
+            board can be made of these.
     """
 
     caption: str
@@ -391,6 +410,8 @@ class Look:
     cells: Mapping[str, Callable[[Any], Content]] = field(default_factory=dict)
     empty: str = "Nothing yet."
     elsewhere: bool = False
+    keeps_order: bool = False
+    whole: bool = False
 
 
 class Drawn(NamedTuple):
@@ -408,10 +429,11 @@ class Drawn(NamedTuple):
     rows: list[tuple[str, Element]]
     notes: list[str]
 
-    def besides(self) -> dict[str, Any]:
-        """What the page shows of it besides the rows; `order` has their keys."""
+    def parts(self) -> dict[str, Any]:
+        """For the page: the rows by key; "": what the table has besides them, and the order of the keys."""
         order = [key for key, _ in self.rows]
-        return {"heads": self.heads, "order": order, "notes": self.notes, "empty": self.look.empty}
+        besides = {"heads": self.heads, "order": order, "notes": self.notes, "empty": self.look.empty}
+        return {"": besides, **dict(self.rows)}
 
 
 def draw(
@@ -436,7 +458,7 @@ def _content(column: Column, row: Any, look: Look) -> Content:
 
 
 def _is_filled(at: int, column: Column, contents: list[list[Content]], look: Look) -> bool:
-    return at == 0 or not contents or any(of[at] != column.empty for of in contents)
+    return at == 0 or not contents or look.whole or any(of[at] != column.empty for of in contents)
 
 
 def _head(column: Column, about: str, look: Look) -> Element:
@@ -490,14 +512,14 @@ def _td(at: int, column: Column, content: Content, row: Any, look: Look) -> Elem
         "scope": None if at else "row",
         "role": "cell" if at else "rowheader",
         "data-label": visible(title_of(column)),
-        "data-sort": _sorted_by(plain.sort_value(column, row))
-        if column.sort and not look.elsewhere
-        else None,
+        "data-sort": None if look.keeps_order else _sorted_by(column, row),
+        "data-id": visible(column.name) if look.whole else None,
     }
     return h("td" if at else "th", attributes, content)
 
 
-def _sorted_by(value: Any) -> str | None:
+def _sorted_by(column: Column, row: Any) -> str | None:
+    value = plain.sort_value(column, row) if column.sort else None
     if isinstance(value, float):
         return str(value).replace("inf", "Infinity")
     return None if value is None else visible(value)
@@ -560,3 +582,255 @@ def draw_agents(
     )
     ranked = any(agent["place"] is not None for agent in agents)
     return draw(board, agents, look, [*plain.footnotes(agents, short=True), *[plain.PLACES] * ranked, *notes])
+
+
+# -----------------------------------------------------------------------------
+# Tiers: the spread of a metric that the visitor chooses.
+
+
+SPREADS = {
+    "pass_rate": "Pass rate",
+    "composite_score": "Composite score",
+    "impl_rate": "Judge's score",
+    "cost_usd": "Cost per trial",
+    "duration_seconds": "Duration",
+}
+"""What the spread of a tier can be of."""
+
+_UNLIMITED = ("cost_usd", "duration_seconds")
+"""Spreads without an upper limit; the others lie between 0 and 1."""
+
+
+def spreads_of(tiers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The spreads that some tier knows, with their titles."""
+    known = {name for tier in tiers for name, of in tier["statistics"].items() if of and of["count"]}
+    return {name: title for name, title in SPREADS.items() if name in known}
+
+
+def draw_tiers(tiers: Sequence[Mapping[str, Any]], spread: str) -> Drawn:
+    """The tiers of a run, pooled or by agent.
+
+    Args:
+        tiers: summaries with `over` and `graded`.
+        spread: one of SPREADS.
+    """
+    found = [_statistics(tier, spread) for tier in tiers]
+    most = [value for of in found if (value := _number(of.get("max"))) is not None]
+    top = (max(filter(math.isfinite, most), default=0.0) or 1.0) if spread in _UNLIMITED else 1.0
+    look = Look(
+        "Tiers of this run",
+        key=lambda tier: f"{tier['tier']}\n{tier['agent_model'] or ''}",
+        primary="pass_rate",
+        sort=("tier", False),
+        cells={
+            "tier": _tier,
+            "spread": lambda tier: _spread(_statistics(tier, spread), top),
+            "deviation": lambda tier: share(_statistics(tier, spread).get("std_dev")),
+        },
+        empty="This run has no tiers.",
+    )
+    return draw(with_named(TIERS, tiers), tiers, look, plain.footnotes(tiers, short=True))
+
+
+def _statistics(tier: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
+    return tier["statistics"].get(metric) or {}
+
+
+def _number(value: Any) -> float | None:
+    """To calculate with; None: unknown or NaN."""
+    return None if value is None or value == "NaN" else float(value)
+
+
+def _tier(tier: Any) -> Content:
+    baseline = tier["tier"] == tier["baseline_tier"]
+    return (name(tier["tier"]), h("span", {"class": "note"}, " baseline") if baseline else None)
+
+
+def _spread(found: Mapping[str, Any], top: float) -> Content:
+    """Least to greatest, a standard deviation around the mean, and the median, as a small figure."""
+    low, high, mean, median, deviation = (
+        _number(found.get(name)) for name in ("min", "max", "mean", "median", "std_dev")
+    )
+    if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
+        return UNSEEN
+
+    def x(value: float) -> float:
+        return round(4 + 162 * max(0.0, min(1.0, value / top)), 2)
+
+    def line(kind: str, x1: float, x2: float, y1: int, y2: int) -> Element:
+        return h("line", {"class": kind, "x1": x1, "x2": x2, "y1": y1, "y2": y2})
+
+    words = (
+        f"from {ratio(low)} to {ratio(high)}, median {ratio(median)}, mean {ratio(mean)}, "
+        f"standard deviation {ratio(deviation)}"
+    )
+    band = dot = None
+    if mean is not None and math.isfinite(mean):
+        dot = h("circle", {"class": "mean", "cx": x(mean), "cy": 11, "r": 3})
+        if deviation is not None:
+            start, end = x(mean - deviation), x(mean + deviation)
+            place = {"x": start, "width": max(1, round(end - start, 2)), "y": 5, "height": 12, "rx": 2}
+            band = h("rect", {"class": "band", **place})
+    return h(
+        "svg",
+        {"class": "spread", "viewBox": "0 0 170 22", "role": "img", "aria-label": words},
+        h("title", {}, words),
+        line("floor", 4, 166, 21, 21),
+        line("range", x(low), x(high), 11, 11),
+        line("range", x(low), x(low), 7, 15),
+        line("range", x(high), x(high), 7, 15),
+        band,
+        None if median is None else line("median", x(median), x(median), 3, 19),
+        dot,
+    )
+
+
+def across_tiers(cross: Mapping[str, Any] | None) -> list[Element]:
+    """What lies across the tiers of a run, as terms and values; [] without tiers."""
+    if not cross:
+        return []
+    variance = _number(cross["cost_variance"])
+    small = variance is not None and 0 < variance < 0.001
+    frontier = usd(cross["frontier_cost_of_pass"])
+    tier = cross["frontier_tier"]
+    facts: dict[str, Content] = {
+        "Variance of pass rates": ratio(cross["pass_rate_variance"]),
+        "Variance of judge's scores": ratio(cross["impl_rate_variance"]),
+        "Variance of costs": f"{variance:.2e}" if small else ratio(cross["cost_variance"]),
+        "Dearest − cheapest median cost": usd(cross["cost_delta"]),
+        "Lowest cost of pass": frontier if tier is None else (frontier, " in ", name(tier)),
+    }
+    return [h("div", {}, h("dt", {}, term), h("dd", {}, value)) for term, value in facts.items()]
+
+
+# -----------------------------------------------------------------------------
+# Trials, and why they failed.
+
+
+def draw_trials(
+    trials: Sequence[Mapping[str, Any]],
+    agents: Sequence[Mapping[str, Any]],
+    *,
+    sort: tuple[str, bool] | None = None,
+    caption: str = "Trials of this run",
+    empty: str = "No trial fits.",
+    opens: bool = True,
+) -> Drawn:
+    """A page of trials, or the trials of a cell of the matrix.
+
+    Args:
+        trials: `ListedTrial` or `TrialRow` each.
+        agents: summaries of their agents, which know the named metrics of all trials.
+        sort: what they came sorted by.
+        opens: a task is a button that opens its trial; else its name alone.
+    """
+    look = Look(
+        caption,
+        key=lambda trial: str(trial["id"]),
+        primary="outcome",
+        sort=sort,
+        cells={"task": _task_button} if opens else {},
+        empty=empty,
+        elsewhere=opens,
+        keeps_order=opens,
+    )
+    return draw(with_values_of(TRIALS, agents), trials, look)
+
+
+def _task_button(trial: Any) -> Content:
+    whole = f"{trial['shard']}: {trial['task_id']}" if trial["shard"] else trial["task_id"]
+    button = h("button", {"type": "button", "class": "link", "aria-haspopup": "dialog"}, name(whole))
+    return (button, _apart(trial))
+
+
+def _apart(trial: Any) -> Element | None:
+    """What tells repeats apart, and in a line why it failed."""
+    attempt = f"attempt {count(trial['attempt'])}" if trial["attempt"] > 1 else None
+    repeat = name(trial["trial_name"]) if trial.get("trial_name") else attempt
+    ended = time(trial["finished_at"]) if trial.get("finished_at") else None
+    facts = [fact for fact in (repeat, ended) if fact is not None]
+    parts = [part for at, fact in enumerate(facts) for part in ((" · ", fact) if at else (fact,))]
+    when = h("div", {"class": "note repeat"}, *parts) if facts else None
+    if not trial.get("reason"):
+        return when
+    return h("div", {}, when, h("div", {"class": "note reason"}, name(trial["reason"])))
+
+
+FAILURE_GROUPS = (
+    Column("count", "trials", "count", ("count",)),
+    Column("share", "share", "percent", ("share",), hint="Of the trials that did not succeed"),
+    Column("mode", "failure", "name", ("failure_mode",), empty=""),
+    Column("kind", "message", "name", ("kind",), empty=""),
+    Column("agents", "agents", "name", ("agents",), empty=""),
+)
+"""Groups of alike failures."""
+
+
+def draw_failures(groups: Sequence[Mapping[str, Any]]) -> Drawn:
+    """Why trials failed, the largest group first; `key` is JSON of failure mode and kind."""
+
+    def kind(group: Any) -> Content:
+        if not group["kind"]:
+            return h("span", {"class": "note"}, "no message")
+        return name(group["kind"] if group["count"] > 1 else group["example"])
+
+    def agents(group: Any) -> Content:
+        first, *others = group["agents"]
+        return h("span", {}, name(first), f" and {count(len(others))} more" if others else None)
+
+    def button(group: Any) -> Content:
+        return h("button", {"type": "button", "class": "link"}, count(group["count"]))
+
+    look = Look(
+        "Why trials failed",
+        key=lambda group: json.dumps([group["failure_mode"], group["kind"]]),
+        cells={"count": button, "kind": kind, "agents": agents},
+        empty="No trial has failed.",
+    )
+    return draw(FAILURE_GROUPS, groups, look)
+
+
+# -----------------------------------------------------------------------------
+# Runs, and the trials that are running.
+
+
+def draw_runs(
+    runs: Sequence[Mapping[str, Any]],
+    link: Link,
+    sort: tuple[str, bool] | None = None,
+    *,
+    whole: bool = False,
+) -> Drawn:
+    """A page of runs, in their order; a run is a `RunNow`.
+
+    Args:
+        whole: with every column; see `Look`.
+    """
+
+    def run_cell(run: Any) -> Content:
+        shown = h("a", {"href": link(run["run_id"])}, name(run["display_name"] or run["run_id"]))
+        own = h("div", {"class": "note"}, name(run["run_id"])) if run["display_name"] else None
+        return h("div", {}, shown, own)
+
+    look = Look(
+        "Runs",
+        key=lambda run: str(run["run_id"]),
+        primary="state",
+        sort=sort,
+        cells={"run": run_cell},
+        empty="No run fits.",
+        elsewhere=True,
+        whole=whole,
+    )
+    return draw(RUNS, runs, look)
+
+
+_SLOT = ("agent_model", "task", "attempt", "tier", "subtest")
+
+
+def draw_running(running: Sequence[Mapping[str, Any]]) -> Drawn:
+    """Trials that have started and have no result, in their order."""
+    look = Look(
+        "Trials that are running", key=lambda one: json.dumps([one[part] for part in _SLOT]), primary="age"
+    )
+    return draw(RUNNING, running, look)

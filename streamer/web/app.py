@@ -42,6 +42,7 @@ from streamer.storage.redis import check_protocol
 from streamer.text import visible
 from streamer.views.tables import Document
 from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
+from streamer.web.answers import DRAWN, DRAWN_TYPE
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS, WRITERS, Web, download, recorded, values_of
 from streamer.web.boards import view_of
 from streamer.web.models import (
@@ -370,7 +371,7 @@ def create_app(
         room = await web.hub.enter(run, address)
         if run is not None:
             web.read_ahead(run)
-        view = None if run is None else view_of(web, room, query, run)
+        view = view_of(web, room, query, run)
         return _Stream(web, room, request, partial(web.hub.leave, run, room, address), view)
 
     async def play(request: Request, **names: str) -> Response:
@@ -441,7 +442,11 @@ def _endpoint(web: Web, answer: Callable[..., Awaitable[Response]]) -> Any:
 
 
 async def _answer(web: Web, operation: Operation, request: Request, **parameters: str) -> Response:
-    result = await operation.answer(web, _query(operation.query, request), **parameters)
+    query = _query(operation.query, request)
+    result = await operation.answer(web, query, **parameters)
+    if request.headers.get("accept") == DRAWN_TYPE and operation.path in DRAWN:
+        drawn = await DRAWN[operation.path](web, query, result, **parameters)
+        return Response(orjson.dumps(drawn), media_type=DRAWN_TYPE, headers={"cache-control": "no-store"})
     body = result if isinstance(result, bytes) else canonical_json(values_of(result))
     if operation.file_name is None:
         answer = _json(body)

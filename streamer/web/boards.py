@@ -1,15 +1,19 @@
-"""What the page shows of a run while it goes on, drawn here once for all who look at it in the same way."""
+"""What the page shows, drawn here once for all who look at it in the same way."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from urllib.parse import quote, urlencode
 
-from streamer.views.columns import primary_of, shows_grades
+from streamer.schemas.summaries import plan_words
+from streamer.text import UNSEEN, counted
+from streamer.views import drawing
+from streamer.views.columns import pass_owner, primary_of, shows_grades
+from streamer.views.decide import outlook as outlooks
 from streamer.views.decide.outlook import Outlook
-from streamer.views.drawing import Drawn, draw_agents
+from streamer.views.tables import REMARKS
 from streamer.web.api import Web
 from streamer.web.api import outlook as outlook_at
 from streamer.web.models import OutlookQuery, ViewQuery, status_of
@@ -72,56 +76,239 @@ def run_link(run_id: str, rest: str = "", **options: str) -> str:
     return f"#/run/{quote(run_id, safe='')}{rest}{query}"
 
 
-def drawn_board(room: Room, outlook: RunOutlook, *, grades: bool) -> Iterable[Part]:
-    """The board of a run: its agents.
+def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View | None:
+    """What is drawn for a viewer, the same for all who ask alike; None: nothing is asked for.
 
     Args:
-        grades: show them also in a run without tiers and judge.
+        room: of the run; with `run_id` None of the list of runs.
     """
+    if query.view is None:
+        return None
+    if run_id is None:
+        return _kept(room, query, partial(_drawn_runs, room))
+    if query.spread not in drawing.SPREADS:  # what is kept must not grow with what is asked for
+        query = query.model_copy(update={"spread": ""})
+    load = partial(outlook_at, web, OutlookQuery(), run_id)
+    outlook = room.kept.setdefault("outlook", RunOutlook(room, load))
+    return _kept(room, query, partial(_drawn_run, room, outlook, query))
+
+
+def _kept(room: Room, query: ViewQuery, draw: Callable[[], Iterable[Part]]) -> View:
+    view: View = room.kept.setdefault(query, View(room, draw, summaries=query.view == "board"))
+    return view
+
+
+def _drawn_runs(room: Room) -> Iterable[Part]:
+    return _parts_of("runs", drawing.draw_runs(room.states, run_link, whole=True))
+
+
+def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Part]:
+    """A run: its head, and what the chosen part of its page shows."""
     states = room.states
     run = next((state for state in states if state["type"] == "run_summary"), None)
     if run is None:
         return
     outlook.want(run["digest"])
-    agents = sorted(_of(states, "agent_model_summary"), key=lambda agent: str(agent["agent_model"]))
-    own = shows_grades({"tiers": len(_of(states, "tier_summary"))}, agents)
-    found, over = outlook.found, run["status"] is not None
-    places = found.places if found else {}
-    rows = [
-        agent | {"place": places.get(agent["agent_model"]), "over": over, "graded": own or grades}
-        for agent in agents
-    ]
-    notes = _notes(found) if found else []
+    agents, tiers = _of(states, "agent_model_summary"), _of(states, "tier_summary")
+    own = shows_grades({"tiers": len(tiers)}, agents)
+    shown = {"over": run["status"] is not None, "graded": own or query.grades}
+    agents = [agent | shown for agent in sorted(agents, key=lambda agent: str(agent["agent_model"]))]
+    yield Part("run", "", drawn_head(run, outlook.found) | {"own_grades": own} | shown)
+    if query.view == "board":
+        yield from _board(run, agents, outlook.found)
+    elif query.view == "tiers":
+        yield from _tiers(run, [tier | shown for tier in tiers], query)
+    else:
+        yield Part("groups", "", _groups(agents, tiers))
+
+
+def _board(run: Json, agents: Sequence[Json], outlook: Outlook | None) -> Iterable[Part]:
+    places = outlook.places if outlook else {}
+    rows = [agent | {"place": places.get(agent["agent_model"])} for agent in agents]
     link = lambda agent: run_link(run["run_id"], "/trials", agent=agent)  # noqa: E731
-    yield Part("board", "", {"own_grades": own, "graded": own or grades})
-    yield from parts_of("agents", draw_agents(rows, primary_of(run), notes=notes, link=link))
+    drawn = drawing.draw_agents(rows, primary_of(run), notes=_notes(outlook) if outlook else [], link=link)
+    yield from _parts_of("agents", drawn)
+    if outlook:
+        yield from _parts_of("running", drawing.draw_running([one.model_dump() for one in outlook.running]))
+
+
+def _tiers(run: Json, tiers: Sequence[Json], query: ViewQuery) -> Iterable[Part]:
+    rows = [tier for tier in tiers if (tier["agent_model"] is not None) == query.within]
+    spreads = drawing.spreads_of(tiers)
+    spread = query.spread if query.spread in spreads else next(iter(spreads), "pass_rate")
+    yield Part(
+        "spreads", "", {"offered": list(spreads.items()), "across": drawing.across_tiers(run["cross_tier"])}
+    )
+    yield from _parts_of("tiers", drawing.draw_tiers(rows, spread))
+
+
+def _groups(agents: Sequence[Json], tiers: Sequence[Json]) -> Json:
+    """What trials can be narrowed to, and the agents whose judge is awaited (R13)."""
+    awaited = [a for a in agents if a["grade_basis"] == "composite_median" and a["grade_provisional"]]
+    return {
+        "agents": [agent["agent_model"] for agent in agents],
+        "tiers": list(dict.fromkeys(tier["tier"] for tier in tiers)),
+        "awaited": [agent["agent_model"] for agent in awaited],
+    }
 
 
 def _notes(outlook: Outlook) -> list[str]:
-    missing = [f"No places: {outlook.places_missing}."] if outlook.places_missing else []
-    return [
-        *missing,
-        *(f"{words}." for words in (*outlook.first_two, *(one.words for one in outlook.errors))),
-    ]
+    missing = [f"No places: {outlook.places_missing}"] if outlook.places_missing else []
+    lines = [*missing, *outlook.first_two, *(budget.words for budget in outlook.errors)]
+    return [f"{line}." for line in lines]
 
 
 def _of(states: Iterable[Json], kind: str) -> list[Json]:
     return [state for state in states if state["type"] == kind]
 
 
-def parts_of(table: str, drawn: Drawn) -> Iterable[Part]:
-    """The parts of a table: its rows by key, and what it has besides."""
-    yield Part(table, "", drawn.besides())
-    for key, row in drawn.rows:
-        yield Part(table, key, row)
+def _parts_of(table: str, drawn: drawing.Drawn) -> Iterable[Part]:
+    return (Part(table, key, content) for key, content in drawn.parts().items())
 
 
-def view_of(web: Web, room: Room, query: ViewQuery, run_id: str) -> View | None:
-    """What is drawn for a viewer of a run, the same for all who ask alike; None: nothing is asked for."""
-    if query.view is None:
+# -----------------------------------------------------------------------------
+# The head of a run and its tiles, on the page and in a report.
+
+
+MOST_ATTEMPTS = 5
+"""The greatest k whose pass@k stands in a tile."""
+
+
+def drawn_head(run: Json, outlook: Outlook | None) -> Json:
+    """What stands above every part of the page of a run, and what the page itself needs of it."""
+    facts = [run["run_id"], run["harness"], run["benchmark"]]
+    facts += [f"{key}={value}" for key, value in run["labels"].items() if value]
+    provisional = drawing.badge("provisional", "warn") if run["provisional"] else None
+    title = run["display_name"] or run["run_id"]
+    remarks = [
+        drawing.h("p", {"class": "note"}, f"{counted(run[mark], noun)} {words}")
+        for mark, (noun, words) in REMARKS.items()
+        if run.get(mark)
+    ]
+    head = [
+        drawing.h(
+            "div",
+            {"class": "line"},
+            drawing.h("h1", {}, drawing.name(title)),
+            drawing.state_badge(run["state"], run["status"]),
+            provisional,
+        ),
+        drawing.h(
+            "div",
+            {"class": "line note"},
+            *(drawing.h("span", {}, drawing.name(fact)) for fact in facts if fact),
+            drawing.h("span", {}, "last event: ", drawing.ago(run["last_event_at"])),
+        ),
+        *remarks,
+    ]
+    kept = ("digest", "state_version", "primary_metric")
+    return {key: run[key] for key in kept} | {
+        "title": title,
+        "progress": _short_progress(run),
+        "head": head,
+        "tiles": drawn_tiles(run, outlook),
+    }
+
+
+def _short_progress(run: Json) -> str:
+    """For the title of a browser's tab: how much of the plan is done, or how many trials."""
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    return f"{int(100 * min(1.0, done / planned))} %" if planned else drawing.count(done)
+
+
+def drawn_tiles(run: Json, outlook: Outlook | None) -> list[drawing.Element]:
+    """How far a run is, what came out, and what it costs. Forecasts rest on event time."""
+    done, planned = run["progress"]["done"], run["progress"]["planned"]
+    part = drawing.percent(min(1.0, done / planned) if planned else 1.0)
+    counts = f"{plan_words(run)}: counts only" if planned is None else f"{part} of the plan"
+    running = run["in_flight"] if run["status"] is None else 0
+    value = (
+        drawing.h(
+            "span",
+            {},
+            f"{drawing.count(done)} / {drawing.count(planned)}",
+            drawing.progress_bar(done, planned),
+        )
+        if planned
+        else None
+    )
+    judged = run.get("verdict_trials")
+    none = "no verdicts"
+    of = drawing.count(run["trials"] if judged is None else judged)
+    resolved = f"{drawing.count(run['resolved'])} resolved of {of}"
+    rate = outlook and outlook.usd_per_hour
+    tokens = run["tokens"]
+    return [
+        _tile(
+            "Progress",
+            value or of_done(done, planned),
+            [counts, f"{drawing.count(running)} running" if running else None, _end(outlook)],
+        ),
+        _tile(
+            "All agents" if run["agent_models"] > 1 else "Accuracy",
+            drawing.percent(run["accuracy"]),
+            [none if judged == 0 else resolved, _without_infrastructure(run)],
+        ),
+        _tile(
+            "Cost",
+            drawing.usd(run["total_cost"]),
+            [_estimated(run), None if rate is None else f"{drawing.usd(rate)} per hour", _total(outlook)],
+        ),
+        _pass_tile(run, none),
+        _tile("Tokens", drawing.count(tokens["output"]), [f"out; {drawing.count(tokens['input'])} in"]),
+    ]
+
+
+def of_done(done: int, planned: int | None) -> str:
+    """How many trials are in, of how many."""
+    return drawing.count(done) if planned is None else f"{drawing.count(done)} / {drawing.count(planned)}"
+
+
+def _tile(title: str, value: drawing.Content, more: Iterable[str | None]) -> drawing.Element:
+    lines = [drawing.h("dd", {"class": "more"}, line) for line in more if line]
+    return drawing.h("div", {"class": "tile"}, drawing.h("dt", {}, title), drawing.h("dd", {}, value), *lines)
+
+
+def _pass_tile(run: Json, none: str) -> drawing.Element:
+    if run["pass_at_k"] is None:
+        why = none if run.get("verdict_trials") == 0 else pass_owner(run)
+        return _tile("pass@k", UNSEEN, [why])
+    known = [
+        (int(k), of)
+        for k, of in run["pass_at_k"].items()
+        if of["value"] is not None and int(k) <= MOST_ATTEMPTS
+    ]
+    if not known:
+        return _tile("pass@k", UNSEEN, [])
+    k, found = max(known, key=lambda one: one[0])
+    covered = counted(found["tasks_covered"], "task") + ", not all planned" * found["partial"]
+    return _tile(f"pass@{k}", drawing.percent(found["value"]), [covered])
+
+
+def _end(outlook: Outlook | None) -> str | None:
+    left = outlook and outlook.seconds_left
+    if not outlook or not left or outlook.at is None or left.high == 0:
         return None
-    load = partial(outlook_at, web, OutlookQuery(), run_id)
-    outlook = room.kept.setdefault("outlook", RunOutlook(room, load))
-    draw = partial(drawn_board, room, outlook, grades=query.grades)
-    view: View = room.kept.setdefault(query, View(room, draw))
-    return view
+    return outlooks.end_words(outlook.at, outlooks.Estimate(left.low, left.likely, left.high))
+
+
+def _total(outlook: Outlook | None) -> str | None:
+    total = outlook and outlook.total_usd
+    if not total or total.high == total.low:
+        return None
+    return outlooks.usd_words(outlooks.Estimate(total.low, total.likely, total.high))
+
+
+def _without_infrastructure(run: Json) -> str | None:
+    """Beside an accuracy, wherever trials failed for infrastructure reasons."""
+    failures = run["infrastructure_failures"]
+    if not failures:
+        return None
+    without = drawing.percent(run["accuracy_excluding_infrastructure"])
+    return f"{without} without {counted(failures, 'infrastructure failure')}"
+
+
+def _estimated(run: Json) -> str | None:
+    """How much of the cost is tokens x price, as the harness reported none; None: nothing."""
+    cost, part = run["total_cost"], run.get("estimated_cost")
+    return None if not part else "estimated" if part == cost else f"{drawing.usd(part)} of it estimated"

@@ -229,8 +229,10 @@ class NoQuery(Query):
 class ViewQuery(Query):
     """What the page asks a stream to draw for it, besides the summaries."""
 
-    view: Literal["board"] | None = optional("Tables of this view, as elements for the page.")
+    view: Literal["runs", "board", "tiers", "part"] | None = optional("Tables of this view, as elements.")
     grades: bool = optional("Show grades also in a run without tiers and judge.", False)
+    within: bool = optional("Tiers by agent, not pooled.", False)
+    spread: str = optional("The metric whose spread tiers show.", "pass_rate", max_length=64)
 
 
 class AsOfQuery(Query):

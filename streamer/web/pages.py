@@ -21,34 +21,14 @@ from typing import Any
 import orjson
 
 from streamer.schemas.events import BOARD_METRICS
-from streamer.schemas.summaries import NO_PLAN, PLAN_INCOMPLETE
 from streamer.text import visible
 from streamer.views import columns as named_columns
-from streamer.views.cells import EVENT_TIME, EXPLAINED, INCOMPLETE, PLACES, REASONS, SO_FAR
-from streamer.views.columns import (
-    AGENTS,
-    ALIKE,
-    BASES,
-    COMPARED,
-    GRADE_MARKS,
-    GRADES,
-    MARKS,
-    OUTCOMES,
-    RUNNING,
-    RUNS,
-    THIS_RUN,
-    TIERS,
-    TRIALS,
-    Board,
-    Column,
-)
-from streamer.views.decide import outlook
-from streamer.views.decide.compare import COMPARED_BOARD, FLIPS, METHODS, STILL_OPEN
-from streamer.views.decide.leaderboard import POOLED
-from streamer.views.drawing import Drawn, h, html_of
+from streamer.views.cells import EVENT_TIME
+from streamer.views.columns import AGENTS, GRADE_MARKS, OUTCOMES, Board, Column
+from streamer.views.drawing import Drawn, h, html_of, title_of
 from streamer.views.drawing import table as drawn_table
 from streamer.views.models import NO_FAILURE
-from streamer.views.tables import REMARKS, Document, Table
+from streamer.views.tables import Document, Table
 from streamer.web import STATIC
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -236,41 +216,14 @@ def boards_module() -> str:
 
 
 def _for_page() -> dict[str, Any]:
-    """What the page draws, as JSON values: columns by board, words, and rules of named metrics."""
-    boards = {
-        "runs": RUNS,
-        "agents": AGENTS,
-        "tiers": TIERS,
-        "trials": TRIALS,
-        "leaders": POOLED,
-        "compared": COMPARED,
-        "comparison": COMPARED_BOARD,
-        "flips": FLIPS,
-        "running": RUNNING,
-    }
+    """What the page draws by itself, as JSON values: metrics of charts, words, and rules of named metrics."""
     words = {
-        "bases": BASES,
-        "budget": outlook.WORDS,
-        "compared": METHODS,
-        "compared_open": STILL_OPEN,
         "event_time": EVENT_TIME,
-        "explained": EXPLAINED,
-        "grades": GRADES,
         "grade_marks": GRADE_MARKS,
-        "marks": MARKS,
         "no_failure": NO_FAILURE,
-        "no_plan": NO_PLAN,
         "outcomes": OUTCOMES,
-        "places": PLACES,
-        "plan_incomplete": PLAN_INCOMPLETE,
-        "questions": {"final": THIS_RUN, "alike": ALIKE},
-        "reasons": REASONS,
-        "remarks": REMARKS,
-        "incomplete": INCOMPLETE,
-        "so_far": SO_FAR,
     }
-    drawn = {name: _page_columns(board) for name, board in boards.items()}
-    return {"boards": drawn, "words": words, "named": named_columns.for_page()}
+    return {"boards": {"agents": _page_columns(AGENTS)}, "words": words, "named": named_columns.for_page()}
 
 
 def _page_columns(board: Board) -> list[dict[str, Any]]:
@@ -278,12 +231,7 @@ def _page_columns(board: Board) -> list[dict[str, Any]]:
     columns = board.shown_on("page")
     return [
         {key: value for key, value in asdict(column).items() if key in kept}
-        | {"title": _title(column.title)}
+        | {"title": title_of(column)}
         | {"left": column.left, "metric": column.name in BOARD_METRICS}
         for column in columns
     ]
-
-
-def _title(title: str) -> str:
-    """A title as the page begins it; a symbol such as p stays as it is."""
-    return title[:1].upper() + title[1:] if len(title) > 1 else title

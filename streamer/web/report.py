@@ -60,7 +60,7 @@ from streamer.views.decide.compare import ComparedSide
 from streamer.views.decide.gate import GateResult, NoSuchSide, gate_lines
 from streamer.views.decide.leaderboard import history_points
 from streamer.views.decide.outlook import error_budgets, eta_of, places_of
-from streamer.views.drawing import draw_agents
+from streamer.views.drawing import draw_agents, draw_tiers, draw_trials, text_of
 from streamer.views.models import TooManyCells, TrialRow, whole_matrix
 from streamer.views.tables import (
     Document,
@@ -493,10 +493,10 @@ MAX_OPENED = 20_000
 
 def as_html(data: RunData) -> bytes:
     """The run as one self-contained file."""
-    document, cards = data.document, {"agents": _agents(data), "tiers": "", "more": ""}
+    document, cards = data.document, {"agents": _agents(data), "tiers": _tiers(data), "more": ""}
     for table in document.tables:
         section = SECTIONS.get(table.title, "more")
-        if table.rows and table.title != "Agents":
+        if table.rows and table.title not in ("Agents", "Tiers"):
             cards[section] += card(table) if section != "more" else f"<section>{card(table)}</section>"
     cards["more"] += in_words(document.lines) + _trials(data)
     return filled(
@@ -519,8 +519,14 @@ def _agents(data: RunData) -> str:
     return drawn_card("Agents", draw_agents(rows, primary_of(data.run), notes=data.errors), GRADE_MARKS)
 
 
-SECTIONS = {"Tiers": "tiers", "Agents within tiers": "tiers"}
-"""Title of a table -> the section of the file in which the scripts draw it again; others stay as they are."""
+def _tiers(data: RunData) -> str:
+    shown = {"over": data.run["status"] is not None, "graded": True}
+    pooled = [tier | shown for tier in data.tiers if tier["agent_model"] is None]
+    return drawn_card("Tiers", draw_tiers(pooled, "pass_rate"), GRADE_MARKS) if pooled else ""
+
+
+SECTIONS = {"Agents within tiers": "tiers"}
+"""Title of a table -> the section of the file that it stands in."""
 
 
 def _tiles(run: Json) -> Iterable[str]:
@@ -567,8 +573,20 @@ def _embedded(data: RunData) -> str:
         except TooManyCells as error:
             drawn["no_matrix"] = str(error)
         if len(rows) <= MAX_OPENED:
-            drawn["trials"] = [row.model_dump(mode="json", exclude_none=True) for row in rows]
+            drawn["trials"] = _in_cells(rows, data.agents)
     return canonical_json(drawn).decode().replace("<", "\\u003c")
+
+
+def _in_cells(rows: Sequence[TrialRow], agents: Sequence[Json]) -> Json:
+    """The trials that a cell of the matrix opens, as texts, and the heads of their columns."""
+    trials = [row.model_dump(mode="json") for row in rows]
+    drawn = draw_trials(trials, agents, caption="Trials of the cell", opens=False)
+    texts = ([text_of(cell) for cell in cells] for _, (_, _, *cells) in drawn.rows)
+    placed = [
+        [trial["agent_model"], trial["task_id"], trial["tier"], cells]
+        for trial, cells in zip(trials, texts, strict=True)
+    ]
+    return {"heads": drawn.heads, "rows": placed}
 
 
 def _plot() -> str:

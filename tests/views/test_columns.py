@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, get_args
 
 import pytest
@@ -30,16 +29,16 @@ from streamer.views.columns import (
     with_values,
 )
 from streamer.views.decide.leaderboard import POOLED, BoardRow
+from streamer.views.drawing import DRAWN
 from streamer.views.models import RunNow, Side, TrialOutcome, TrialRow
 from streamer.views.tables import agents_table
-from streamer.web import STATIC
 from streamer.web.models import LeaderboardRow, RunSort, TrialSort
 from tests.support.builders import a_row, a_run_change, an_agent_model_change
 from tests.support.events import a_plan, a_trial, summarised
 
 BOARDS = (RUNS, AGENTS, TIERS, TRIALS, LEADERS, POOLED, COMPARED, FORMULACODE, FAILURES)
 CHOSEN_ON_THE_PAGE = {"spread", "deviation"}
-"""Columns of the statistic that the visitor of the page chooses; `tiers.js` draws them."""
+"""Columns of the statistic that the visitor of the page chooses; `draw_tiers` draws them."""
 
 MODELS = {
     "Runs": RunNow,
@@ -54,16 +53,6 @@ MODELS = {
 """Title of a board -> the model of its rows."""
 
 
-def drawn_by_the_page() -> set[str]:
-    """The formats that `cells.js` knows."""
-    source = (STATIC / "js" / "cells.js").read_text(encoding="utf-8")
-    [writers] = re.findall(r"WRITERS = \{ (.*) \};", source)
-    [cells] = re.findall(r"^const CELLS = \{\n(.*?)^\};", source, re.DOTALL | re.MULTILINE)
-    return set(re.findall(r"(\w+)(?:: \w+)?(?:, |$)", writers)) | set(
-        re.findall(r"^  (\w+):", cells, re.MULTILINE)
-    )
-
-
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.title)
 def test_every_surface_draws_the_formats_of_its_columns(board: Board) -> None:
     for column in board.columns:
@@ -71,11 +60,7 @@ def test_every_surface_draws_the_formats_of_its_columns(board: Board) -> None:
             assert column.on == ("page",)
             continue
         assert column.format in FORMATS, column
-        assert (
-            "page" not in column.on
-            or board in (FORMULACODE, FAILURES)
-            or column.format in drawn_by_the_page()
-        )
+        assert "page" not in column.on or board in (FORMULACODE, FAILURES) or column.format in DRAWN
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,8 @@ SURFACES = (
     "streamer/terminal/query.py",
     "streamer/terminal/watch/*.py",
     "streamer/operate/notice_rules.py",
+    "streamer/web/answers.py",
+    "streamer/web/boards.py",
     "streamer/web/report.py",
     "streamer/web/static/js/*.js",
 )

@@ -224,6 +224,27 @@ def test_trials_are_filtered_paged_and_opened_with_the_reason(
     expect(drawer).not_to_be_visible()
 
 
+def test_an_unknown_address_says_so_and_leads_to_the_runs(page: Page, web: WebProcess) -> None:
+    page.goto(f"{web.url}/#/rnu/x")
+    expect(page.get_by_role("alert")).to_contain_text("There is no page #/rnu/x.")
+    expect(page).to_have_title("No such page · streamer")
+    page.get_by_role("link", name="All runs").click()
+    expect(page.get_by_role("region", name="Runs").first).to_be_visible()
+    expect(page).to_have_title("Runs · streamer")
+
+
+def test_the_first_and_the_last_page_are_one_step_away(page: Page, web: WebProcess, simulated: None) -> None:
+    page.goto(f"{web.url}/#/run/{TIERED_RUN}/trials")
+    pager = page.locator(".pager")
+    expect(pager).to_contain_text("1–50 of 210")
+    page.get_by_role("button", name="Last").click()
+    expect(pager).to_contain_text("201–210 of 210")
+    expect(page.get_by_role("button", name="Last")).to_be_disabled()
+    page.get_by_role("button", name="First").click()
+    expect(pager).to_contain_text("1–50 of 210")
+    expect(page).to_have_title(re.compile("^100 % Demo: prompt tiers · streamer$"))
+
+
 def test_two_agents_are_compared_on_what_both_have_done(page: Page, web: WebProcess, simulated: None) -> None:
     page.goto(f"{web.url}/#/compare?a={TIERED_RUN}&b={TIERED_RUN}")
     expect(page.locator("main")).to_contain_text("35 tasks in common")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from streamer.client.readers import StateReader
 from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
-from streamer.views.columns import AGENTS, TRIALS, with_named, with_values
+from streamer.views.columns import AGENTS, TRIALS, with_named, with_values, with_values_of
 from streamer.web import STATIC
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS
 from streamer.web.app import PLAYER_PATH
@@ -491,15 +491,15 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
     for groups in (agents, summaries("agent_model"), summaries("tier"), []):
         drawn = page.evaluate(
             """async (groups) => {
-                const { BOARDS } = await import("/static/js/boards.js");
-                const { withNamed } = await import("/static/js/named.js");
-                return withNamed(BOARDS.agents, groups);
+                const { namedColumns } = await import("/static/js/named.js");
+                return namedColumns(groups).slice(0, 6);
             }""",
             groups,
         )
         expected = [
             (column.name, column.format, list(column.path), column.sort, column.empty, column.left)
-            for column in with_named(AGENTS, groups).shown_on("page")
+            for column in with_named(AGENTS, groups).columns
+            if column.outside
         ]
         keys = ("name", "format", "path", "sort", "empty", "left")
         assert [tuple(column[key] for key in keys) for column in drawn] == expected
@@ -542,24 +542,10 @@ def test_trials_have_columns_of_their_values(page: Page, web: WebProcess, run: s
     assert second.all_text_contents()[at + 1 : at + 7] == ["3 min", "0.25", "–", "–", "–", "1"]
 
 
-def test_the_columns_of_trials_follow_the_rules_of_the_commands(page: Page, web: WebProcess) -> None:
+def test_the_columns_of_trials_follow_the_rules_of_the_commands() -> None:
     scored = [json.loads(event) for event in events_of_page_named("named")]
     rows = [{"metrics": event["metrics"]} for event in scored if event["type"] == "trial_result"]
-    page.goto(web.url)
-    drawn = page.evaluate(
-        """async (groups) => {
-            const { BOARDS } = await import("/static/js/boards.js");
-            const { withValues } = await import("/static/js/named.js");
-            return withValues(BOARDS.trials, groups);
-        }""",
-        summaries("agent_model"),
-    )
-    expected = [
-        (column.name, column.format, list(column.path), column.sort, column.hint)
-        for column in with_values(TRIALS, rows, PLAN).shown_on("page")
-    ]
-    keys = ("name", "format", "path", "sort", "hint")
-    assert [tuple(column[key] for key in keys) for column in drawn] == expected
+    assert with_values_of(TRIALS, summaries("agent_model")) == with_values(TRIALS, rows, PLAN)
 
 
 def test_charts_offer_named_metrics(page: Page, web: WebProcess, stack: Settings, run: str) -> None:

@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.text import ends_in_points, percent, points
+from streamer.text import percent, points
+from streamer.views import drawing
 from streamer.views.cells import EXPLAINED, INCOMPLETE, SO_FAR, age, footnotes, minute, span
 from streamer.views.decide.outlook import clock
 from tests.support.events import a_plan, a_trial
@@ -213,23 +214,20 @@ def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: 
     drawn = page.evaluate(
         """async ([shares, seconds]) => {
             const format = await import("/static/js/format.js");
-            const { difference, differences, duration, percent, signed } = format;
-            const moved = shares.filter((by) => by !== null);
-            return [
-              ...shares.map(percent),
-              ...seconds.map(duration),
-              ...moved.map((by) => difference(by, percent)),
-              ...moved.map((low) => differences({ low, high: 0.5 }, percent)),
-              ...[0.0003, -0.9997, 0.05, -0.05].map((by) => signed(by, percent)),
-            ];
+            const { duration, percent } = format;
+            return [...shares.map(percent), ...seconds.map(duration)];
         }""",
         [shares, seconds],
     )
-    moved = [share for share in shares if share is not None]
+    assert drawn == [*map(drawing.percent, shares), *map(drawing.duration, seconds)]
     written = [*map(percent, shares), *map(span, seconds)]
-    written += [*map(points, moved), *(ends_in_points(low, 0.5) for low in moved)]
-    written += ["<0.1 %", "<-99.9 %", "+5.0 %", "-5.0 %"]
-    assert [text.replace("\u00a0", " ").replace("−", "-") for text in drawn] == written
+    assert [text.replace("\u00a0", " ") for text in drawn] == written
+    moved = [share for share in shares if share is not None]
+    assert [drawing.fine(points(by)).replace("\u00a0", " ").replace("−", "-") for by in moved] == [
+        *map(points, moved)
+    ]
+    signed = [drawing.signed(by, drawing.percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
+    assert signed == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
 
 
 def test_the_page_writes_times_in_utc_as_the_terminal_does(browser: Browser, web: WebProcess) -> None:
@@ -270,30 +268,16 @@ def test_the_axis_of_a_single_moment_has_a_minute_to_each_side(page: Page, web: 
     assert spans == [[540, 660], [600, 900], [540, 661]]
 
 
-def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone(page: Page, web: WebProcess) -> None:
-    page.goto(web.url)
-    notes = page.evaluate(
-        """async () => {
-            const { footnotes } = await import("/static/js/uncertainty.js");
-            const group = (mean) => ({ provisional: true, statistics: { pass_rate: { mean } } });
-            const passAt = { 1: { value: 0.5, partial: true }, 2: { value: null, partial: true } };
-            const uncertainty = { final_missing: "order_unknown_in_part" };
-            const some = [{ ...group(0.5), uncertainty, pass_at_k: passAt }];
-            const bounds = { reachable: { pass_rate: { low: 0.2, high: 0.8 } } };
-            const ended = [{ ...group(0.5), over: true, uncertainty: bounds }];
-            return [[group(null)], [group(null), group(0.5)], some, ended].map((rows) => footnotes(rows));
-        }"""
-    )
-    assert notes[:2] == [[], [EXPLAINED[SO_FAR]]]
-    assert notes[2] == footnotes(
-        [
-            {
-                "provisional": True,
-                "statistics": {"pass_rate": {"mean": 0.5}},
-                "uncertainty": {"final_missing": "order_unknown_in_part"},
-                "pass_at_k": {"1": {"value": 0.5, "partial": True}, "2": {"value": None, "partial": True}},
-            }
-        ]
-    )
-    assert {EXPLAINED["partial"], EXPLAINED["declare"]} <= set(notes[2])
-    assert notes[3] == [EXPLAINED[INCOMPLETE], EXPLAINED["bounds"]]
+def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone() -> None:
+    def group(mean: float | None, **more: Any) -> dict[str, Any]:
+        return {"provisional": True, "statistics": {"pass_rate": {"mean": mean}}, "pass_at_k": None} | more
+
+    pass_at = {"1": {"value": 0.5, "partial": True}, "2": {"value": None, "partial": True}}
+    some = group(0.5, uncertainty={"final_missing": "order_unknown_in_part"}, pass_at_k=pass_at)
+    bounds = {"reachable": {"pass_rate": {"low": 0.2, "high": 0.8}}}
+    assert footnotes([group(None)], short=True) == []
+    assert footnotes([group(None), group(0.5)], short=True) == [EXPLAINED[SO_FAR]]
+    assert footnotes([some], short=True) == footnotes([some])
+    assert {EXPLAINED["partial"], EXPLAINED["declare"]} <= set(footnotes([some], short=True))
+    ended = footnotes([group(0.5, over=True, uncertainty=bounds)], short=True)
+    assert ended == [EXPLAINED[INCOMPLETE], EXPLAINED["bounds"]]

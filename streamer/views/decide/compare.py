@@ -36,7 +36,7 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
 from streamer.views.cells import place, text
-from streamer.views.columns import ALIKE, COMPARED, Board, Column, named, read_as
+from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
 from streamer.views.decide.comparable import Made, comparable
 from streamer.views.models import (
     DIFFERENT_TASKS,
@@ -812,7 +812,7 @@ def written(column: Column, value: float | None) -> str:
     return text(replace(column, path=("value",)), {"value": value})
 
 
-def moved(column: Column, by: float | None) -> str:
+def moved(column: Column, by: float | None, write: Write = written) -> str:
     """A difference of two values of a compared metric, with its sign; percentages differ by points.
 
     >>> moved(COMPARED.columns[0], -0.05), moved(COMPARED.columns[4], 0.5), moved(COMPARED.columns[4], None)
@@ -820,22 +820,22 @@ def moved(column: Column, by: float | None) -> str:
     """
     if by is None or column.format == "percent":
         return points(by)
-    return f"{'+' if by > 0 else ''}{_signed_difference(column, by)}"
+    return f"{'+' if by > 0 else ''}{_signed_difference(column, by, write)}"
 
 
-def interval_of(column: Column, difference: Difference) -> str:
+def interval_of(column: Column, difference: Difference, write: Write = written) -> str:
     """The interval of a difference as text, of percentages in points; "" where there is none."""
     ends = difference.interval
     if ends is None:
         return ""
     if column.format == "percent":
         return ends_in_points(ends.low, ends.high)
-    return f"[{_signed_difference(column, ends.low)}, {_signed_difference(column, ends.high)}]"
+    return "[{}, {}]".format(*(_signed_difference(column, end, write) for end in (ends.low, ends.high)))
 
 
-def _signed_difference(column: Column, by: float) -> str:
+def _signed_difference(column: Column, by: float, write: Write) -> str:
     """The minus stands before the sign of a currency."""
-    return f"{'-' if by < 0 else ''}{written(column, abs(by))}"
+    return f"{'-' if by < 0 else ''}{write(column, abs(by))}"
 
 
 def _metrics(comparison: Comparison) -> Table:

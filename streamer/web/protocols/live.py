@@ -146,13 +146,18 @@ class Room:
             return None
         return int(revision) if int(revision) <= self._revision else None
 
-    def since(self, position: int) -> tuple[list[bytes], int]:
-        """Everything that changed after a position, oldest change first, and the position after that."""
+    def since(self, position: int, *, summaries: bool = True) -> tuple[list[bytes], int]:
+        """Everything that changed after a position, oldest change first, and the position after that.
+
+        Args:
+            summaries: False: only what is gone.
+        """
         frames = []
         for entry in reversed(self._entries.values()):
             if entry.revision <= position:
                 break
-            frames.append(entry.frame)
+            if summaries or entry.state is None:
+                frames.append(entry.frame)
         return frames[::-1], self._revision
 
     def has_dropped(self, position: int) -> bool:
@@ -229,13 +234,20 @@ class View:
     Args:
         room: whose states are drawn.
         draw: gives all parts as they stand.
+        summaries: its viewers need these as well.
         clock: monotonic seconds. A view is drawn at most once in :data:`PACE_SECONDS`.
     """
 
     def __init__(
-        self, room: Room, draw: Callable[[], Iterable[Part]], clock: Callable[[], float] = time.monotonic
+        self,
+        room: Room,
+        draw: Callable[[], Iterable[Part]],
+        *,
+        summaries: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._room, self._draw, self._clock = room, draw, clock
+        self.summaries = summaries
         self._parts: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._revision, self._at = 0, -PACE_SECONDS
         self._fragments: dict[int, bytes] = {}
@@ -427,7 +439,7 @@ class Hub:
             begin = []
             if position is None or room.has_dropped(position):
                 begin, position = [event_bytes("snapshot", {})], 0
-            frames, position = room.since(position)
+            frames, position = room.since(position, summaries=view is None or view.summaries)
             if view is not None:
                 fragment, drawn = view.since(drawn)
                 frames.append(fragment)

@@ -5,7 +5,6 @@ import { h } from "./dom.js";
 import { color } from "./metrics.js";
 import { ReportMatrix } from "./report_matrix.js";
 import { enliven } from "./sorting.js";
-import { Tiers } from "./tiers.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const place = (id, ...elements) => document.getElementById(id)?.replaceChildren(...elements);
@@ -21,11 +20,5 @@ charts.told = () => swatches.forEach((swatch, at) => swatch.style.setProperty("-
 charts.told();
 enliven();
 
-if (data.matrix) place("matrix", new ReportMatrix(data.matrix, data.trials ?? null, data.agents).element);
+if (data.matrix) place("matrix", new ReportMatrix(data.matrix, data.trials ?? null).element);
 else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));
-
-if (data.tiers.length) {
-  const tiers = new Tiers();
-  place("tiers", tiers.element);
-  tiers.update(data.tiers, data.run);
-}

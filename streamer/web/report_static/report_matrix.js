@@ -1,19 +1,17 @@
 // The matrix of a report: the file has every colour and order. A cell opens its trials; the address says which.
 
-import { BOARDS } from "./boards.js";
-import { columnsOf } from "./cells.js";
-import { card, h, name } from "./dom.js";
+import { card, h, made, name } from "./dom.js";
+import { DrawnTable } from "./drawn.js";
 import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
-import { withValues } from "./named.js";
-import { Table } from "./table.js";
 
 const START = "#tasks?";
 
 export class ReportMatrix {
-  // whole: as `whole_matrix` of streamer/views/models.py gives it; trials: their rows, null: too many of them;
-  // agents: their summaries
-  constructor(whole, trials, agents) {
-    Object.assign(this, { whole, trials, agents });
+  // whole: as `whole_matrix` of streamer/views/models.py gives it; trials: {heads, rows: [agent, task, tier, cells]},
+  // null: too many of them
+  constructor(whole, trials) {
+    Object.assign(this, { whole, trials });
+    this.titles = trials?.heads.map((head) => made(head).textContent);
     this.grid = new MatrixGrid(trials ? (agent, { task_id, tier }) => this.lead({ agent, task: task_id, tier }) : null);
     this.controls = h("div", { class: "controls" });
     const note = [matrixShare(whole.matrix), trials ? "A cell opens its trials." : "Too many trials to open them here; CSV has all."];
@@ -61,9 +59,10 @@ export class ReportMatrix {
 
   open({ agent, task, tier }) {
     if (!this.trials || agent === undefined || task === undefined) return this.opened.replaceChildren();
-    const rows = this.trials.filter((trial) => trial.agent_model === agent && trial.task_id === task && (trial.tier ?? null) === (tier ?? null));
-    const table = new Table(columnsOf(withValues(BOARDS.trials, this.agents), rows), { caption: "Trials of the cell", key: (trial) => this.trials.indexOf(trial), primary: "outcome", empty: "No trial fits." });
-    table.update(rows);
+    const rows = this.trials.rows.filter(([by, on, at]) => by === agent && on === task && at === (tier ?? null));
+    const table = new DrawnTable("Trials of the cell");
+    const drawn = Object.fromEntries(rows.map(([, , , cells], at) => [`row ${at}`, ["tr", {}, ...cells.map((cell, place) => [place ? "td" : "th", { "data-label": this.titles[place] }, cell])]]));
+    table.take({ "": { heads: this.trials.heads, order: Object.keys(drawn), notes: [], empty: "No trial fits." }, ...drawn });
     const whose = h("p", { class: "body note" }, name(agent), " on ", name(task), tier === undefined ? null : [" in ", name(tier)]);
     this.opened.replaceChildren(card("Trials of the cell", [], whose, table.element));
     this.opened.focus();

@@ -239,9 +239,15 @@ def test_html_says_the_numbers_of_the_summaries_with_and_without_scripts(data: R
     page = Elements(as_html(data))
     drawn = json.loads(page.data)
     assert (drawn["run"], drawn["agents"], drawn["tiers"]) == (data.run, data.agents, data.tiers)
-    for table in tiers_tables(data.tiers, data.run):
+    for table in tiers_tables(data.tiers, data.run)[1:]:
         for cells in table.rows:
             assert any(page.cells[at : at + len(cells)] == cells for at in range(len(page.cells))), cells
+    for tier in (tier for tier in data.tiers if tier["agent_model"] is None):
+        label = visible(tier["tier"]) + " baseline" * (tier["tier"] == tier["baseline_tier"])
+        at = page.cells.index(label)
+        row = [cell.replace("\u00a0", " ") for cell in page.cells[at : at + 20]]
+        rate = percent((tier["statistics"]["pass_rate"] or {}).get("mean"))
+        assert any(cell.startswith(rate) for cell in row), row
     for agent in data.agents:
         label = visible(agent["agent_model"]) + "baseline" * agent["baseline"]
         at = page.cells.index(label)  # the board comes first

@@ -9,16 +9,13 @@ export class Refused extends Error {
 
 export const get = async (...asked) => (await answer(...asked)).json();
 
-// A page of a list, and how many items there are on all pages.
-export async function getPage(...asked) {
-  const page = await answer(...asked);
-  return [await page.json(), Number(page.headers.get("x-total-count"))];
-}
+// The same answer, drawn by the server: elements for `made`.
+export const drawn = async (path, parameters, signal) => (await answer(path, parameters, signal, "application/vnd.streamer.drawn+json")).json();
 
-async function answer(path, parameters = {}, signal = undefined) {
+async function answer(path, parameters = {}, signal = undefined, accept = "application/json") {
   const given = Object.entries(parameters).flatMap(([name, value]) => [value].flat().map((one) => [name, one])).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
-  const answered = await fetch(query ? `${path}?${query}` : path, { signal, headers: { accept: "application/json" } });
+  const answered = await fetch(query ? `${path}?${query}` : path, { signal, headers: { accept } });
   if (answered.ok) return answered;
   const problem = await answered.json().catch(() => null);
   throw new Refused(answered.status, problem?.detail ?? `The server answered ${answered.status}`);

@@ -1,12 +1,13 @@
 // Two runs, or two agents, on the tasks that both have done.
 
-import { get, runPath } from "./api.js";
-import { comparison, pairs } from "./compared.js";
-import { card, h, visible } from "./dom.js";
+import { drawn, get, runPath } from "./api.js";
+import { card, h, made, visible } from "./dom.js";
 import { Pager, offer, select } from "./controls.js";
 
 const PAGE = 50;
 const MOST_RUNS = 500;
+// So many parts of a comparison are about the single tasks: a heading and a table.
+const TASK_BY_TASK = 2;
 const WHOLE = ["", "all but baselines"];
 
 export class Compare {
@@ -51,12 +52,12 @@ export class Compare {
     }
   }
 
-  // No agent chosen: the first two of the run are a better beginning than a run against itself.
+  // No agent chosen: the two best of the run are a better beginning than a run against itself.
   spread() {
     const { a, b, a_agent, b_agent } = this.chosen;
     if (a !== b || a_agent || b_agent) return;
     if (this.able.length < 2) return;
-    [this.chosen.a_agent, this.chosen.b_agent] = this.able;
+    [this.chosen.a_agent, this.chosen.b_agent] = this.able; // of equal ones the first by name
     for (const side of ["a", "b"]) this.choices[`${side}_agent`].select.value = this.chosen[`${side}_agent`];
   }
 
@@ -66,7 +67,8 @@ export class Compare {
     const agents = await get(runPath(run, "/agents"));
     if (this.chosen[side] !== run) return; // another one was chosen meanwhile
     const labels = agents.map((agent) => [agent.agent_model, agent.agent_model]);
-    this.able = agents.filter((agent) => !agent.baseline).map((agent) => agent.agent_model);
+    const rate = (agent) => agent.statistics.pass_rate?.mean ?? -1;
+    this.able = agents.filter((agent) => !agent.baseline).sort((a, b) => rate(b) - rate(a)).map((agent) => agent.agent_model);
     offer(this.choices[`${side}_agent`].select, [WHOLE, ...labels], this.chosen[`${side}_agent`]);
   }
 
@@ -88,7 +90,7 @@ export class Compare {
     if (!this.chosen.a) return this.result.replaceChildren(h("p", { class: "empty" }, "There are no runs yet."));
     this.pending?.abort();
     this.pending = new AbortController();
-    const found = await get("/api/compare", { ...this.chosen, allow: this.chosen.allow.split(","), offset: this.offset, limit: PAGE }, this.pending.signal);
+    const found = await drawn("/api/compare", { ...this.chosen, allow: this.chosen.allow.split(","), offset: this.offset, limit: PAGE }, this.pending.signal);
     return this.result.replaceChildren(...this.shown(found));
   }
 
@@ -101,11 +103,12 @@ export class Compare {
     this.result.replaceChildren(h("div", { class: "body" }, h("p", { class: "error", role: "alert" }, visible(error.message))));
   }
 
-  shown(found) {
-    if (!found.tasks) return [h("p", { class: "empty" }, "They have no task in common.")];
-    this.pager.show(this.offset, found.pairs.length, found.tasks, found.tasks, ", greatest difference first");
-    const allow = [this.chosen.allow, ...found.refused].filter(Boolean).join(",");
-    const judge = found.refused.length ? h("div", { class: "body" }, h("button", { type: "button", class: "plain", onclick: () => this.set({ allow }) }, "Judge them all the same")) : null;
-    return [...comparison(found), judge, h("h3", { class: "part" }, "Task by task"), pairs(found).element, this.pager.element].filter(Boolean);
+  shown({ parts, tasks, shown, refused }) {
+    const [above, below] = [parts.slice(0, -TASK_BY_TASK), parts.slice(-TASK_BY_TASK)].map((some) => some.map((part) => made(part)));
+    if (!tasks) return below;
+    this.pager.show(this.offset, shown, tasks, tasks, ", greatest difference first");
+    const allow = [this.chosen.allow, ...refused].filter(Boolean).join(",");
+    const judge = refused.length ? [h("div", { class: "body" }, h("button", { type: "button", class: "plain", onclick: () => this.set({ allow }) }, "Judge them all the same"))] : [];
+    return [...above, ...judge, ...below, this.pager.element];
   }
 }

@@ -20,20 +20,22 @@ export function offer(element, options, chosen) {
 export class Pager {
   constructor(size, go) {
     this.size = size;
-    const button = (title, step) => h("button", { type: "button", class: "plain", onclick: () => go(Math.max(0, this.offset + step)) }, title);
+    const button = (title, place) => h("button", { type: "button", class: "plain", onclick: () => go(Math.max(0, place())) }, title);
     this.said = h("p", { class: "note", role: "status" });
-    this.back = button("Previous", -size);
-    this.next = button("Next", size);
-    this.element = h("div", { class: "pager" }, this.said, this.back, this.next);
+    this.first = button("First", () => 0);
+    this.back = button("Previous", () => this.offset - size);
+    this.next = button("Next", () => this.offset + size);
+    this.last = button("Last", () => size * Math.ceil(this.matching / size - 1));
+    this.element = h("div", { class: "pager" }, this.said, this.first, this.back, this.next, this.last);
   }
 
   // matching: on all pages; total: also what the filters leave out
   show(offset, rows, matching, total, order = "") {
-    this.offset = offset;
+    [this.offset, this.matching] = [offset, matching];
     const of = matching === total ? count(total) : `${count(matching)} that fit, of ${count(total)}`;
     this.said.textContent = matching ? `${count(offset + 1)}–${count(offset + rows)} of ${of}${order}` : total ? `None of ${count(total)} fits` : "";
-    this.back.disabled = offset === 0;
-    this.next.disabled = offset + rows >= matching;
+    this.first.disabled = this.back.disabled = offset === 0;
+    this.last.disabled = this.next.disabled = offset + rows >= matching;
   }
 }
 

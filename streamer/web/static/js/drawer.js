@@ -2,12 +2,11 @@
 
 import { get, runPath, taskPage } from "./api.js";
 import { WORDS } from "./boards.js";
-import { outcome } from "./cells.js";
 import { Files } from "./files.js";
 import { asWritten, written } from "./said.js";
 import { h, name, visible } from "./dom.js";
-import { UNKNOWN, count, duration, grade, moment, number, percent, ratio, times, usd } from "./format.js";
-import { Table } from "./table.js";
+import { DrawnTable } from "./drawn.js";
+import { UNKNOWN, count, duration, grade, moment, number, outcome, percent, ratio, times, usd } from "./format.js";
 
 const dialog = document.getElementById("drawer");
 const MOST_BENCHMARKS = 200;
@@ -151,16 +150,19 @@ function formulacode(code) {
     ]),
   ];
   if (!benchmarks.length) return found;
-  const table = new Table(BENCHMARK_COLUMNS, { caption: "Benchmarks of this trial", key: ([key]) => key, sort: { id: "advantage", descending: false } });
-  table.update(benchmarks.slice(0, MOST_BENCHMARKS));
+  const table = new DrawnTable("Benchmarks of this trial");
+  const rows = Object.fromEntries(benchmarks.slice(0, MOST_BENCHMARKS).map(([key, one]) => [key, ["tr", {}, ["th", { role: "rowheader" }, visible(key)], ...BENCHMARK.map((column) => measured(column, one))]]));
+  const heads = [["th", { scope: "col", role: "columnheader", "data-id": "name" }, "Benchmark"], ...BENCHMARK.map(({ id, title }) => ["th", { scope: "col", role: "columnheader", class: "number", "data-id": id, "data-first": "descending", "aria-sort": id === "advantage" ? "ascending" : null }, ["button", { type: "button" }, title]])];
+  table.take({ "": { heads, order: Object.keys(rows), notes: [], empty: "" }, ...rows });
   const more = benchmarks.length - MOST_BENCHMARKS + code.benchmarks_left_out;
   const rest = more > 0 ? h("p", { class: "note" }, `${count(more)} more are in the payload or were left out of it.`) : null;
   return [...found, h("section", {}, h("h3", {}, "Benchmarks"), table.element, rest)];
 }
 
-const BENCHMARK_COLUMNS = [
-  { id: "name", title: "Benchmark", value: ([key]) => key, cell: ([key]) => name(key) },
-  { id: "agent", title: "Agent", number: true, high: true, value: ([, b]) => number(b["agent/nop"]), cell: ([, b]) => [times(b["agent/nop"]), b.fallback_to_baseline ? " reset" : ""] },
-  { id: "oracle", title: "Oracle", number: true, high: true, value: ([, b]) => number(b["oracle/nop"]), cell: ([, b]) => times(b["oracle/nop"]) },
-  { id: "advantage", title: "Advantage", number: true, high: true, value: ([, b]) => number(b.advantage), cell: ([, b]) => ratio(b.advantage) },
+const BENCHMARK = [
+  { id: "agent", title: "Agent", of: "agent/nop", write: times },
+  { id: "oracle", title: "Oracle", of: "oracle/nop", write: times },
+  { id: "advantage", title: "Advantage", of: "advantage", write: ratio },
 ];
+
+const measured = ({ id, title, of, write }, one) => ["td", { class: "number", role: "cell", "data-label": title, "data-sort": number(one[of]) }, `${write(one[of])}${id === "agent" && one.fallback_to_baseline ? " reset" : ""}`];

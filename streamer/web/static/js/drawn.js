@@ -9,8 +9,9 @@ import { arrange, mark } from "./sorting.js";
 const MAJOR = 5;
 
 export class DrawnTable {
-  // options: elsewhere: the server sorts; onsort(id, descending); paint(key, row): what the page adds to a new row
-  constructor(caption, { onsort, paint } = {}) {
+  // options: onsort(id, descending): the server sorts; onopen(key): the button of a row was pressed;
+  //          paint(key, row): what the page adds to a new row
+  constructor(caption, { onsort, onopen, paint } = {}) {
     this.paint = paint;
     this.rows = new Map();
     this.head = h("tr", { role: "row" });
@@ -19,14 +20,19 @@ export class DrawnTable {
     this.table = h("table", { role: "table", "data-elsewhere": Boolean(onsort) }, h("caption", { class: "unseen" }, caption), h("thead", { role: "rowgroup" }, this.head), this.body);
     this.element = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" }, this.table, this.all);
     this.notes = h("div", { class: "note notes" });
+    if (onopen) this.body.addEventListener("click", ({ target }) => target.closest("button.link") && onopen(this.keyOf(target)));
     if (onsort) this.table.addEventListener("sortby", ({ detail }) => onsort(detail.id, detail.descending));
   }
 
-  // parts: key of a row -> its element; "" -> {heads, order, notes, empty}; what has not changed may be missing
-  take({ "": besides, ...rows }) {
+  keyOf = (element) => [...this.rows].find(([, row]) => row.element.contains(element))[0];
+
+  // parts: key of a row -> its element; "" -> {heads, order, notes, empty}; what has not changed may be missing.
+  // most: so many rows are shown
+  take({ "": besides, ...rows }, most = undefined) {
     const held = this.focused();
     const changed = besides !== undefined && this.takeHeads(besides.heads);
-    for (const [key, tree] of Object.entries(rows)) this.takeRow(key, tree, changed);
+    if (besides && most) besides = { ...besides, order: besides.order.slice(0, most) };
+    for (const [key, tree] of Object.entries(rows)) if (!most || besides.order.includes(key)) this.takeRow(key, tree, changed);
     if (besides) this.order(besides);
     arrange(this.table);
     this.focus(held);

@@ -33,30 +33,11 @@ export const percent = (value) => finite(value, (v) => {
   return `${minus}${(100 * size).toFixed(1)}\u00a0%`;
 });
 
-// A difference with its sign; the minus stands before the sign of a currency. What is below or above a limit has its own.
-export const signed = (by, write) => (/^[<>]/.test(write(Math.abs(by))) ? write(by) : `${by > 0 ? "+" : ""}${minus(by, write)}`);
-const minus = (by, write) => `${by < 0 ? "−" : ""}${write(Math.abs(by))}`;
-
-// A difference of two shares in points, and both ends of a range of them, as `streamer.text` writes them.
-export const points = (by) => {
-  const size = (100 * Math.abs(by)).toFixed(1);
-  const sign = by < 0 ? "−" : "+";
-  const least = by !== 0 && Number(size) === 0;
-  return `${least ? (by < 0 ? ">" : "<") : ""}${sign}${least ? "0.1" : size}\u00a0points`;
-};
-const tenth = (by) => minus(by, (size) => (100 * size).toFixed(1)).replace(/^−0\.0$/, "0.0");
-
-// By how much a metric differs, and an interval of that; percentages differ by points.
-export const difference = (by, write) => (write === percent ? points(by) : signed(by, write));
-export const differences = ({ low, high }, write) => `[${[low, high].map((end) => (write === percent ? tenth(end) : minus(end, write))).join(", ")}]`;
-
 export const usd = (value) =>
   finite(value, (v) => {
     const digits = v !== 0 && Math.abs(v) < 1 ? 4 : 2;
     return `$${v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
   });
-
-export const usdRough = (value) => `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 
 // Times are in UTC, and in the words of `streamer/views/tables.py`.
 const iso = (date, from, to) => date.toISOString().slice(from, to);
@@ -94,12 +75,6 @@ export function age(at, now) {
   return `${Math.floor(whole / size)} ${unit} ago`;
 }
 
-export function ago(text) {
-  if (!text) return UNKNOWN;
-  const [at, now] = [new Date(text), Date.now()];
-  return h("time", { datetime: text, title: now - at < -1000 * AHEAD ? WORDS.event_time : minute(at) }, age(at.getTime(), now));
-}
-
 // How long ago the times below an element were, by the visitor's clock.
 export function tick(root) {
   for (const time of root.querySelectorAll("time.age")) {
@@ -109,23 +84,9 @@ export function tick(root) {
   }
 }
 
+const OUTCOMES = { passed: "good", failed: "bad", fell_back: "warn" };
 const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
 
-export function grade(value, marks = "", why = "") {
-  if (!value) return UNKNOWN;
-  return h("span", { class: `badge grade ${MOODS[value] ?? ""}`, title: why || null }, value, marks);
-}
-
-// Beside an accuracy, wherever trials failed for infrastructure reasons; else nothing.
-export function withoutInfrastructure(summary) {
-  const failures = summary.infrastructure_failures;
-  if (!failures) return null;
-  return `${percent(summary.accuracy_excluding_infrastructure)} without ${counted(failures, "infrastructure failure")}`;
-}
-
-export function meter(value, write = percent) {
-  const share = number(value);
-  if (share === null) return UNKNOWN;
-  const bar = h("span", { "aria-hidden": "true" }, h("i", { "--share": Math.max(0, Math.min(1, share)) }));
-  return h("span", { class: "meter" }, bar, write(value));
-}
+export const badge = (text, mood) => h("span", { class: `badge ${mood}` }, text);
+export const grade = (value) => (value ? badge(value, `grade ${MOODS[value] ?? ""}`) : UNKNOWN);
+export const outcome = (word) => badge(WORDS.outcomes[word] ?? word, OUTCOMES[word] ?? "");

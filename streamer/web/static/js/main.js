@@ -2,7 +2,7 @@
 
 import { Compare } from "./compare.js";
 import { signIn } from "./api.js";
-import { card, field, h } from "./dom.js";
+import { card, field, h, visible } from "./dom.js";
 import { Leaders } from "./leaders.js";
 import { Pulse } from "./pulse.js";
 import { Run } from "./run.js";
@@ -45,19 +45,26 @@ function made({ parts, options }) {
   if (kind === "run" && id) return new Run(id, tab, options, followRun(id), state);
   if (kind === "leaders") return new Leaders(options, follow("leaders"), state);
   if (kind === "compare") return new Compare(options, follow("compare"));
-  return new Runs(options, follow("runs"), state);
+  if (["runs", undefined].includes(kind) && parts.length <= 1) return new Runs(options, follow("runs"), state);
+  return unknown(parts);
+}
+
+function unknown(parts) {
+  const address = visible(`#/${parts.join("/")}`);
+  const said = h("p", { class: "error", role: "alert" }, `There is no page ${address}. The address may be cut, or of another version.`);
+  return { element: card("No such page", [], said, h("p", { class: "body" }, h("a", { href: "#/" }, "All runs"))), still: true };
 }
 
 function show() {
   view?.close?.();
-  document.title = "streamer";
   const where = address();
   state("connecting");
   view = made(where);
-  const title = { leaders: "Leaderboard", compare: "Compare" }[where.parts[0]] ?? "Runs";
+  const title = view.still ? "No such page" : ({ leaders: "Leaderboard", compare: "Compare" }[where.parts[0]] ?? "Runs");
+  document.title = `${title} · streamer`;
   const heading = view.parts ? [] : [h("h1", { class: "unseen" }, title)];
   main.replaceChildren(...heading, ...(view.parts ?? [view.element]));
-  if (where.parts[0] === "compare") state("live");
+  if (view.still || where.parts[0] === "compare") state("live"); // nothing is streamed there
   for (const link of document.querySelectorAll("nav a[data-view]")) {
     const current = link.dataset.view === (where.parts[0] === "run" ? "runs" : (where.parts[0] ?? "runs"));
     if (current) link.setAttribute("aria-current", "page");

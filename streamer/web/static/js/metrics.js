@@ -1,9 +1,13 @@
-// What can be shown of an agent:model or a tier in charts and on leaderboards: the numbers of the board of agents.
+// What can be shown of an agent:model or a tier in charts: the numbers of the board of agents.
 
 import { BOARDS } from "./boards.js";
-import { WRITERS, found } from "./cells.js";
-import { count, number } from "./format.js";
+import { count, duration, number, percent, ratio, share, times, usd } from "./format.js";
 import { namedColumns, plannedColumns } from "./named.js";
+
+const WRITERS = { pass_rate: percent, count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };
+
+// Names of metrics come from outside: `constructor` is none unless the row has it itself.
+const found = (row, path) => path.reduce((value, step) => (Object.hasOwn(value ?? {}, step) ? value[step] : null), row);
 
 const ofColumn = ({ name, title, path, format, sort }) => [
   name,
@@ -14,7 +18,6 @@ const metricsIn = (columns) => Object.fromEntries(columns.map(ofColumn));
 
 // name -> name, title, value in a summary, how it is written, whether more is better, whether it is from 0 to 1
 export const METRICS = metricsIn(BOARDS.agents.filter((column) => column.name === "trials" || column.metric));
-export const LEADER_METRICS = Object.keys(METRICS).filter((name) => name !== "trials");
 
 // The same of the named metrics of these groups: of all, and of those that the plan names.
 export const namedMetrics = (groups) => metricsIn(namedColumns(groups));

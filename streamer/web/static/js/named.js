@@ -5,7 +5,7 @@ import { UNKNOWN } from "./format.js";
 import { visible } from "./dom.js";
 
 // The column of a named metric. says: direction, unit and label, as summaries have them; null: not known.
-export function namedColumn(name, says) {
+function namedColumn(name, says) {
   const label = visible(says?.label || name);
   const format = Object.hasOwn(NAMED.formats, says?.unit ?? "") ? NAMED.formats[says.unit] : NAMED.format;
   const sort = says?.direction === "lower" ? "least" : "greatest";
@@ -30,23 +30,5 @@ function namesOf(groups) {
 export const namedColumns = (groups) => namesOf(groups).map(([name, says]) => namedColumn(name, says));
 export const plannedColumns = (groups) => namesOf(groups).filter(([, says]) => says.planned).map(([name, says]) => namedColumn(name, says));
 
-// The columns of a board with those of the groups' named metrics, behind the pass rate.
-export const withNamed = (columns, groups) => placed(columns, NAMED.behind, namedColumns(groups));
-
-// The columns of a board of trials with those of the named metrics that some trial of the groups has.
-export function withValues(columns, groups) {
-  const some = namedColumns(groups).filter((column) => groups.some((group) => group.metrics?.[nameIn(column.name)]?.count));
-  const values = some.map((column) => ({ ...column, path: ["metrics", nameIn(column.name)], sort: null, hint: "" }));
-  return placed(columns, NAMED.behind_of_trials, values);
-}
-
-function placed(columns, behind, named) {
-  const at = 1 + columns.findLastIndex((column) => behind.includes(column.name));
-  return [...columns.slice(0, at), ...named.slice(0, NAMED.most), ...columns.slice(at)];
-}
-
 // name within METRICS -> value, from what a summary, or a point of the history, says of named metrics.
 export const prefixed = (values) => Object.fromEntries(Object.entries(values).map(([name, value]) => [NAMED.prefix + name, value]));
-
-export const isNamed = (metric) => metric.startsWith(NAMED.prefix);
-export const nameIn = (metric) => metric.slice(NAMED.prefix.length);

@@ -1,12 +1,11 @@
 // A page of the runs, as they change. The server searches, sorts and pages.
 
-import { getPage } from "./api.js";
-import { columnsOf } from "./cells.js";
+import { drawn } from "./api.js";
 import { Pager } from "./controls.js";
-import { card, field, h, name } from "./dom.js";
+import { card, field, h } from "./dom.js";
+import { DrawnTable } from "./drawn.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
-import { Table } from "./table.js";
 import { Trouble } from "./trouble.js";
 
 const PAGE = 100;
@@ -20,27 +19,20 @@ export class Runs {
   // options: {search} of the address; change(options): so that it can follow
   constructor(options, change, state) {
     this.query = { ...LATEST, search: options.search ?? "", limit: PAGE };
-    this.runs = new Map();
     this.total = 0;
     this.search = h("input", { type: "search", placeholder: "run, benchmark", value: this.query.search, oninput: () => this.later() });
     this.searching = field("Search", this.search);
     this.change = change;
-    this.table = new Table(columnsOf("runs", []), {
-      caption: "Runs",
-      key: (run) => run.run_id,
-      sort: { id: LATEST.sort, descending: LATEST.descending },
-      onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),
-      primary: "state",
-      empty: () => (this.total || this.query.search ? "No run fits." : howToBegin()),
-    });
+    this.table = new DrawnTable("Runs", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }) });
     this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
     this.pager.element.hidden = true;
     this.element = card("Runs", [this.searching], this.table.element, this.pager.element);
     this.trouble = new Trouble(this.element, () => this.ask());
     this.live = new Live("/api/updates", {
+      view: () => ({ view: "runs" }),
       reset: () => (this.begins = true),
-      put: (run) => (this.runs.has(run.run_id) ? this.runs.set(run.run_id, run) : this.lacks()),
-      remove: ({ run_id }) => this.runs.delete(run_id) && this.lacks(),
+      drawn: ({ runs }) => this.take(runs),
+      remove: ({ run_id }) => this.table.rows.has(run_id) && this.lacks(),
       told: () => this.told(),
       state,
     });
@@ -49,8 +41,20 @@ export class Runs {
   // The stream begins with runs that the page may not show: it is asked for once.
   told() {
     if (this.begins) this.ask();
-    else this.draw();
     this.begins = false;
+  }
+
+  // Rows that changed, with all columns of the board; the page shows those that some run of it knows.
+  take({ "": _, ...rows }) {
+    const ids = [...this.table.head.cells].map((head) => head.dataset.id);
+    const kept = {};
+    for (const [run, [tag, attributes, ...cells]] of Object.entries(rows)) {
+      const shown = cells.filter(([, { "data-id": id }]) => ids.includes(id));
+      const more = cells.some(([, { "data-id": id, class: look }]) => !ids.includes(id) && !look?.includes("unknown"));
+      if (this.table.rows.has(run)) kept[run] = [tag, attributes, ...shown];
+      if (!this.table.rows.has(run) || more) this.lacks();
+    }
+    this.table.take(kept);
   }
 
   // The list has other runs than the page shows.
@@ -78,25 +82,22 @@ export class Runs {
     this.pending?.abort();
     this.pending = new AbortController();
     try {
-      const [runs, matching] = await getPage("/api/runs", this.query, this.pending.signal);
-      if (runs.length === 0 && matching > 0) return this.choose({ offset: 0 });
-      this.runs = new Map(runs.map((run) => [run.run_id, run]));
+      const { runs, matching } = await drawn("/api/runs", this.query, this.pending.signal);
+      if (runs[""].order.length === 0 && matching > 0) return this.choose({ offset: 0 });
       this.matching = matching;
       this.total = this.query.search ? Math.max(this.total, matching) : matching;
+      this.draw(runs);
       this.trouble.over();
-      this.draw();
     } catch (error) {
       if (error.name !== "AbortError") this.trouble.tell(error);
     }
   }
 
-  draw() {
-    if (this.matching === undefined) return;
-    const runs = this.table.sorted([...this.runs.values()]);
+  draw(runs) {
     this.searching.hidden = this.total <= PAGE && !this.query.search;
-    this.table.setColumns(columnsOf("runs", runs, { run: linked }));
-    this.table.update(runs);
-    this.pager.show(this.query.offset, runs.length, this.matching, this.total);
+    this.table.take(runs);
+    if (!this.total && !this.query.search) this.table.nothing?.firstChild.replaceChildren(howToBegin());
+    this.pager.show(this.query.offset, runs[""].order.length, this.matching, this.total);
     this.pager.element.hidden = this.total <= PAGE;
   }
 
@@ -109,9 +110,3 @@ export class Runs {
 }
 
 export const runLink = (run, rest = "") => `#/run/${encodeURIComponent(run)}${rest}`;
-
-// Its name as a link, and its id where that is another.
-function linked(run) {
-  const link = h("a", { href: runLink(run.run_id) }, name(run.display_name ?? run.run_id));
-  return h("div", {}, link, run.display_name ? h("div", { class: "note" }, name(run.run_id)) : null);
-}

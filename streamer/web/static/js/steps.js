@@ -1,8 +1,7 @@
 // The steps of a trajectory: calls folded, errors marked, search.
 
-import { badge } from "./cells.js";
 import { h, field, name } from "./dom.js";
-import { count, counted, usd } from "./format.js";
+import { badge, count, counted, usd } from "./format.js";
 import { asWritten, written } from "./said.js";
 
 const SOURCES = { agent: "agent", user: "user", system: "system", environment: "environment" };

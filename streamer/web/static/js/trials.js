@@ -1,14 +1,11 @@
 // The trials of a run, a page at a time; the server filters and sorts. What is chosen stands in the address.
 
-import { get, runPath } from "./api.js";
-import { BOARDS, WORDS } from "./boards.js";
-import { columnsOf } from "./cells.js";
+import { drawn, runPath } from "./api.js";
+import { WORDS } from "./boards.js";
 import { card, field, h, name } from "./dom.js";
 import { Pager, offer, select } from "./controls.js";
+import { DrawnTable } from "./drawn.js";
 import { Failures } from "./failures.js";
-import { count, moment } from "./format.js";
-import { withValues } from "./named.js";
-import { Table } from "./table.js";
 import { Trouble } from "./trouble.js";
 
 const PAGE = 50;
@@ -23,16 +20,8 @@ export class Trials {
     this.run = run;
     this.change = change;
     this.open = open;
-    this.agents = [];
     this.query = { sort: "latest", ...kept(options), limit: PAGE, offset: Number(options.offset) || 0, descending: options.descending === "true" };
-    this.table = new Table(this.columns([]), {
-      caption: "Trials of this run",
-      primary: "outcome",
-      key: (trial) => trial.id,
-      sort: { id: this.query.sort, descending: this.query.descending },
-      onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }),
-      empty: () => (this.page?.total === 0 ? "No trial has been counted yet." : "No trial fits."),
-    });
+    this.table = new DrawnTable("Trials of this run", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }), onopen: (id) => this.open(id) });
     this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
     this.pager.said.textContent = "Loading…";
     this.agent = h("select", { onchange: () => this.choose({ agent: this.agent.value, offset: 0 }) });
@@ -55,22 +44,14 @@ export class Trials {
     this.failures.load();
   }
 
-  columns(trials) {
-    const title = (trial) => (trial.shard ? `${trial.shard}: ${trial.task_id}` : trial.task_id);
-    const task = (trial) => [h("button", { type: "button", class: "link", "aria-haspopup": "dialog", onclick: () => this.open(trial.id) }, name(title(trial))), apart(trial)];
-    return columnsOf(withValues(BOARDS.trials, this.agents), trials, { task });
-  }
-
   later(search) {
     clearTimeout(this.typing);
     this.typing = setTimeout(() => this.choose({ search, offset: 0 }), 250);
   }
 
   // The state of the run moved: look again, but not all the time.
-  update(agents, tiers) {
-    this.agents = agents;
-    if (this.page) this.show(this.page);
-    this.offered = [agents.map((agent) => agent.agent_model), [...new Set(tiers.map((tier) => tier.tier))]];
+  update({ agents, tiers }) {
+    this.offered = [agents, tiers];
     this.offer();
     if (this.refreshing || document.hidden) return;
     this.refreshing = setTimeout(() => {
@@ -116,7 +97,7 @@ export class Trials {
     this.pending?.abort();
     this.pending = new AbortController();
     try {
-      this.show(await get(this.path(), {}, this.pending.signal));
+      this.show(await drawn(this.path(), {}, this.pending.signal));
       this.trouble.over();
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -130,9 +111,8 @@ export class Trials {
 
   show(page) {
     this.page = page;
-    this.table.setColumns(this.columns(page.trials));
-    this.table.update(page.trials);
-    this.pager.show(page.offset, page.trials.length, page.matching, page.total);
+    this.table.take(page.trials);
+    this.pager.show(page.offset, page.trials[""].order.length, page.matching, page.total);
   }
 
   close() {
@@ -145,11 +125,3 @@ export class Trials {
 }
 
 const kept = (options) => Object.fromEntries(KEPT.filter((key) => key in options).map((key) => [key, options[key]]));
-
-// What tells repeats apart, and in a line why it failed.
-function apart(trial) {
-  const repeat = trial.trial_name ? name(trial.trial_name) : trial.attempt > 1 ? `attempt ${count(trial.attempt)}` : null;
-  const facts = [repeat, trial.finished_at ? moment(trial.finished_at) : null].filter(Boolean);
-  const when = facts.length ? h("div", { class: "note repeat" }, ...facts.flatMap((fact, at) => (at ? [" · ", fact] : [fact]))) : null;
-  return trial.reason ? h("div", {}, when, h("div", { class: "note reason" }, name(trial.reason))) : when;
-}

@@ -6,7 +6,7 @@ const AGAIN_MS = 3000;
 const CLOSED = 501;
 
 // Whether what is wrong may pass by itself; error: of `get`
-export const passes = (error) => error.status === undefined || (error.status >= 500 && error.status !== CLOSED);
+const passes = (error) => error.status === undefined || (error.status >= 500 && error.status !== CLOSED);
 
 export class Trouble {
   // card: an element as `card` makes it; again(): asks once more
