@@ -125,6 +125,7 @@ schema: $(STAMP)
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.web.screenshots docs/screenshots
 	$(BIN)/python -m tests.terminal.watch.captures docs/screenshots
+	$(BIN)/python -m tests.views.pictures docs/screenshots
 
 # One resolution for every platform and Python, with the hashes of all files of each version. What builds the
 # package (setuptools) is pinned with the rest. constraints.txt has the same versions, for pip's option -c.
