@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from html import escape
@@ -547,6 +547,22 @@ def table(drawn: Drawn) -> Element:
 # The boards of a run.
 
 
+def _folded(board: Board, agents: Sequence[Mapping[str, Any]]) -> Board:
+    """The board without accuracy and pass@1 where they say of every agent what the pass rate says."""
+
+    def same(column: Column) -> bool:
+        told = [(cell(column, one), percent(value_at(one, PASS_RATE.path))) for one in agents]
+        return bool(told) and all(shown == rate != UNSEEN for shown, rate in told)
+
+    equal = [column for column in board.columns if column.name in ("accuracy", "pass@1") and same(column)]
+    if not equal:
+        return board
+    hint = f"{PASS_RATE.hint}. The same here: {' and '.join(column.title for column in equal)}"
+    kept = [column for column in board.columns if column not in equal]
+    at = kept.index(PASS_RATE)
+    return replace(board, columns=(*kept[:at], replace(PASS_RATE, hint=hint), *kept[at + 1 :]))
+
+
 Link = Callable[[str], str]
 """Where a name leads: the address of its page."""
 
@@ -569,7 +585,7 @@ def draw_agents(
         notes: more lines below the table.
         link: where a name leads; None: nowhere.
     """
-    board = with_named(AGENTS, agents)
+    board = _folded(with_named(AGENTS, agents), agents)
     by = next((one for one in board.columns if one.name == primary and one.sort), PASS_RATE)
     look = Look(
         "Agents of this run",

@@ -254,7 +254,7 @@ def test_html_says_the_numbers_of_the_summaries_with_and_without_scripts(data: R
         row = [cell.replace("\u00a0", " ") for cell in page.cells[at : at + 20]]
         assert row[1].startswith(percent((agent["statistics"]["pass_rate"] or {}).get("mean"))), row
         assert f"{agent['trials']:,}" in {cell.partition(" / ")[0] for cell in row}
-        assert percent(agent["accuracy"]) in row
+        assert any(cell.startswith(percent(agent["accuracy"])) for cell in row)
 
 
 def test_html_allows_its_own_scripts_alone_and_names_no_other_host() -> None:
