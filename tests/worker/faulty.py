@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamer.settings import Settings
+from streamer.storage.outbox import ProducerRecord
 from streamer.worker.agents import run_worker
-from streamer.worker.partition import Partition, is_page
+from streamer.worker.partition import is_page
 from streamer.worker.process import Watchdog
-from streamer.worker.publisher import SummaryPublisher
 from streamer.worker.recovery import PartitionRecovery
 from streamer.worker.tables import StateTable
 
@@ -30,28 +30,23 @@ WAIT_SECONDS = 2.0
 def main() -> int:
     """Install the fault, then run the worker."""
     fault = os.environ["FAULT"]
-    save = SummaryPublisher.save
+    save = StateTable.save
 
-    def changed(runs: list[tuple[Partition, str]]) -> bool:
-        known = [part.pipeline.run(run_id) for part, run_id in runs if part.pipeline.knows(run_id)]
-        return any(run.state.changes.slots_waiting for run in known)
+    def pages_among(rows: list[ProducerRecord]) -> bool:
+        return any(row.value and row.key and is_page(row.key.decode()) for row in rows)
 
-    async def die_after_pages(self: SummaryPublisher, runs: Iterable[tuple[Partition, str]]) -> Any:
-        runs = list(runs)
-        dies = changed(runs)
-        replaced = await save(self, runs)
-        if dies:
+    async def die_after_pages(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
+        rows = list(records)
+        await save(self, rows, *more)
+        if pages_among(rows):
             os.kill(os.getpid(), signal.SIGKILL)
-        return replaced
 
-    async def wait_after_pages(self: SummaryPublisher, runs: Iterable[tuple[Partition, str]]) -> Any:
-        runs = list(runs)
-        waits = changed(runs)
-        replaced = await save(self, runs)
-        if waits:
+    async def wait_after_pages(self: StateTable, records: Iterable[ProducerRecord], *more: Any) -> None:
+        rows = list(records)
+        await save(self, rows, *more)
+        if pages_among(rows):
             sys.stderr.write("pages written\n")
             await asyncio.sleep(WAIT_SECONDS)
-        return replaced
 
     async def raise_at_load(*_: Any, **__: Any) -> Any:
         raise RuntimeError("injected into the rebuild")
@@ -65,9 +60,9 @@ def main() -> int:
     if fault == "loses_pages":
         StateTable.get = get_no_page  # type: ignore[method-assign]
     if fault == "dies_after_pages":
-        SummaryPublisher.save = die_after_pages  # type: ignore[method-assign]
+        StateTable.save = die_after_pages  # type: ignore[method-assign]
     if fault in {"waits_after_pages", "zombie"}:
-        SummaryPublisher.save = wait_after_pages  # type: ignore[method-assign]
+        StateTable.save = wait_after_pages  # type: ignore[method-assign]
     if fault == "zombie":
         Watchdog.check = lambda self: None  # type: ignore[method-assign]
     if fault == "cannot_load":
