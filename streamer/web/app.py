@@ -78,7 +78,7 @@ from streamer.web.protocols.intake import (
     publish_events,
 )
 from streamer.web.protocols.live import Room, View
-from streamer.web.results import METRICS_PATH, results
+from streamer.web.protocols.results import METRICS_PATH, results
 
 if TYPE_CHECKING:
     from streamer.web.mcp import OverHttp
@@ -402,7 +402,7 @@ def create_app(
         Route("/api/openapi.json", describe),
         Route(SESSION_PATH, session),
         Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
-        Route(METRICS_PATH, _endpoint(web, partial(results, web))),
+        Route(METRICS_PATH, _endpoint(web, partial(results, web.reader))),
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
         Route("/static/js/boards.js", _boards),
         Mount("/static", _Static(directory=STATIC)),

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamer.schemas.events import BOARD_METRICS
 from streamer.settings import Settings
-from streamer.web import results
-from streamer.web.results import AGENT_LABELS, METRICS_PATH, SHOWN
+from streamer.web.protocols import results
+from streamer.web.protocols.results import AGENT_LABELS, METRICS_PATH, SHOWN
 from streamer.worker.metrics import Metrics, WorkerMoment
 from tests.house.repository import ROOT
 from tests.support.events import a_deletion, a_plan, a_trial

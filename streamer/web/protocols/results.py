@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streamer.client.queries import UnknownRun
+from streamer.client.readers import AsyncStateReader
 from streamer.schemas.events import BOARD_METRICS
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, state_of
-from streamer.web.api import Web
 
 METRICS_PATH = "/api/metrics"
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -116,15 +116,15 @@ def _pairs(
     return ((families[name], values[name]) for name in families)
 
 
-async def results(web: Web, request: Request) -> Response:
+async def results(reader: AsyncStateReader, request: Request) -> Response:
     """The running runs now; a run that is deleted meanwhile is left out."""
     now = datetime.now(UTC)
-    states = [(run, state_of(run, now)) for run in await web.reader.runs()]
+    states = [(run, state_of(run, now)) for run in await reader.runs()]
     going_on = [(run, state) for run, state in states if state in GOING_ON]
     shown, left_out = list[tuple[RunSummary, str, Sequence[AgentModelSummary]]](), 0
     for run, state in going_on[:MOST_RUNS]:
         try:
-            agents = await web.reader.agents(run.run_id)
+            agents = await reader.agents(run.run_id)
         except UnknownRun:
             continue
         agents = sorted(agents, key=lambda agent: (-agent.trials, agent.agent_model))
