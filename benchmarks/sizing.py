@@ -116,8 +116,8 @@ def of_constants(result: Constants) -> Iterator[tuple[str, str]]:
 def of_loads(result: Constants, loads: Sequence[int] = LOADS) -> Iterator[tuple[str, ...]]:
     """Worker cores, broker cores, Redis cores and megabytes a second for so many events a second.
 
-    Of 32 live runs, which are published equally often at every rate: the first 200 events a second cost what
-    they cost in a trickle, and each further event costs what it costs in a backlog.
+    32 live runs are published equally often at every rate. So the first 200 events a second cost what they
+    cost in a trickle, and each further event costs what it costs in a backlog.
     """
     yield "events/s", "worker cores", "broker cores", "Redis cores", "MB/s in", "MB/s out", "on disk a day"
     for load in loads:

@@ -22,7 +22,7 @@ _ONE_BY_ONE = 8
 """Up to so many values, and a share of a large distribution, are put in one by one; more are merged."""
 
 _FEW_TO_LOOK_AT = 64
-"""Of so many values the mode is found by looking at each in turn."""
+"""Up to so many values, the mode is found by looking at each in turn."""
 
 _BLOCK = 1024
 """Values of a block, 8 KiB, when it is made; at twice that it is split.

@@ -486,7 +486,7 @@ class Sending:
 
     Attributes:
         refused: runs one of whose keys somebody made a key of another type.
-        outdated: run to those of its keys of which Redis refused a lower version, and has taken none since.
+        outdated: run to its keys of which Redis refused a lower version, and has taken no later one since.
         refusals: values that Redis refused for their lower version, since the start.
         rewrite_due: runs whose keys across runs may say something else, with the benchmarks concerned.
     """

@@ -1,9 +1,9 @@
 """What happens to a batch of events: fold it, queue the runs that it touched, publish those that are due.
 
 The loop that calls it stands in `agents`. Batches that were fetched by then are folded together, whatever
-their partitions. A run is published at once if that was not done within the last half second, else when that
-is over (`PublishQueue`); with a backlog the worker folds for two seconds between two rounds. Of each run its
-state pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
+their partitions. A run is published at once if that was not done within the last 0.9 s, else when they are over
+(`PublishQueue`). With a backlog the worker folds for two seconds between two rounds. Of each run its state
+pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
 batch is done when all runs that it touched are published and the pages that others replaced are removed.
 Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the next owner folds the
 batches again.

@@ -533,7 +533,7 @@ class SummaryPublisher:
     told_poorer: set[str] = field(default_factory=set)
 
     async def flush(self, partitions: Iterable[Partition]) -> bool:
-        """Publish the next runs that are due, as many as are published together; False if none was due."""
+        """Publish the next runs that are due, as many as are published together; False: no run was due."""
         ready = publishable(partitions)
         shares = _shares(ready)
         runs = [(partition, run_id) for partition, run_ids in shares for run_id in run_ids]

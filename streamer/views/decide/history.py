@@ -480,7 +480,7 @@ def plans_of(
 ) -> list[PlanEstimate]:
     """What plans with so many tasks and attempts detect, each in both orders.
 
-    Fewer tasks than the history has are drawn among them anew for each comparison. Of more, each past task
+    Fewer tasks than the history has are drawn among them again for each comparison. Of more, each past task
     stands for as many tasks like it.
 
     Args:
@@ -488,7 +488,7 @@ def plans_of(
         detect: the drop of the pass rate, above 0.
         attempts: at each task, >= 1; several plans.
         random: of the simulation.
-        tasks: of the plan, >= 1; several plans; (): those of the history.
+        tasks: of each plan, >= 1. Without any, a plan has the tasks of the history.
         concurrency: trials at once, >= 1; hours are the summed durations over it.
         simulated: comparisons for each plan, >= 1.
 
