@@ -202,6 +202,8 @@ def schema_command(
         return
     if out is None:
         raise click.UsageError("name the directory to write to: --out DIR")
+    if out.exists() and not out.is_dir():
+        raise click.UsageError(f"--out {out} is a file: name a directory")
     from streamer.schemas.export import documents
 
     out.mkdir(parents=True, exist_ok=True)

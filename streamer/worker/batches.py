@@ -1,9 +1,9 @@
 """What happens to a batch of events: fold it, queue the runs that it touched, publish those that are due.
 
 The loop that calls it stands in `agents`. Batches that were fetched by then are folded together, whatever
-their partitions. A run is published at once if that was not done within the last 0.9 s, else when they are over
-(`PublishQueue`). With a backlog the worker folds for two seconds between two rounds. Of each run its state
-pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
+their partitions. A run is published at once if that was not done within the last 0.9 s, else when they are
+over (`PublishQueue`). With a backlog the worker folds for two seconds or more between two rounds. Of each run
+its state pages are acknowledged first. Then come summaries, scored trials and news, and Redis beside them. A
 batch is done when all runs that it touched are published and the pages that others replaced are removed.
 Whatever fails or is cancelled, nothing more is acknowledged: the worker ends, and the next owner folds the
 batches again.
@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -85,7 +85,7 @@ MOST_UNCOUNTED = 50_000
 """Trials of a partition's runs that wait to be counted: about 25 MB."""
 
 MOST_UNSAVED = 5_000
-"""Slots of a partition's runs whose state pages wait to be saved: about 5 MB of pages in one write."""
+"""Slots of a partition's runs whose state pages wait to be saved: as a rule 5 MB of pages in one write."""
 
 BACKLOG_RECORDS = 1_000
 """So many records that wait to be folded are a backlog: a tenth of a second of work, and more."""
@@ -95,7 +95,11 @@ BACKLOG_SECONDS = 2.0
 news already, and each summary replaces the one before."""
 
 ROUND_SECONDS = 1.0
-"""How long such a round goes on: at least two thirds of the time remain for the backlog."""
+"""After so long, such a round ends with the write that it is at. A round of wide runs may take longer."""
+
+ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
+"""A worker folds for twice as long as the last round took, so that two thirds of the time remain for the
+backlog; but not for longer than this, since the last round may have hung."""
 
 SHORTEST_WAIT_SECONDS = 0.01
 """Runs that become due within so short a time are published together."""
@@ -167,7 +171,7 @@ class Processor:
         self.partitions: dict[int, Partition] = {}
         self.ownership = 0
         self.now = clock
-        self._round_ended = -inf
+        self._rest_until = -inf
         self._queued = asyncio.Event()
         self.lock = asyncio.Lock()
         shared = (self.tables, self.encoder, self.producer, self.sink)
@@ -240,17 +244,21 @@ class Processor:
         """Return when a run that waits may be due; a batch that is queued meanwhile may bring that about."""
         while (left := self._seconds_left()) > 0:
             self._queued.clear()
-            if left < inf:
-                await asyncio.sleep(max(left, SHORTEST_WAIT_SECONDS))
-            else:
-                await self._queued.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(left, SHORTEST_WAIT_SECONDS) if left < inf else None):
+                    await self._queued.wait()
 
-    async def publish_due(self) -> None:
-        """Publish the runs that are due; the caller holds the lock."""
+    async def publish_due(self, go_on: Callable[[], bool] = lambda: True) -> None:
+        """Publish the runs that are due; the caller holds the lock.
+
+        Args:
+            go_on: asked before each write. False: what is left waits.
+        """
         with self.all_or_nothing():
             if self._rest_left() <= 0:
-                await self._publish(ROUND_SECONDS)
-            await self._relieve()
+                await self._publish(ROUND_SECONDS, go_on)
+            if go_on():
+                await self._relieve()
 
     async def publish_last(self, seconds: float) -> None:
         """Publish all runs that wait, as far as the time allows, and let none rest: no later chance comes."""
@@ -259,16 +267,18 @@ class Processor:
         with self.all_or_nothing():
             await self._publish(seconds)
 
-    async def _publish(self, seconds: float) -> None:
+    async def _publish(self, seconds: float, go_on: Callable[[], bool] = lambda: True) -> None:
         began = self.now()
-        while await self.summary_publisher.flush(self._owned()):
-            self._round_ended = self.now()
-            if self._round_ended - began > seconds:
+        while go_on() and await self.summary_publisher.flush(self._owned()):
+            took = self.now() - began
+            rest = min(max(BACKLOG_SECONDS, ROUNDS_PER_REST * took), LONGEST_REST_SECONDS)
+            self._rest_until = began + took + rest
+            if took > seconds:
                 return
 
     def _rest_left(self) -> float:
         """Seconds until the next round with a backlog; 0.0 without one."""
-        left = self._round_ended + BACKLOG_SECONDS - self.now()
+        left = self._rest_until - self.now()
         if left <= 0:
             return 0.0
         waiting = sum(self.waiting(partition.number, partition.position) for partition in self._owned())
@@ -298,7 +308,7 @@ class Processor:
             raise
 
     async def fold(self, batch: Together) -> Changes:
-        """Fold the batch into the partitions, and take from the runs what is to be saved.
+        """Fold the batch into the partitions.
 
         Nothing comes of a batch that was fetched before a rebalance: its records will be read again.
         """
@@ -360,7 +370,6 @@ class Processor:
         await self.quarantine_writer.write_aside(changes.asides)
         batches: dict[int, list[FetchedBatch]] = {}
         for batch in changes.batches:
-            self.partitions[batch.partition].position = batch.last_offset + 1
             batches.setdefault(batch.partition, []).append(batch)
             batch.release()
         for number, touched in changes.touched.items():
@@ -368,6 +377,7 @@ class Processor:
             await self.quarantine_writer.admit(partition)
             runs = set(filter(partition.pipeline.knows, touched))
             self.idle.touch(partition, runs)
+            partition.position = changes.next_offsets[number]
             partition.publish_queue.add(runs if partition.caught_up else (), batches[number])
             if not partition.caught_up:  # nothing is published, and no batch is done
                 partition.touched_in_catch_up |= runs
@@ -377,13 +387,16 @@ class Processor:
     async def _relieve(self) -> None:
         """Runs that wait for their summaries shall not take more memory the longer they wait."""
         for partition in self._owned():
+            if partition.abandoned:
+                continue
             known, waiting = partition.pipeline.knows, partition.publish_queue.runs
             runs = list(filter(known, waiting if partition.caught_up else partition.touched_in_catch_up))
             states = [partition.pipeline.run(run_id).state for run_id in runs]
             scored = sum(state.changes.scored_waiting for state in states) if partition.caught_up else 0
             unsaved = sum(state.changes.slots_waiting for state in states)
             if scored > MOST_SCORED_WAITING or unsaved > MOST_UNSAVED:
-                replaced = await self.summary_publisher.save((partition, run_id) for run_id in runs)
+                unsaved_runs = [state.run_id for state in states if state.changes.slots_waiting]
+                replaced = await self.summary_publisher.save((partition, run_id) for run_id in unsaved_runs)
                 partition.publish_queue.add_replaced(replaced)
                 if partition.caught_up:
                     await self.summary_publisher.publish_scored(partition, runs)

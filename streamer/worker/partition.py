@@ -48,7 +48,7 @@ class PublishQueue:
     Args:
         now: clock, in seconds.
 
-    >>> seconds = [10.0]
+    >>> seconds = [0.0]
     >>> queue, first, second = PublishQueue(lambda: seconds[0]), *(FetchedBatch("t", 0, []) for _ in "ab")
     >>> queue.add(["a", "b"], [first])
     >>> queue.due(1), queue.published(["a"]), queue.due(9), queue.take_finished()
@@ -57,8 +57,8 @@ class PublishQueue:
     >>> queue.due(9), queue.published(["b", "c"]), queue.take_finished() == ([first], [])
     (['b', 'c'], None, True)
     >>> queue.due(9), queue.seconds_left(), bool(queue)
-    ([], 0.5, True)
-    >>> seconds[0] += 0.5
+    ([], 0.9, True)
+    >>> seconds[0] += 0.9
     >>> queue.due(9), queue.published(["a"]), queue.take_finished() == ([second], []), bool(queue)
     (['a'], None, True, False)
     """

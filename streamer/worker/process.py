@@ -456,11 +456,11 @@ class Housekeeping:
         """Publish what becomes due between two batches."""
         while True:
             await self.processor.until_due()
-            if self.app.is_settled:
-                async with self.processor.whole():
-                    await self.processor.publish_due()
-            else:
+            if not self.app.is_settled:
                 await asyncio.sleep(PUBLISH_SECONDS)
+                continue
+            async with self.processor.whole():  # a rebalance may begin while this waits, or at any write
+                await self.processor.publish_due(lambda: self.app.is_settled)
 
     async def _skip_missing(self, place: TopicPartition, partition: Partition) -> None:
         """The last offsets of a log may hold no event (removed, markers): only the consumer passes them."""

@@ -592,6 +592,7 @@ class SummaryPublisher:
                 with partition.guard(run_id):
                     pages = partition.pipeline.run(run_id).take_pages()
                     rows += fitting([self.tables.trials.put(partition.number, p.key, p.value) for p in pages])
+                await asyncio.sleep(0)
         await self.tables.trials.save(
             [row for row in rows if row.value is not None],
             lambda refusal: self.quarantine_writer.refused(partitions, refusal, {}),
@@ -657,7 +658,8 @@ class SummaryPublisher:
         for start in range(0, len(runs), RUNS_PER_WRITE):
             outs: list[ProducerRecord] = []
             together = runs[start : start + RUNS_PER_WRITE]
-            replaced += await self.save((partition, run_id) for run_id in together)
+            touched = filter(partition.touched_in_catch_up.__contains__, together)
+            replaced += await self.save((partition, run_id) for run_id in touched)
             for run_id in filter(partition.pipeline.knows, together):
                 recovered: list[ProducerRecord] = []
                 with partition.guard(run_id):

@@ -691,6 +691,8 @@ class Fencing:
                 await asyncio.sleep(0)
         if runs:
             log.warning("%d scored trials were overwritten by older ones: again", runs.total())
+            partition.publish_queue.add_replaced(await publisher.save((partition, run) for run in runs))
+            partition.publish_queue.add(runs)
             await publisher.publish_scored(partition, runs)
 
     async def _read(self, place: Any, start: int, stop: int) -> dict[str, bytes | None]:

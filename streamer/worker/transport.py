@@ -56,7 +56,7 @@ class FetchedBatch:
 
     Attributes:
         records: aiokafka's ConsumerRecords, offsets rising (with gaps, where the log has them).
-        folded: true once the records are folded and their pages saved (`release`).
+        folded: true once the records are folded (`release`).
         done: true once everything that follows from the records is safe (`finish`).
     """
 
@@ -72,7 +72,7 @@ class FetchedBatch:
         return int(self.records[-1].offset)
 
     def release(self) -> None:
-        """The batch is folded and saved: its records are not needed any more."""
+        """The batch is folded: its records are not needed any more."""
         self.folded = True
         self.records = []
 
@@ -379,7 +379,8 @@ def _credentials(settings: Settings) -> dict[str, Any]:
 # -----------------------------------------------------------------------------
 # Faust's Kafka transport, handing on one fetched batch of the event topic as one Faust event.
 #
-# Nothing waits for a batch to fill: what one fetch brought is one batch, so the first record travels alone
+# Nothing waits for a batch to fill, but 25 ms for others while records come (`GATHER_MS`). What one fetch
+# brought is one batch, so the first record after a pause travels alone
 # and a backlog travels in thousands. Other topics (the changelogs) pass through unchanged.
 #
 # A batch counts as acknowledged only when the processor has called `FetchedBatch.finish`: Faust itself also

@@ -50,7 +50,7 @@ async def pay(bench: Bench) -> None:
 
 
 async def owing_bench() -> Bench:
-    """Owes for a batch that is folded and saved."""
+    """Owes for a batch that is folded."""
     bench = Bench()
     await bench.handle(bench.batch(0, 40))
     await bench.handle(bench.batch(40, 40))

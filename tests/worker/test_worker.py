@@ -303,9 +303,9 @@ async def test_r32_the_log_says_once_a_run_that_a_result_lacks_what_an_earlier_e
 # What an owner answers others with is cut and drained: if it cannot be written, the worker ends.
 
 
-async def test_an_answer_to_a_late_scored_trial_that_cannot_be_written_ends_the_worker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+async def answering(monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, Fencing]:
+    """A late scored trial of the first event stands over the second one's, which rests, its page unsaved."""
     bench, topic = Bench(), Names().scored_trials
     await bench.handle(a_batch(0, [orjson.dumps(a_trial(resolved=False))]))
     [older] = [out for outs in bench.broker.writes for out in outs if out.topic == topic]
@@ -317,15 +317,34 @@ async def test_an_answer_to_a_late_scored_trial_that_cannot_be_written_ends_the_
     async def read(*_: Any) -> dict[str, bytes | None]:
         return {(older.key or b"").decode(): older.value}
 
-    async def fail(_records: Any) -> None:
-        raise KafkaError("away")
-
     app: Any = SimpleNamespace(event_consumer=SimpleNamespace(highwaters=highwaters))
     producer: Any = SimpleNamespace(take_foreign_ranges=lambda *_: [(8, 9)])
     fencing = Fencing(app, Settings(), bench.tables, bench.processor, producer)
     monkeypatch.setattr(fencing, "_read", read)
+    bench.broker.writes.clear()
+    return bench, fencing
+
+
+async def test_an_answer_to_a_late_scored_trial_that_cannot_be_written_ends_the_worker(
+    answering: tuple[Bench, Fencing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, fencing = answering
+
+    async def fail(_records: Any) -> None:
+        raise KafkaError("away")
+
     monkeypatch.setattr(bench.broker, "write", fail)
     with pytest.raises(TimeoutError):  # a worker that gave up waits for its end
         await asyncio.wait_for(fencing.republish_overwritten(), 1)
     assert [str(crash) for crash in bench.app.crashes] == ["KafkaError: away"]
     assert bench.partition.abandoned
+
+
+async def test_an_answer_to_a_late_scored_trial_follows_the_page_that_it_rests_on(
+    answering: tuple[Bench, Fencing],
+) -> None:
+    bench, fencing = answering
+    await fencing.republish_overwritten()
+    assert bench.broker.topics == [{"trials-changelog"}, {"scored-trials"}]
+    await bench.settle()
+    assert not bench.partition.publish_queue
