@@ -38,6 +38,7 @@ from streamer.views.columns import (
     Column,
     basis,
     marked_grade,
+    unsorted,
     value_at,
     with_named,
     with_values_of,
@@ -139,17 +140,20 @@ def _finite(write: Callable[[float], str]) -> Callable[[Any], str]:
     return written
 
 
+_MOST_WRITTEN_OUT = 1e20
+
+
 def _fixed(value: float, digits: int) -> str:
-    """So many decimals, halves rounded up, thousands apart."""
+    """So many decimals, halves rounded up, thousands apart; from 1e20 on six digits and a power of ten."""
+    if abs(value) >= _MOST_WRITTEN_OUT:
+        return f"{value:g}"
     return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
 
 
 def _at_most(value: float, digits: int) -> str:
     """The same without zeros at the end."""
-    if abs(value) >= 1e20:
-        return f"{value:g}"
     fixed = _fixed(value, digits)
-    return fixed.rstrip("0").rstrip(".") if "." in fixed else fixed
+    return fixed.rstrip("0").rstrip(".") if "." in fixed and "e" not in fixed else fixed
 
 
 count = _finite(lambda value: f"{value:,}" if isinstance(value, int) else _at_most(value, 3))
@@ -738,7 +742,7 @@ def draw_trials(
         trials: `ListedTrial` or `TrialRow` each.
         agents: summaries of their agents, which know the named metrics of all trials.
         sort: what they came sorted by.
-        opens: a task is a button that opens its trial; else its name alone.
+        opens: a task is a button that opens its trial, and they can be sorted; else neither.
     """
     look = Look(
         caption,
@@ -750,7 +754,8 @@ def draw_trials(
         elsewhere=opens,
         keeps_order=opens,
     )
-    return draw(with_values_of(TRIALS, agents), trials, look)
+    board = with_values_of(TRIALS, agents)
+    return draw(board if opens else unsorted(board.shown_on("page")), trials, look)
 
 
 def _task_button(trial: Any) -> Content:

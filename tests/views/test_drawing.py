@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from streamer.views import drawing
 from streamer.views.columns import AGENTS, Column
-from streamer.views.drawing import Look, draw, draw_agents, h, html_of, table, text_of
-from tests.support.events import a_trial, summarised
+from streamer.views.drawing import (
+    Drawn,
+    Look,
+    draw,
+    draw_agents,
+    draw_runs,
+    draw_tiers,
+    draw_trials,
+    fine,
+    h,
+    html_of,
+    percent,
+    signed,
+    table,
+    text_of,
+    usd,
+)
+from tests.support.events import a_plan, a_trial, summarised
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
@@ -55,3 +76,167 @@ def test_every_column_of_a_board_has_a_head_and_a_cell_or_neither() -> None:
         AGENTS, agents(a_trial(), a_trial(agent="z")), Look("Agents", key=lambda row: row["agent_model"])
     )
     assert {len(row) - 2 for _, row in drawn.rows} == {len(drawn.heads)}
+
+
+# -----------------------------------------------------------------------------
+# What stands in the cells, in full: every kind of cell once, from trials that can be counted by hand.
+
+
+def shown(drawn: Drawn) -> dict[str, dict[str, str]]:
+    """First cell -> title of each other column -> its text; a space that does not break is a space."""
+    titles = [text_of(head) for head in drawn.heads]
+    rows = [[text_of(cell).replace("\u00a0", " ") for cell in cells] for _, (_, _, *cells) in drawn.rows]
+    return {first: dict(zip(titles[1:], others, strict=True)) for first, *others in rows}
+
+
+def of_kind(found: Mapping[str, Any], kind: str, **more: Any) -> list[dict[str, Any]]:
+    return [
+        one | {"over": False, "graded": True} | more for key, one in found.items() if key.startswith(kind)
+    ]
+
+
+TWICE = {"cost_usd": 0.25, "duration_seconds": 100.0}, {"cost_usd": 0.5, "duration_seconds": 200.0}
+
+
+def test_the_cells_of_agents_say_costs_grades_places_and_pass_at_k() -> None:
+    tasks = ["t0", "t1", "t2", "t3"]
+    trials = [
+        a_trial(
+            agent=agent,
+            task_id=task,
+            attempt=n,
+            resolved=agent == "a" and (n == 1 or task < "t2"),
+            **TWICE[n - 1],
+        )
+        for agent in "ab"
+        for task in tasks
+        for n in (1, 2)
+    ]
+    rows = of_kind(summarised([a_plan(tasks=tasks, attempts=2), *trials]), "agent_model ")
+    rows = [row | {"place": place} for row, place in zip(rows, ("1", "1-2"), strict=True)]
+    assert shown(draw_agents(rows, "pass_rate")) == {
+        "a:gpt-5": {
+            "Pass rate": "75.0 %",
+            "Place tasks like these": "1",
+            "Grade": "C",
+            "Rests on": "pass rate",
+            "Trials": "8 / 8",
+            "Pass@k": "2: 100.0 %",
+            "Cost": "$3.00",
+            "Mean cost": "$0.3750",
+            "Cost/pass": "$0.5000",
+            "Duration": "2.5 min",
+        },
+        "b:gpt-5": {
+            "Pass rate": "0.0 %",
+            "Place tasks like these": "1-2",
+            "Grade": "F",
+            "Rests on": "pass rate",
+            "Trials": "8 / 8",
+            "Pass@k": "2: 0.0 %",
+            "Cost": "$3.00",
+            "Mean cost": "$0.3750",
+            "Cost/pass": "∞",
+            "Duration": "2.5 min",
+        },
+    }
+
+
+def test_the_cells_of_an_agent_half_done_have_the_interval_and_marks() -> None:
+    tasks = [f"t{n}" for n in range(20)]
+    plan = a_plan(tasks=tasks, attempts=1, order=tasks, order_kind="shuffled")
+    found = summarised([plan, *(a_trial(task_id=f"t{n}", resolved=n % 5 < 3) for n in range(10))])
+    [cells] = shown(draw_agents(of_kind(found, "agent_model ", place=None), "pass_rate")).values()
+    assert cells == {
+        "Pass rate this run, final": "60.0 % [40, 80]",
+        "Grade": "F*",
+        "Rests on": "pass rate",
+        "Trials": "10 / 20",
+        "Pass@1": "60.0 %*",
+    }
+
+
+def test_the_cells_of_tiers_say_uplift_spread_and_costs() -> None:
+    costs = {"T0": 0.5, "T1": 2.0}
+    trials = [
+        a_trial(tier=tier, task_id=f"t{n}", resolved=tier == "T1" or n == 0, cost_usd=costs[tier])
+        for tier in costs
+        for n in range(4)
+    ]
+    tiers = of_kind(summarised([a_plan(tasks=4, attempts=1), *trials]), "tier ")
+    rows = [tier for tier in tiers if tier["agent_model"] is None]
+    same = {"Rests on": "pass rate", "Trials": "4 / 4"}
+    assert shown(draw_tiers(rows, "pass_rate")) == {
+        "T0 baseline": same
+        | {
+            "Grade": "F",
+            "Pass rate": "25.0 %",
+            "Uplift": "–",
+            "Delta": "–",
+            "Spread": "from 0 to 1, median 0, mean 0.25, standard deviation 0.433",
+            "Std dev": "0.433",
+            "Mean cost": "$0.5000",
+            "Cost/pass": "$2.00",
+        },
+        "T1": same
+        | {
+            "Grade": "A",
+            "Pass rate": "100.0 %",
+            "Uplift": "+300.0 %",
+            "Delta": "+0.750",
+            "Spread": "from 1 to 1, median 1, mean 1, standard deviation 0",
+            "Std dev": "0.000",
+            "Mean cost": "$2.00",
+            "Cost/pass": "$2.00",
+        },
+    }
+
+
+def largest(value: Any) -> Any:
+    """The same with every fraction as large as the schemas allow."""
+    if isinstance(value, float):
+        return sys.float_info.max
+    if isinstance(value, dict):
+        return {key: largest(one) for key, one in value.items()}
+    return [largest(one) for one in value] if isinstance(value, list) else value
+
+
+def test_amounts_as_large_as_the_schema_allows_are_drawn() -> None:
+    found = largest(summarised([a_trial(tier="T0", cost_usd=0.5, duration_seconds=1.5)]))
+    [agent] = of_kind(found, "agent_model ", place=None)
+    tiers, runs = of_kind(found, "tier "), [found["run run-1"] | {"state": "running"}]
+    drawn = shown(draw_agents([agent], "pass_rate"))["terminus:gpt-5"]
+    assert (drawn["Cost"], drawn["Mean cost"]) == ("$1.79769e+308", "$1.79769e+308")
+    assert shown(draw_runs(runs, lambda run: run))["run-1"]["Cost"] == "$1.79769e+308"
+    for spread in drawing.SPREADS:
+        assert shown(draw_tiers(tiers, spread))["T0 baseline"]["Mean cost"] == "$1.79769e+308"
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"),
+    [
+        (99_999_999_999_999_983_222_784.0, "$1e+23"),
+        (1e19, "$10,000,000,000,000,000,000.00"),
+        (-1e26, "$-1e+26"),
+    ],
+)
+def test_an_amount_is_written_out_as_long_as_people_can_read_it(amount: float, written: str) -> None:
+    assert usd(amount) == written
+
+
+def test_differences_have_the_minus_and_the_space_of_a_page() -> None:
+    said = {
+        "+3.3 points": "+3.3\u00a0points",
+        "-50.0 points": "−50.0\u00a0points",
+        ">-0.1 points": ">−0.1\u00a0points",
+    }
+    assert {text: fine(text) for text in said} == said
+    moved = [signed(by, percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
+    assert moved == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
+
+
+def test_heads_of_trials_that_cannot_be_sorted_have_no_button() -> None:
+    for opens in (True, False):
+        written = "".join(map(html_of, draw_trials([], [], opens=opens).heads))
+        assert ">Cost" in written
+        assert ("<button" in written, "data-first" in written) == (opens, opens)

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from streamer.operate.local.broker import Broker
 from streamer.settings import Settings
-from streamer.text import percent, points
+from streamer.text import percent
 from streamer.views import drawing
 from streamer.views.cells import EXPLAINED, INCOMPLETE, SO_FAR, age, footnotes, minute, span
 from streamer.views.decide.outlook import clock
@@ -222,12 +222,6 @@ def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: 
     assert drawn == [*map(drawing.percent, shares), *map(drawing.duration, seconds)]
     written = [*map(percent, shares), *map(span, seconds)]
     assert [text.replace("\u00a0", " ") for text in drawn] == written
-    moved = [share for share in shares if share is not None]
-    assert [drawing.fine(points(by)).replace("\u00a0", " ").replace("−", "-") for by in moved] == [
-        *map(points, moved)
-    ]
-    signed = [drawing.signed(by, drawing.percent) for by in (0.0003, -0.9997, 0.05, -0.05)]
-    assert signed == ["<0.1\u00a0%", "<-99.9\u00a0%", "+5.0\u00a0%", "−5.0\u00a0%"]
 
 
 def test_the_page_writes_times_in_utc_as_the_terminal_does(browser: Browser, web: WebProcess) -> None:
