@@ -17,7 +17,7 @@ from streamer.views.tables import REMARKS
 from streamer.web.api import Web
 from streamer.web.api import outlook as outlook_at
 from streamer.web.models import OutlookQuery, ViewQuery, status_of
-from streamer.web.protocols.live import Json, Part, Room, View
+from streamer.web.protocols.live import Json, Part, Room, View, log
 
 REST_SECONDS = 2.0
 """An outlook is asked for again so long after the last one, if the run has changed."""
@@ -48,26 +48,33 @@ class RunOutlook:
         if self._loading is None and digest != self._asked:
             self._loading = asyncio.create_task(self._answer())
 
+    def forget(self) -> None:
+        """The run is gone; one that comes under its name is asked for anew."""
+        self.found, self._asked = None, ""
+
     async def _answer(self) -> None:
         if self._tried:
             await asyncio.sleep(REST_SECONDS)
-        self._tried, self._asked = True, self._wanted
+        self._tried, self._asked, before = True, self._wanted, self.found
         try:
             self.found = await self._load()
-        except Exception as error:  # the stream says what is wrong; the last outlook stays
-            if (status_of(error) or 500) >= 500:
+        except Exception as error:  # the last outlook stays; the stream says what is wrong with Redis
+            status = status_of(error)
+            if status is None:
+                log.exception("The outlook of a run failed; viewers keep the last one")
+            elif status >= 500:
                 self._asked = ""
         self._loading = None
-        self._room.touch()
+        if self.found != before or self._asked != self._wanted:
+            self._room.touch()
         if self._older is not None:
             self._older.cancel()
         if self.found and self.found.in_flight:
             self._older = asyncio.get_running_loop().call_later(AGE_SECONDS, self._grow_older)
 
     def _grow_older(self) -> None:
-        if self._room.viewers:
-            self._asked = ""
-            self._room.touch()
+        self._asked = ""  # also while nobody looks: whoever comes later sees no stale outlook for long
+        self._room.touch()
 
 
 def run_link(run_id: str, rest: str = "", **options: str) -> str:
@@ -85,7 +92,7 @@ def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View 
     if query.view is None:
         return None
     if run_id is None:
-        return _kept(room, query, partial(_drawn_runs, room))
+        return _kept(room, ViewQuery(view="runs"), partial(_drawn_runs, room))
     if query.spread not in drawing.SPREADS:  # what is kept must not grow with what is asked for
         query = query.model_copy(update={"spread": ""})
     load = partial(outlook_at, web, OutlookQuery(), run_id)
@@ -107,12 +114,15 @@ def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Pa
     states = room.states
     run = next((state for state in states if state["type"] == "run_summary"), None)
     if run is None:
+        outlook.forget()
         return
     outlook.want(run["digest"])
     agents, tiers = _of(states, "agent_model_summary"), _of(states, "tier_summary")
+    agents.sort(key=lambda agent: str(agent["agent_model"]))  # states come in the order of their changes
+    tiers.sort(key=lambda tier: (tier["tier"], tier["agent_model"] or ""))
     own = shows_grades({"tiers": len(tiers)}, agents)
     shown = {"over": run["status"] is not None, "graded": own or query.grades}
-    agents = [agent | shown for agent in sorted(agents, key=lambda agent: str(agent["agent_model"]))]
+    agents = [agent | shown for agent in agents]
     yield Part("run", "", drawn_head(run, outlook.found) | {"own_grades": own} | shown)
     if query.view == "board":
         yield from _board(run, agents, outlook.found)

@@ -251,6 +251,7 @@ class View:
         self._parts: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._revision, self._at = 0, -PACE_SECONDS
         self._fragments: dict[int, bytes] = {}
+        self._failed = False
 
     def since(self, position: int) -> tuple[bytes, int]:
         """One event with what has changed after a position, 0 for everything; and the position after it."""
@@ -261,11 +262,19 @@ class View:
         return self._fragments[position], self._revision
 
     def _redraw(self) -> None:
-        revision, before, self._parts = self._room.revision, self._parts, {}
-        for table, row, content in self._draw():
-            written = orjson.dumps(content)
-            known = before.get((table, row))
-            self._parts[table, row] = known if known and known[1] == written else (revision, written)
+        """Draw again. What cannot be drawn stays as it was: a mistake of ours must not end the stream."""
+        revision, before, parts = self._room.revision, self._parts, {}
+        try:
+            for table, row, content in self._draw():
+                written = orjson.dumps(content)
+                known = before.get((table, row))
+                parts[table, row] = known if known and known[1] == written else (revision, written)
+            self._failed = False
+        except Exception:
+            if not self._failed:  # once, not at each update
+                log.exception("Drawing failed; viewers keep what was drawn before")
+            self._failed, parts = True, before | parts
+        self._parts = parts
         self._revision, self._at, self._fragments = revision, self._clock(), {}
 
     def _fragment(self, position: int) -> bytes:
