@@ -25,6 +25,7 @@ from streamer.folding.breakdowns import by_label
 from streamer.folding.fold import CannotBeFolded
 from streamer.folding.prices import price_table
 from streamer.operate.unfinished import Unfinished, unfinished_in
+from streamer.schemas.base import decode_id
 from streamer.schemas.events import TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, ScoredTrial, TierSummary, is_over
 from streamer.schemas.wire import Position, Version, json_number
@@ -38,6 +39,7 @@ from streamer.views.decide.history import (
     PastRun,
     TaskHistory,
     TaskPage,
+    TaskRun,
     past_of,
     task_document,
     task_page,
@@ -805,12 +807,16 @@ async def task_sheet(web: Web, query: TaskSheetQuery, task: str) -> bytes:
         raise BadQuery("benchmark or run: one of both says which runs the page goes over")
     past = await _past_runs(web, benchmark, query.run if benchmark is None else None)
     page = task_page(past, task)
-    links = [{"run": _trials_link(one.run, one.agent_model, task)} for one in page.runs]
+    links = [{"run": _trials_link(one, task)} for one in page.runs]
     return sheet(task_document(page, task, benchmark, len(past)), links)
 
 
-def _trials_link(run: str, agent: str, task: str) -> str:
-    return f"/#/run/{quote(run, safe='')}/trials?{urlencode({'agent': agent, 'task': task})}"
+def _trials_link(of: TaskRun, task_id: str) -> str:
+    tier, within, _ = of.task.partition("|")  # see `task_key`
+    options = {"agent": of.agent_model, "task": task_id}
+    if within and tier:
+        options["tier"] = decode_id(tier)
+    return f"/#/run/{quote(of.run, safe='')}/trials?{urlencode(options)}"
 
 
 SHEETS: dict[str, tuple[type[Query], Callable[..., Awaitable[bytes]]]] = {

@@ -14,8 +14,10 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from starlette.requests import Request
 
+from streamer.schemas.base import task_key
 from streamer.settings import Settings
-from streamer.web.api import Web
+from streamer.views.decide.history import TaskRun
+from streamer.web.api import Web, _trials_link
 from streamer.web.app import _answer, _endpoint, openapi, player
 from streamer.web.models import NoQuery, Operation
 from tests.support.events import a_plan, a_trial
@@ -98,6 +100,20 @@ async def test_ledgers_and_a_task_over_all_runs_are_pages_with_links(
         assert f'<a href="{trials}">' in task
         other = serving.get("/pages/tasks/x?run=r%2F2").body.decode()
         assert "No trial of this task has a verdict yet." in other
+
+
+@pytest.mark.parametrize(
+    ("tier", "subtest", "asked"),
+    [(None, None, ""), ("T/0", None, "&tier=T%2F0"), ("T0", "s", "&tier=T0"), (None, "s", "")],
+)
+def test_a_task_of_a_tier_leads_to_the_trials_of_that_tier(
+    tier: str | None, subtest: str | None, asked: str
+) -> None:
+    key = task_key(tier, subtest, "a|b")
+    of = TaskRun(
+        run="r", at=None, agent_model="a:m", task=key, attempts=1, passed=1, cost_usd=None, seconds=None
+    )
+    assert _trials_link(of, "a|b") == f"/#/run/r/trials?agent=a%3Am&task=a%7Cb{asked}"
 
 
 async def test_pages_need_the_token_as_the_api_does(logged: Settings) -> None:
