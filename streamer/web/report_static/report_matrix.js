@@ -61,6 +61,7 @@ export class ReportMatrix {
     if (!this.trials || agent === undefined || task === undefined) return this.opened.replaceChildren();
     const rows = this.trials.rows.filter(([by, on, at]) => by === agent && on === task && at === (tier ?? null));
     const table = new DrawnTable("Trials of the cell");
+    table.table.dataset.shown = Infinity;
     const drawn = Object.fromEntries(rows.map(([, , , cells], at) => [`row ${at}`, ["tr", {}, ...cells.map((cell, place) => [place ? "td" : "th", { "data-label": this.titles[place] }, cell])]]));
     table.take({ "": { heads: this.trials.heads, order: Object.keys(drawn), notes: [], empty: "No trial fits." }, ...drawn });
     const whose = h("p", { class: "body note" }, name(agent), " on ", name(task), tier === undefined ? null : [" in ", name(tier)]);

@@ -21,7 +21,7 @@ export class Compare {
     for (const side of ["a", "b"]) {
       const title = side.toUpperCase();
       this.choices[side] = select(`Run ${title}`, [], "", (value) => this.set({ [side]: value, [`${side}_agent`]: "", allow: "" }));
-      this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value }));
+      this.choices[`${side}_agent`] = select(`Agent of ${title}`, [WHOLE], "", (value) => this.set({ [`${side}_agent`]: value, allow: "" }));
     }
     this.result = h("div", { "aria-live": "polite" });
     this.earlier = h("p", { class: "note body", hidden: true }, `The latest ${MOST_RUNS} runs are offered. For an earlier one, write its id into the address: #/compare?a=RUN&b=RUN.`);

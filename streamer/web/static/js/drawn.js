@@ -6,7 +6,7 @@ import { tick } from "./format.js";
 import { arrange, mark } from "./sorting.js";
 
 // A phone shows so many columns besides the first, unless it is asked for all.
-const MAJOR = 5;
+export const MAJOR = 5;
 
 export class DrawnTable {
   // options: onsort(id, descending): the server sorts; onopen(key): the button of a row was pressed;
@@ -14,6 +14,7 @@ export class DrawnTable {
   constructor(caption, { onsort, onopen, paint } = {}) {
     this.paint = paint;
     this.rows = new Map();
+    this.keys = [];
     this.head = h("tr", { role: "row" });
     this.body = h("tbody", { role: "rowgroup" });
     this.all = h("button", { type: "button", class: "plain every-button", "aria-pressed": "false", hidden: true }, "All columns");
@@ -34,7 +35,7 @@ export class DrawnTable {
     if (besides && most) besides = { ...besides, order: besides.order.slice(0, most) };
     for (const [key, tree] of Object.entries(rows)) if (!most || besides.order.includes(key)) this.takeRow(key, tree, changed);
     if (besides) this.order(besides);
-    arrange(this.table);
+    arrange(this.table, this.keys.length ? this.keys.map((key) => this.rows.get(key).element) : undefined);
     this.focus(held);
     tick(this.body);
   }
@@ -66,7 +67,11 @@ export class DrawnTable {
     for (const [key, { element }] of this.rows) if (!keys.has(key)) [element.remove(), this.rows.delete(key)];
     this.nothing?.remove();
     this.nothing = order.length ? null : h("tr", { role: "row" }, h("td", { colspan: String(heads.length), class: "empty", role: "cell" }, empty));
-    order.forEach((key, at) => this.body.rows[at] === this.rows.get(key).element || this.body.insertBefore(this.rows.get(key).element, this.body.rows[at] ?? null));
+    this.keys = order; // rows move once at most: `arrange` brings them into their places
+    for (const key of order) {
+      const { element } = this.rows.get(key);
+      if (element.parentElement !== this.body) this.body.append(element);
+    }
     if (this.nothing) this.body.append(this.nothing);
     this.all.hidden = order.length === 0 || heads.length <= MAJOR + 1;
     this.notes.replaceChildren(...notes.map((note) => h("p", {}, note)));

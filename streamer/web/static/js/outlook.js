@@ -22,9 +22,10 @@ export class Running {
     this.draw();
   }
 
-  // Rows that have not changed may be missing: they are kept for when all are shown.
+  // Rows that have not changed may be missing: they are kept for when all are shown, and until they are over.
   take(parts) {
-    this.found = { ...this.found, ...parts };
+    const found = { ...this.found, ...parts };
+    this.found = Object.fromEntries(["", ...found[""].order].map((key) => [key, found[key]]));
     this.draw();
   }
 

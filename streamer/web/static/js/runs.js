@@ -3,7 +3,7 @@
 import { drawn } from "./api.js";
 import { Pager } from "./controls.js";
 import { card, field, h } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
+import { DrawnTable, MAJOR } from "./drawn.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
 import { Trouble } from "./trouble.js";
@@ -51,7 +51,7 @@ export class Runs {
     for (const [run, [tag, attributes, ...cells]] of Object.entries(rows)) {
       const shown = cells.filter(([, { "data-id": id }]) => ids.includes(id));
       const more = cells.some(([, { "data-id": id, class: look }]) => !ids.includes(id) && !look?.includes("unknown"));
-      if (this.table.rows.has(run)) kept[run] = [tag, attributes, ...shown];
+      if (this.table.rows.has(run)) kept[run] = [tag, attributes, ...shown.map(placed)];
       if (!this.table.rows.has(run) || more) this.lacks();
     }
     this.table.take(kept);
@@ -107,6 +107,14 @@ export class Runs {
     this.trouble.close();
     this.live.close();
   }
+}
+
+// A cell of the board as it stands in a page of the runs, which has fewer columns.
+function placed([tag, { class: look = "", "data-id": _, ...attributes }, ...children], at) {
+  const classes = look.split(" ").filter((one) => one && one !== "minor" && one !== "unknown");
+  if (at > MAJOR) classes.push("minor");
+  if (look.includes("unknown")) classes.push("unknown");
+  return [tag, { ...(classes.length ? { class: classes.join(" ") } : {}), ...attributes }, ...children];
 }
 
 export const runLink = (run, rest = "") => `#/run/${encodeURIComponent(run)}${rest}`;

@@ -1,11 +1,12 @@
-// Sorts tables by their heads, on the page and in saved files. Of a long table it shows a window that grows.
+// Sorts tables by their heads, on the page and in saved files. Of a long table the page shows a window that grows; a
+// file shows all, to search and to print.
 
 const WINDOW = 200;
 
-// The rows in the order of the head that has aria-sort; those without a value come last.
-export function arrange(table) {
+// The rows in the order of the head that has aria-sort; those without a value come last. Equal ones stay in the order in
+// which they are given: that of the table, if none is.
+export function arrange(table, rows = [...table.tBodies[0].rows]) {
   const body = table.tBodies[0];
-  const rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells];
   const at = heads.findIndex((head) => head.ariaSort);
   const held = document.activeElement;
@@ -72,11 +73,14 @@ document.addEventListener("click", ({ target }) => {
   if (button?.matches(".every-button")) button.ariaPressed = String(button.closest(".scroll").classList.toggle("every"));
 });
 
-// What a saved file cannot have in its attributes, and the windows of its tables.
+// What a saved file cannot have in its attributes, and its tables with all their rows.
 export function enliven() {
   for (const element of document.querySelectorAll("[data-vars]")) {
     for (const [name, value] of Object.entries(JSON.parse(element.dataset.vars))) element.style.setProperty(name, value);
     delete element.dataset.vars;
   }
-  for (const table of document.querySelectorAll("main table")) arrange(table);
+  for (const table of document.querySelectorAll("main table")) {
+    table.dataset.shown = Infinity;
+    arrange(table);
+  }
 }
