@@ -49,7 +49,7 @@ class RunOutlook:
             self._loading = asyncio.create_task(self._answer())
 
     def forget(self) -> None:
-        """The run is gone; one that comes under its name is asked for anew."""
+        """The run is gone; one that comes under its name is asked for again."""
         self.found, self._asked = None, ""
 
     async def _answer(self) -> None:
