@@ -456,7 +456,7 @@ def ledger_entry(run: RunState) -> dict[str, Any] | None:
 def archived_lines(run: RunState) -> dict[str, LedgerLine] | None:
     """What its ledger said of a run that was archived, by agent:model; None: it was not archived.
 
-    Lines count above a deletion of the run alone. So a plan cannot claim a verdict for trials that stand.
+    Lines count above a deletion of the run alone. Trials that stand keep the place, and get no verdict by it.
     """
     declared = run.plan.ledger
     return None if declared is None or run.deleted_to is None else declared.value.lines

@@ -379,6 +379,17 @@ def test_lines_of_a_run_that_was_never_deleted_do_not_count() -> None:
     assert (one.place, one.verdict, one.missing) == (1, "undecided", "not_ahead")
 
 
+def test_trials_under_the_id_of_an_archived_candidate_keep_its_place_and_lose_its_verdict() -> None:
+    """The verdict was of other trials."""
+    began = [event | {"revision": ABOVE + 2} for event in trials("c", "b", EQUAL, 7)]
+    events = [*BASE, *entered("c", 2, BEST), *entered("d", 3, BEST)]
+    gone = [*events, *archiving("c", events)]
+    assert lines(ledger(gone)) == [(1, "c", "better", None), (2, "d", "better", None)]
+    [again, other] = ledger([*gone, *began]).candidates
+    assert (again.place, again.verdict, again.missing, again.evidence) == (1, "undecided", "begun_again", None)
+    assert (other.place, other.verdict) == (2, "better")
+
+
 @given(st.randoms(use_true_random=False), st.integers(0, 3))
 def test_the_same_events_give_the_same_bytes_in_any_order_and_twice(chance: Random, twice: int) -> None:
     events = EVENTS + chance.choices(EVENTS, k=twice)

@@ -66,6 +66,7 @@ Missing = Literal[
     "tasks_differ",
     "not_comparable",
     "not_ahead",
+    "begun_again",
 ]
 
 REASONS: dict[Missing, str] = {
@@ -81,6 +82,7 @@ REASONS: dict[Missing, str] = {
     "tasks_differ": "the sides have different tasks",
     "not_comparable": "the sides were made in different ways; `streamer compare` names them",
     "not_ahead": "the candidate is not ahead",
+    "begun_again": "archived, and begun again under the same id",
 }
 """Why there is no verdict, or no better one, for people."""
 
@@ -293,6 +295,8 @@ def _candidates(name: str, runs: Mapping[str, RunState]) -> Iterator[_Candidate]
         if (lines := archived_lines(run)) is not None:
             for label, line in lines.items():
                 agent, _, model = label.partition(":")
+                if run.slots and line[1] is None:  # the trials that stand are not those of the verdict
+                    line = (None, "begun_again", *line[2:])
                 not_judged = _reason(line) if line[1] in NOT_JUDGED else None
                 yield _Candidate(declared.at or 0, run, GroupId(None, agent, model), entry, not_judged, line)
             continue
