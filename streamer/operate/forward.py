@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from streamer.schemas.base import decode_id
 from streamer.schemas.events import BOARD_METRICS, NAMED
 from streamer.schemas.wire import Version, is_older
 from streamer.settings import Settings
+from streamer.text import counted
 
 Json = dict[str, Any]
 FEEDS: tuple[Feed, ...] = ("run", "agent-model")
@@ -36,8 +38,16 @@ class SinkMissing(Exception):
         super().__init__(f"{kind} needs the extra `{extra}`: pip install 'trialstream[{extra}]'")
 
 
+class BadAddress(Exception):
+    """An address is missing, or unknown to the client. It may hold a password, and is not said."""
+
+
 class NotTaken(Exception):
     """The other side refused something, or did not answer."""
+
+
+class Refused(NotTaken):
+    """The other side will never take this state; a later one it may."""
 
 
 # -----------------------------------------------------------------------------
@@ -90,13 +100,14 @@ def numbers_of(summary: Mapping[str, Any]) -> dict[str, float]:
 
 _MLFLOW = {
     "HTTP_REQUEST_TIMEOUT": "20",
-    "HTTP_REQUEST_MAX_RETRIES": "1",
+    "HTTP_REQUEST_MAX_RETRIES": "0",
     "SUPPRESS_PRINTING_URL_TO_STDOUT": "1",
 }
-"""Its client would try again for minutes, where a newer change may take the place of one that waits here. It
-would also print addresses, with the password."""
+"""Its client would try again for minutes, where a newer change may take the place of one that waits here, and
+would create a run twice whose answer was lost. It would also print addresses, with the password."""
 
-_MOST_TAG_CHARACTERS = 5000
+_MOST_TAG_CHARACTERS, _MOST_NAME_CHARACTERS, _MOST_TAGS = 5000, 250, 100
+_FOR_GOOD = "INVALID_PARAMETER_VALUE"
 _DELETED_TOO = 3  # MLflow's view of all runs, deleted ones among them
 _ENDS = {"completed": "FINISHED", "failed": "FAILED", "cancelled": "KILLED"}
 
@@ -131,6 +142,7 @@ class MlflowSink:
 
     Raises:
         SinkMissing: mlflow is not installed.
+        BadAddress: there is no address, or mlflow cannot use it.
     """
 
     name = "MLflow"
@@ -145,7 +157,15 @@ class MlflowSink:
             from mlflow.exceptions import MlflowException
         except ImportError:
             raise SinkMissing("mlflow", "mlflow") from None
-        self._client = MlflowClient(tracking_uri=uri)
+        if not (uri or os.environ.get("MLFLOW_TRACKING_URI")):
+            raise BadAddress("name the address of MLflow: --url, or MLFLOW_TRACKING_URI")
+        try:
+            self._client = MlflowClient(tracking_uri=uri)
+        except (MlflowException, ImportError, ValueError) as error:
+            raise BadAddress(
+                f"mlflow cannot use the address that it was given ({type(error).__name__}). Name a tracking "
+                "server, as http://mlflow:5000; for a database install mlflow itself"
+            ) from None
         self._metric, self._tag, self._refusal = Metric, RunTag, MlflowException
         self._experiment_name, self._namespace = experiment, namespace
         self._experiment: str | None = None
@@ -154,12 +174,18 @@ class MlflowSink:
 
     def take(self, change: Change) -> None:
         """Write one change; to do it again changes nothing. Raises NotTaken."""
+        is_remembered = change.run_id in self._runs
         try:
             self._take(change)
-        except self._refusal as error:
-            raise NotTaken(error.error_code) from None
-        except OSError as error:  # `requests` has its errors below it
-            raise NotTaken(type(error).__name__) from None
+        except (self._refusal, OSError, Refused) as error:  # `requests` has its errors below OSError
+            self._runs.pop(change.run_id, None)  # others may have changed what is there, or it came to be
+            self._experiment = None
+            if isinstance(error, Refused) and is_remembered:
+                self.take(change)
+            elif isinstance(error, Refused):
+                raise
+            else:
+                raise NotTaken(getattr(error, "error_code", type(error).__name__)) from None
 
     def _take(self, change: Change) -> None:
         known = self._known(change.run_id)
@@ -183,28 +209,35 @@ class MlflowSink:
             mirrored.is_deleted = False
         version, digest = change.version, change.summary["digest"]
         is_new = (version, digest) != (mirrored.version, mirrored.digest)
-        if version is not None and is_new and not is_older(version, mirrored.version):
+        is_late = change.at_ms <= mirrored.at_ms  # versions of a new log begin anew, times do not
+        if version is not None and is_new and not (is_late and is_older(version, mirrored.version)):
             self._write(mirrored, change, change.summary, version)
         self._end(change, known)
 
     def _write(self, mirrored: _Mirrored, change: Change, summary: Json, version: Version) -> None:
-        numbers = numbers_of(summary)
+        numbers = {_name(name): value for name, value in numbers_of(summary).items()}
         step = max(mirrored.step, summary["trials"])
         at_ms = max(mirrored.at_ms + 1, change.at_ms)
         values = dict.fromkeys(mirrored.metrics, float("nan")) | numbers
         written = [self._metric(name, value, at_ms, step) for name, value in sorted(values.items())]
-        tags = _tags(summary) | {
+        tags = {
             "streamer.epoch": str(version[0]),
             "streamer.state_version": str(version[1]),
             "streamer.step": str(step),
             "streamer.at_ms": str(at_ms),
         }
         if change.agent_model is None:
-            tags["mlflow.runName"] = summary.get("display_name") or change.run_id
-        for start in range(0, len(written), 900):  # of 1,000 that a request may have
-            self._client.log_batch(mirrored.id, metrics=written[start : start + 900])
-        said = [self._tag(name, value[:_MOST_TAG_CHARACTERS]) for name, value in tags.items()]
-        self._client.log_batch(mirrored.id, tags=said)
+            tags["mlflow.runName"] = (summary.get("display_name") or change.run_id)[:_MOST_NAME_CHARACTERS]
+        said = [self._tag(name, of[:_MOST_TAG_CHARACTERS]) for name, of in (tags | _tags(summary)).items()]
+        try:
+            for start in range(0, len(written), 900):  # of 1,000 that a request may have
+                self._client.log_batch(mirrored.id, metrics=written[start : start + 900])
+            for start in reversed(range(0, len(said), _MOST_TAGS)):  # the version is the last that is written
+                self._client.log_batch(mirrored.id, tags=said[start : start + _MOST_TAGS])
+        except self._refusal as error:
+            if error.error_code == _FOR_GOOD:
+                raise Refused(error.error_code) from None
+            raise
         mirrored.metrics |= values.keys()
         mirrored.step, mirrored.at_ms = step, at_ms
         mirrored.version, mirrored.digest = version, summary["digest"]
@@ -213,7 +246,7 @@ class MlflowSink:
         """End the runs there when ours ends, and open them again when the end is taken back."""
         if change.agent_model is None and change.summary is not None:
             status, at = change.summary.get("status"), change.summary.get("finished_at")
-            word = "RUNNING" if status is None else _ENDS.get(status, "FINISHED")
+            word = "RUNNING" if status is None else _ENDS.get(status.lower(), "FINISHED")
             at_ms = at and round(datetime.fromisoformat(at).timestamp() * 1000)
             self._ended[change.run_id] = word, at_ms
         if change.run_id not in self._ended:
@@ -248,7 +281,10 @@ class MlflowSink:
             own["streamer.agent_model"] = agent_model
             name = ":".join(map(decode_id, agent_model.split(":")))
         made = self._client.create_run(
-            self._experiment_id(), start_time=change.at_ms, tags={**own, **tags}, run_name=name
+            self._experiment_id(),
+            start_time=change.at_ms,
+            tags={**own, **tags},
+            run_name=name[:_MOST_NAME_CHARACTERS],
         )
         return _Mirrored(made.info.run_id)
 
@@ -287,7 +323,18 @@ def _tags(summary: Mapping[str, Any]) -> dict[str, str]:
     said = {
         f"streamer.{name}": str(summary.get(name) or "") for name in (*names, "digest") if name in summary
     }
-    return said | {f"label.{name}": value for name, value in summary.get("labels", {}).items()}
+    return said | {_name(f"label.{name}"): value for name, value in summary.get("labels", {}).items()}
+
+
+def _name(text: str) -> str:
+    """A name of a metric or tag that MLflow takes, which reads it as a path; most names stay as they are.
+
+    >>> _name("metrics/f1 (macro)"), _name("label./a//../b/")
+    ('metrics/f1 _macro_', 'label./a/_/__/b/_')
+    """
+    parts = re.sub(r"[^/\w.\- :]", "_", text).split("/")
+    name = "/".join(part if part.strip(".") else "_" * (len(part) or 1) for part in parts)
+    return name if len(name) <= _MOST_NAME_CHARACTERS else name[:_MOST_NAME_CHARACTERS].rstrip("/.")
 
 
 # -----------------------------------------------------------------------------
@@ -434,13 +481,15 @@ class Forwarder:
         self._seen: dict[tuple[Feed, str], bytes | None] = {}
         self._work = asyncio.Event()
         self._behind = set(sink.feeds)
+        self._refused: set[tuple[Feed, str]] = set()
+        self._told: set[str] = set()  # runs of which a state was refused
         self.sent = 0
 
     async def run(self, stop: asyncio.Event, *, once: bool = False) -> None:
         """Forward until stopped, or with `once` until all was taken that the topics held at the beginning.
 
         Raises:
-            NotTaken: with `once`, the other side failed four times in a row.
+            NotTaken: with `once`, the other side failed four times in a row, or refused something for good.
             TopicMissing, aiokafka.errors.KafkaError: see `streamer.client.feeds.subscribe`.
         """
         parts = [self._follow(feed) for feed in self._sink.feeds]
@@ -475,7 +524,7 @@ class Forwarder:
     async def _hand_on(self, once: bool) -> None:
         failures = 0
         while not (once and not self._behind and not self._waiting):
-            if not self._waiting:
+            if self._behind or not self._waiting:  # while a topic is read, what it holds may be replaced
                 self._work.clear()
                 await self._work.wait()
                 continue
@@ -483,6 +532,12 @@ class Forwarder:
             change = self._waiting.pop(place)
             try:
                 await asyncio.to_thread(self._sink.take, change)
+            except Refused as error:
+                self._refused.add(place)
+                if change.run_id not in self._told:
+                    self._told.add(change.run_id)
+                    what = f"a state of run {change.run_id} for good ({error})"
+                    self._say(f"{self._sink.name} refuses {what}; a later one is sent again")
             except NotTaken as error:
                 self._waiting.setdefault(place, change)  # unless a newer one came meanwhile
                 if not failures:
@@ -493,6 +548,11 @@ class Forwarder:
                 failures += 1
             else:
                 self.sent += 1
+                self._refused.discard(place)
                 if failures:
                     self._say(f"{self._sink.name} takes results again")
                 failures = 0
+        if self._refused:
+            raise Refused(
+                f"{self._sink.name} refused {counted(len(self._refused), 'state')}, all else was sent"
+            )

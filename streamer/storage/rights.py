@@ -32,7 +32,7 @@ class Right:
 USERS: dict[User, str] = {
     "publisher": "harnesses",
     "reader": "dashboards and `streamer subscribe`",
-    "viewer": "a `streamer serve` that also shows messages, labels and files of trials",
+    "viewer": "`streamer notify`, and a `streamer serve` that shows messages, labels and files of trials",
     "worker": "the workers",
     "operator": "people who run `verify`, `status`, `events`, `gate`, `rejections` and `delete`",
 }
@@ -63,6 +63,20 @@ RIGHTS = (
 # The manifests.
 
 
+_NAME, _MOST_CHARACTERS = r"[a-z]([-a-z0-9]*[a-z0-9])?", 63
+"""What a Service of Kubernetes may be called."""
+
+
+class BadName(Exception):
+    """The namespace cannot stand in front of the names of Kubernetes."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__(
+            f"namespace {namespace!r} makes the name {name!r}, which Kubernetes does not take. Choose "
+            f"letters, digits and -, a letter first, and names of at most {_MOST_CHARACTERS} characters"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """What a deployment on Kubernetes is called, and how large it is.
@@ -73,6 +87,7 @@ class Deployment:
         image: of worker and page.
         partitions: of each topic; more workers than these are of no use.
         replication: replicas of each topic.
+        host_names: by which people reach the page, besides its Service's.
     """
 
     cluster: str
@@ -80,21 +95,28 @@ class Deployment:
     image: str
     partitions: int
     replication: int
+    host_names: tuple[str, ...] = ()
 
     def named(self, name: str) -> str:
-        """The name of an object: the namespace stands in front. Kubernetes takes a-z, 0-9 and `-` alone.
+        """The name of an object: the namespace stands in front, in lower case.
 
-        >>> Deployment("kafka", "Team_A", "streamer:1", 8, 3).named("streamer-page")
+        Raises:
+            BadName: Kubernetes takes no such name. A changed one could belong to a second deployment.
+
+        >>> Deployment("kafka", "Team-A", "streamer:1", 8, 3).named("streamer-page")
         'team-a-streamer-page'
         """
-        whole = f"{self.namespace}-{name}" if self.namespace else name
-        return re.sub(r"[^a-z0-9-]", "-", whole.lower())
+        whole = (f"{self.namespace}-{name}" if self.namespace else name).lower()
+        if len(whole) > _MOST_CHARACTERS or not re.fullmatch(_NAME, whole):
+            raise BadName(self.namespace, whole)
+        return whole
 
 
 STRIMZI = "kafka.strimzi.io/v1"
 METRICS_PORT, PAGE_PORT = 9464, 8720
 IDS = {"runAsNonRoot": True, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
 """The image's user."""
+_POD_SECURITY = IDS | {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def manifests(of: Deployment, topics: Iterable[tuple[str, int, Mapping[str, str]]]) -> list[Manifest]:
@@ -173,6 +195,8 @@ def _workload(of: Deployment, user: User, name: str) -> Manifest:
     kafka_user = of.named(f"streamer-{user}")
     redis_user = "reader" if is_page else "worker"
     serve = ["streamer", "serve", "--host", "0.0.0.0", "--port", str(PAGE_PORT)]  # noqa: S104 its Service leads here
+    for host_name in (name, *of.host_names):
+        serve += ["--host-name", host_name]
     variables = {
         "STREAMER_BOOTSTRAP": f"{of.cluster}-kafka-bootstrap:9093",
         "STREAMER_NAMESPACE": of.namespace,
@@ -206,7 +230,7 @@ def _workload(of: Deployment, user: User, name: str) -> Manifest:
         **({"readinessProbe": _probe("page", None)} if is_page else _WORKER_PROBES),
     }
     pod = {
-        "securityContext": IDS,
+        "securityContext": _POD_SECURITY,
         "terminationGracePeriodSeconds": 60,
         "containers": [container],
         "volumes": [

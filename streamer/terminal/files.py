@@ -187,9 +187,17 @@ def _counts(folding: Folding) -> str:
 )
 @click.option("--cluster", default="kafka", show_default=True, help="Name of Strimzi's Kafka.")
 @click.option("--image", help="Image of worker and page; default: streamer with this version.")
+@click.option(
+    "--host-name", "host_names", multiple=True, help="Name by which people reach the page; repeatable."
+)
 @with_local_settings
 def schema_command(
-    out: Path | None, chosen: str, cluster: str, image: str | None, settings: Settings
+    out: Path | None,
+    chosen: str,
+    cluster: str,
+    image: str | None,
+    host_names: tuple[str, ...],
+    settings: Settings,
 ) -> None:
     """Write the JSON Schema of each message and one AsyncAPI document of all topics into a directory.
 
@@ -198,7 +206,7 @@ def schema_command(
     """
 
     if chosen == "strimzi":
-        write(_manifests(settings, cluster, image), out)
+        write(_manifests(settings, cluster, image, host_names), out)
         return
     if out is None:
         raise click.UsageError("name the directory to write to: --out DIR")
@@ -213,13 +221,16 @@ def schema_command(
         print_line(str(path))
 
 
-def _manifests(settings: Settings, cluster: str, image: str | None) -> bytes:
-    from streamer.storage.rights import Deployment, as_yaml, manifests
+def _manifests(settings: Settings, cluster: str, image: str | None, host_names: tuple[str, ...]) -> bytes:
+    from streamer.storage.rights import BadName, Deployment, as_yaml, manifests
     from streamer.worker.process import plan
 
     name = image or f"streamer:{version(DISTRIBUTION)}"
-    of = Deployment(cluster, settings.namespace, name, settings.partitions, settings.replication)
-    return as_yaml(manifests(of, [(one.name, one.partitions, one.config) for one in plan(settings)]))
+    of = Deployment(cluster, settings.namespace, name, settings.partitions, settings.replication, host_names)
+    try:
+        return as_yaml(manifests(of, [(one.name, one.partitions, one.config) for one in plan(settings)]))
+    except BadName as error:
+        raise click.UsageError(str(error)) from None
 
 
 # -----------------------------------------------------------------------------

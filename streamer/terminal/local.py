@@ -432,7 +432,16 @@ def forward_command(
 
     Corrections and deletions are changes, also after the end of a run. What TOOL does not take waits.
     """
-    from streamer.operate.forward import BadName, Forwarder, MlflowSink, OtlpSink, Sink, SinkMissing, renamed
+    from streamer.operate.forward import (
+        BadAddress,
+        BadName,
+        Forwarder,
+        MlflowSink,
+        OtlpSink,
+        Sink,
+        SinkMissing,
+        renamed,
+    )
 
     chosen = _chosen(run_ids, every)
     try:
@@ -441,7 +450,7 @@ def forward_command(
             sink = MlflowSink(url, experiment, settings.namespace)
         else:
             sink = OtlpSink(url, settings.namespace, renamed(otlp_names))
-    except (BadName, SinkMissing) as error:
+    except (BadAddress, BadName, SinkMissing) as error:
         raise click.UsageError(str(error)) from None
 
     async def run() -> int:

@@ -195,7 +195,6 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
     What a ledger said of the run's candidates stays: the run is listed as archived, without trials. The
     baseline of a ledger is not deleted without --from-ledger.
     """
-
     from streamer.client.readers import StateReader
 
     with StateReader(settings) as reader:
@@ -204,9 +203,7 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
             _ask(run, trials)
         revision = time.time_ns()
         kept = [] if from_ledger else _kept_lines(settings, reader, run, revision + 1)
-        with ThreadedPublisher(settings) as publisher:
-            for event in ({"type": "run_deleted", "run_id": run, "revision": revision}, *kept):
-                publisher.send(outgoing(event))
+        _publish(settings, [{"type": "run_deleted", "run_id": run, "revision": revision}, *kept])
         if not _is_deleted(reader, run, archived=bool(kept)):
             say(
                 f"streamer: {run}: the deletion is published, but after {WAIT_SECONDS:.0f} s the run is "
@@ -216,24 +213,29 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
     say(f"{run}: archived, its lines stay in its ledger" if kept else f"{run}: deleted, and gone from Redis")
 
 
+def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
+    """Publish all, or none if one is no record: a deletion alone would lose the lines."""
+    with ThreadedPublisher(settings) as publisher:
+        for record in [outgoing(event) for event in events]:
+            publisher.send(record)
+
+
 def _kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
     """The events that keep the run's lines in its ledger; []: it belongs to none."""
     runs = reader.runs()
-    rests = {
-        one.ledger.name
-        for one in runs
-        if one.ledger and one.run_id != run and f"{one.ledger.baseline}/".startswith(f"{run}/")
-    }
-    if rests:
+    if not any(one.run_id == run for one in runs):
+        say(f"{run}: has no summary to say whether it belongs to a ledger, so no lines of it are kept")
+    if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):
+        return []
+    from streamer.terminal.replay import ledgers_upon, lines_kept  # which load what folds
+
+    if rests := ledgers_upon(run, runs):
         raise click.UsageError(
             f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it nothing is judged. "
             "--from-ledger deletes it all the same"
         )
-    if not any(one.ledger for one in runs if one.run_id == run):
-        return []
-    from streamer.terminal.replay import lines_kept  # only this folds
-
-    return lines_kept(settings, runs, run, revision)
+    belongs = [one for one in runs if one.ledger and one.run_id == run]
+    return lines_kept(settings, runs, run, revision) if belongs else []
 
 
 def _trials(reader: StateReader, run: str) -> int:

@@ -512,6 +512,14 @@ def _print(moves: MetricMoves) -> None:
 # `streamer ledger`: all candidates that were tried, and which of them are better.
 
 
+def ledgers_upon(run_id: str, runs: Iterable[RunSummary]) -> set[str]:
+    """The ledgers whose baseline the run is, or may be, of any other run."""
+    named = [one.ledger for one in runs if one.ledger and one.run_id != run_id]
+    from streamer.views.decide.gate import possible_runs  # only this needs it
+
+    return {one.name for one in named if run_id in possible_runs(one.baseline)}
+
+
 def lines_kept(
     settings: Settings, runs: Iterable[RunSummary], run_id: str, revision: int
 ) -> list[dict[str, Any]]:
@@ -520,14 +528,26 @@ def lines_kept(
     Args:
         runs: all that Redis has, the run among them.
         revision: of the events.
+
+    Raises:
+        click.UsageError: a run of the ledger cannot be folded, so nothing can be said of it.
     """
     from streamer.client.folded import fold_states  # only this needs them
+    from streamer.folding.fold import CannotBeFolded
     from streamer.views.decide import ledger
 
     by_id = {run.run_id: run for run in runs}
     entries = ledger.entries_of(by_id.values())
     members = ledger.runs_of(entries[run_id].name, entries)
-    states, _ = fold_states(settings, members, price_table(settings.prices_file))
+    try:
+        states, truncated = fold_states(settings, members, price_table(settings.prices_file))
+    except CannotBeFolded as error:
+        raise click.UsageError(
+            f"{run_id} is not deleted, since what ledger {entries[run_id].name} says of it is not known: "
+            f"{error}. --from-ledger deletes it all the same"
+        ) from error
+    for whose, begins_at in truncated.items():
+        say_if_truncated(begins_at, whose)
     return ledger.archived(ledger.ledger_of(entries[run_id].name, states), by_id[run_id], revision)
 
 

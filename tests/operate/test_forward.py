@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import os
 import signal
 import subprocess
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamer.client.feeds import Update
 from streamer.client.readers import StateReader
-from streamer.operate.forward import BadName, Change, evaluations, numbers_of, renamed
+from streamer.operate import forward
+from streamer.operate.forward import (
+    BadName,
+    Change,
+    MlflowSink,
+    NotTaken,
+    OtlpSink,
+    evaluations,
+    numbers_of,
+    renamed,
+)
 from streamer.operate.local.processes import free_port
+from streamer.settings import Settings
 from tests.operate.verifying import publish
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_deletion, a_plan, a_retraction, a_trial, summarised
@@ -30,6 +46,7 @@ MLFLOW = "mlflow==3.17.2"
 STOP_SECONDS = 60
 SERVER_SECONDS = 300.0
 RUN = "night/'ly|1"
+SECRET = "s3cr3t"
 AGENT = {"agent": "own:er", "model": "gpt-5", "run_id": RUN}
 
 # -----------------------------------------------------------------------------
@@ -73,6 +90,232 @@ def test_wrong_use_is_one_line(arguments: tuple[str, ...], said: str) -> None:
     done = streamer("forward", *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in done.stderr.decode()
+
+
+# -----------------------------------------------------------------------------
+# What the other side does not take. MLflow's own store of files checks names and limits as its server does.
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def numbers(summary: dict[str, Any]) -> dict[str, float]:
+        """A store of files cannot hold `pass_rate` and `pass_rate/low`; a server can."""
+        return {name: of for name, of in numbers_of(summary).items() if not name.startswith("pass_rate/")}
+
+    monkeypatch.setattr(forward, "numbers_of", numbers)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return f"file://{tmp_path}/store"
+
+
+def kept(store: str, view: int = 3) -> dict[str, Any]:
+    """The runs of MLflow by our names for them."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=store)
+    there = client.get_experiment_by_name("e")
+    runs = client.search_runs([there.experiment_id], run_view_type=view) if there else []
+    return {run.data.tags.get("streamer.agent_model", run.data.tags["streamer.run_id"]): run for run in runs}
+
+
+def changes(*events: dict[str, Any], version: tuple[int, int] = (0, 1), at_ms: int = 1000) -> list[Change]:
+    """What the topics say of the runs and agents in these events."""
+    made = []
+    for said in summarised(events).values():
+        if said["type"] in ("run_summary", "agent_model_summary"):
+            agent = said.get("agent_model")
+            made.append(Change(said["run_id"], agent, said, version, at_ms))
+    return made
+
+
+def forwarded(monkeypatch: pytest.MonkeyPatch, sink: Any, given: Iterable[Change]) -> list[str]:
+    """Forward these changes once; what was said. The broker is not asked."""
+    given, said = list(given), list[str]()
+
+    async def subscribe(feed: str, *_: Any, on_caught_up: Any, **__: Any) -> Any:
+        for change in given:
+            if (change.agent_model is None) == (feed == "run"):
+                key = "|".join(filter(None, (change.run_id, change.agent_model)))
+                message = change.summary and change.summary | {
+                    "epoch": change.version[0],
+                    "state_version": change.version[1],
+                }
+                value = None if message is None else json.dumps(message).encode()
+                yield Update(key, value, message, change.at_ms)
+                await asyncio.sleep(0.05)
+        on_caught_up()
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        forwarder = forward.Forwarder(Settings(), sink, said.append, lambda _: True)
+        await forwarder.run(asyncio.Event(), once=True)
+
+    monkeypatch.setattr(forward, "subscribe", subscribe)
+    monkeypatch.setattr(forward, "RETRY_SECONDS", (0.01, 0.01, 0.01))
+    try:
+        asyncio.run(run())
+    except NotTaken as error:
+        said.append(f"ended: {error}")
+    return said
+
+
+@pytest.mark.parametrize(
+    "url", ["htps://user:s3cr3t@h", "http://[user:s3cr3t@h", "postgresql://user:s3cr3t@h/x"]
+)
+def test_an_address_that_mlflow_cannot_use_is_not_printed(url: str) -> None:
+    done = streamer("forward", "mlflow", "--all", "--url", url, environment={"STREAMER_DEBUG": "1"})
+    assert done.returncode == 2
+    assert b"mlflow cannot use the address" in done.stderr
+    assert SECRET.encode() not in done.stderr + done.stdout
+
+
+def test_mlflow_without_an_address_is_wrong_use() -> None:
+    done = streamer("forward", "mlflow", "--all", environment={"MLFLOW_TRACKING_URI": ""})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--url, or MLFLOW_TRACKING_URI" in done.stderr
+
+
+def test_names_that_mlflow_would_refuse_arrive_as_others(store: str) -> None:
+    names = ["a//b", "..", "c/../d", "e/", "/f", "x" * 60]
+    labels = {"k/../(l)": "1", "p//": "2"} | {f"l{number}": "v" for number in range(98)}
+    sink = MlflowSink(store, "e", "")
+    plan = a_plan(labels=labels, display_name="n" * 300)
+    for change in changes(plan, a_trial(agent="a" * 128, model="m" * 128, metrics=dict.fromkeys(names, 1.0))):
+        sink.take(change)
+    [agent] = [run for name, run in kept(store).items() if name.startswith("aaa")]
+    metrics = {"a/_/b", "__", "c/__/d", "e/_", "_/f", "x" * 60}
+    assert {f"metrics/{name}" for name in metrics} <= agent.data.metrics.keys()
+    tags = kept(store)["run-1"].data.tags
+    assert {name for name in tags if name.startswith("label.")} >= {
+        "label.k/__/_l_",
+        "label.p/_/_",
+        "label.l97",
+    }
+    assert tags["streamer.state_version"] == "1"
+    assert (len(agent.info.run_name), kept(store)["run-1"].info.run_name) == (250, "n" * 250)
+
+
+def test_what_mlflow_refuses_for_good_is_said_once_and_holds_nothing_up(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "_name", str)  # as if MLflow refused more than we know of
+    bad, good = a_trial(run_id="bad", metrics={"a//b": 1.0}), a_trial(run_id="good")
+    sink = MlflowSink(store, "e", "")
+    said = forwarded(monkeypatch, sink, [*changes(bad), *changes(good)])
+    assert said == [
+        "MLflow refuses a state of run bad for good (INVALID_PARAMETER_VALUE); a later one is sent again",
+        "ended: MLflow refused 1 state, all else was sent",
+    ]
+    assert kept(store)["good"].data.metrics["trials"] == 1
+    later = changes(a_trial(run_id="bad"), version=(0, 2), at_ms=2000)
+    assert forwarded(monkeypatch, sink, later) == []
+
+
+def test_a_run_that_somebody_deleted_in_mlflow_is_found_as_it_is(store: str) -> None:
+    from mlflow import MlflowClient
+
+    sink = MlflowSink(store, "e", "")
+    for change in changes(a_trial()):
+        sink.take(change)
+    client = MlflowClient(tracking_uri=store)
+    for run in kept(store).values():
+        client.delete_run(run.info.run_id)
+    for change in changes(a_trial(), a_trial(task_id="t2"), version=(0, 2), at_ms=2000):
+        sink.take(change)
+    assert {run.data.metrics["trials"] for run in kept(store, 1).values()} == {2.0}
+
+
+def test_a_stack_that_was_wiped_goes_on_in_the_same_run(store: str) -> None:
+    """Its versions begin anew; a state that is older in both is left out."""
+    first, wiped, late = (
+        changes(*(a_trial(task_id=f"t{n}") for n in range(trials)), version=(0, version), at_ms=at_ms)
+        for trials, version, at_ms in ((3, 9, 1000), (1, 2, 5000), (2, 1, 3000))
+    )
+    for change in [*first, *wiped, *late]:
+        MlflowSink(store, "e", "").take(change)
+    assert {run.data.metrics["trials"] for run in kept(store).values()} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [("Failed", "FAILED"), ("CANCELLED", "KILLED"), ("ok", "FINISHED")]
+)
+def test_the_status_of_an_end_is_read_in_either_case(store: str, status: str, word: str) -> None:
+    sink = MlflowSink(store, "e", "")
+    for change in changes(a_trial(), {"type": "run_finished", "run_id": "run-1", "status": status}):
+        sink.take(change)
+    assert {run.info.status for run in kept(store).values()} == {word}
+
+
+def test_nothing_is_handed_on_before_the_topics_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that a later record of the topic replaces would be a step of its own."""
+
+    class Listed:
+        name, feeds = "list", forward.FEEDS
+
+        def __init__(self) -> None:
+            self.taken: list[tuple[str | None, int]] = []
+
+        def take(self, change: Change) -> None:
+            self.taken.append((change.agent_model, change.at_ms))
+
+    sink = Listed()
+    given = [
+        change
+        for n in (1, 2, 3)
+        for change in changes(*(a_trial(task_id=f"t{k}") for k in range(n)), version=(0, n), at_ms=n)
+    ]
+    assert forwarded(monkeypatch, sink, given) == []
+    assert sorted(sink.taken, key=str) == [("terminus:gpt-5", 3), (None, 3)]
+
+
+def test_mlflow_that_is_away_is_said_without_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = MlflowSink(f"http://user:{SECRET}@127.0.0.1:{free_port()}", "e", "")
+    said = forwarded(monkeypatch, sink, changes(a_trial()))
+    assert len(said) == 2
+    assert said[0].startswith("MLflow takes no results (")
+    assert SECRET not in "".join(said)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """A collector that answers what it is told to, and keeps what it took."""
+
+    status, taken = 503, list[bytes]()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.status == 200:
+            self.taken.append(gzip.decompress(body) if self.headers["Content-Encoding"] else body)
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_what_a_collector_refused_is_sent_whole_once_it_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    [change] = [one for one in changes(a_trial()) if one.agent_model]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Receiver,), {"taken": []}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://user:{SECRET}@127.0.0.1:{server.server_port}"
+        sink = OtlpSink(url, "", renamed([]))
+        with pytest.raises(NotTaken, match="export failed"):
+            sink.take(change)
+        server.RequestHandlerClass.status = 200
+        sink.take(change)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    [body] = server.RequestHandlerClass.taken
+    request = ExportLogsServiceRequest.FromString(body)
+    records = request.resource_logs[0].scope_logs[0].log_records
+    assert len(records) == len(list(evaluations(change, "", renamed([])))) > 5
+    assert {record.event_name for record in records} == {"gen_ai.evaluation.result"}
 
 
 # -----------------------------------------------------------------------------
@@ -153,7 +396,6 @@ def trial(number: int, *, resolved: bool, **fields: Any) -> dict[str, Any]:
 
 PLAN = a_plan(run_id=RUN, tasks=4, benchmark="tb", display_name="Nightly")
 FINISHED = {"type": "run_finished", "run_id": RUN, "status": "completed"}
-SECRET = "s3cr3t"
 
 
 @pytest.mark.peer

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft7Validator
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from streamer.settings import Settings
 from streamer.storage.rights import RIGHTS, USERS
+from streamer.terminal.local import serve_command
+from streamer.web.protocols.connections import RequestChecks
 from streamer.worker.process import plan
 from tests.house.repository import ROOT
 from tests.security.acls import GROUP, PAGE, TOPIC, Permission, kafka_permissions
@@ -28,9 +32,9 @@ CRDS = {
 """Strimzi's own definitions (Apache-2.0), at commit 8541da1e of its main branch, unchanged but compressed."""
 
 
-def declared() -> set[Permission]:
+def declared(prefix: str = "") -> set[Permission]:
     return {
-        Permission(right.user, operation, kind, name)
+        Permission(right.user, operation, kind, prefix + name)
         for right in RIGHTS
         for operation in right.operations
         for kind, names in ((TOPIC, right.topics), (GROUP, right.groups))
@@ -73,7 +77,7 @@ def test_the_page_allows_what_is_declared_and_nothing_else() -> None:
     assert {name: rows[name] for name in USERS} == USERS
 
 
-@pytest.mark.parametrize("namespace", ["", "Team_A"])
+@pytest.mark.parametrize("namespace", ["", "Team-A"])
 def test_topics_and_users_fit_the_definitions_of_strimzi(namespace: str) -> None:
     documents = made("--cluster", "ours", STREAMER_NAMESPACE=namespace, STREAMER_REPLICATION="3")
     for document in documents:
@@ -101,16 +105,17 @@ def test_topics_are_those_that_workers_create() -> None:
     assert {of["spec"]["replicas"] for of in topics.values()} == {3}
 
 
-def test_users_have_the_rights_of_the_page_without_creating_topics() -> None:
-    users = of_kind(made(), "KafkaUser")
+@pytest.mark.parametrize(("namespace", "prefix"), [("", ""), ("Team-A", "Team-A.")])
+def test_users_have_the_rights_of_the_page_without_creating_topics(namespace: str, prefix: str) -> None:
+    users = of_kind(made(STREAMER_NAMESPACE=namespace), "KafkaUser")
     allowed = {
-        Permission(name.removeprefix("streamer-"), operation, {"topic": TOPIC, "group": GROUP}[kind], of)
+        Permission(name.rpartition("streamer-")[2], operation, {"topic": TOPIC, "group": GROUP}[kind], of)
         for name, user in users.items()
         for acl in user["spec"]["authorization"]["acls"]
         for operation in acl["operations"]
         for kind, of in [(acl["resource"]["type"], acl["resource"]["name"])]
     }
-    assert allowed == {one for one in declared() if one.operation != "Create"}
+    assert allowed == {one for one in declared(prefix) if one.operation != "Create"}
 
 
 def test_workers_never_outnumber_partitions_and_use_their_own_user() -> None:
@@ -130,6 +135,46 @@ def test_workers_never_outnumber_partitions_and_use_their_own_user() -> None:
         assert not [one for one in given if "PASSWORD" in one and not one.endswith("_FILE")]
 
 
+@pytest.mark.parametrize("namespace", ["Team_A", "9teams", "team.a", "t" * 42])
+def test_a_namespace_that_kubernetes_cannot_write_is_refused(namespace: str) -> None:
+    done = streamer("schema", "--format", "strimzi", environment={"STREAMER_NAMESPACE": namespace})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"namespace '{namespace}' makes the name".encode() in done.stderr
+
+
+@pytest.mark.parametrize("namespace", ["", "Team-A"])
+def test_the_page_answers_by_the_name_of_its_service_and_by_those_that_were_given(namespace: str) -> None:
+    documents = made("--host-name", "boards.example", STREAMER_NAMESPACE=namespace)
+    [service] = of_kind(documents, "Service")
+    [container] = of_kind(documents, "Deployment")[service]["spec"]["template"]["spec"]["containers"]
+    given = serve_command.make_context("serve", container["args"][2:], resilient_parsing=True)
+    names = given.params["host_names"]
+    for name, status in ((service, 404), ("boards.example", 404), ("evil.example", 421)):
+        assert asked(names, f"{name}:8720") == status
+
+
+def test_the_page_of_compose_answers_by_the_name_of_its_service() -> None:
+    page = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]["page"]
+    given = serve_command.make_context("serve", page["command"][2:], resilient_parsing=True)
+    assert [asked(given.params["host_names"], host) for host in ("page:8720", "evil:8720")] == [404, 421]
+
+
+def asked(host_names: tuple[str, ...], host: str) -> int:
+    """What a server that is called by these names answers to a request for another path than it has."""
+    with TestClient(RequestChecks(Starlette(), "token", None, host_names)) as client:
+        return client.get("/none", headers={"Host": host}).status_code
+
+
+def test_pods_fit_the_restricted_standard_of_kubernetes() -> None:
+    for name, deployment in of_kind(made(), "Deployment").items():
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        for container in pod["containers"]:
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
 VALIDATE = """
 import json, sys
 import kubernetes_validate
@@ -145,7 +190,7 @@ for document in json.load(open(sys.argv[1])):
 
 @pytest.mark.peer
 def test_kubernetes_takes_workers_page_and_autoscaling(tmp_path: Path) -> None:
-    own = [one for one in made(STREAMER_NAMESPACE="Team_A") if not one["apiVersion"].startswith("kafka")]
+    own = [one for one in made(STREAMER_NAMESPACE="Team-A") if not one["apiVersion"].startswith("kafka")]
     (tmp_path / "own.json").write_text(json.dumps(own))
     environment = peer_environment(KUBERNETES, with_base=False)
     done = run_in_peer(environment, "python", "-c", VALIDATE, "own.json", cwd=tmp_path)

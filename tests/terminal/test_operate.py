@@ -7,25 +7,34 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 import pytest
 from click.testing import CliRunner
 
+from streamer.client import folded
 from streamer.client.readers import StateReader
-from streamer.folding.fold import Pipeline
+from streamer.folding.fold import CannotBeFolded, Pipeline
 from streamer.operate.health import read_lags, read_rejections
-from streamer.schemas.wire import Record
+from streamer.schemas.summaries import RunSummary
+from streamer.schemas.wire import Failure, Record, canonical_json
+from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
+from streamer.terminal import operate
+from streamer.terminal.operate import _kept_lines as kept
+from streamer.terminal.operate import _publish as publish_all
 from streamer.terminal.operate import rejections_command
 from tests.support.cli import COMMAND, streamer
-from tests.support.events import a_trial
+from tests.support.events import a_trial, summarised
 from tests.support.layers import ENGINES
 from tests.support.online import Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
+from tests.views.test_ledger import BASE, entered, states_of
 
 Done = subprocess.CompletedProcess[bytes]
 Listed = dict[str, Any]
@@ -183,3 +192,78 @@ def test_an_id_that_names_nothing_is_one_line(stack: Online) -> None:
 def test_wrong_use_is_refused(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(rejections_command, arguments)
     assert (done.exit_code, says in done.output) == (2, True), done.output
+
+
+# -----------------------------------------------------------------------------
+# `streamer delete` of a run in a ledger: it goes only with its lines.
+
+
+class Reads:
+    """A reader of Redis that has these runs."""
+
+    def __init__(self, *events: dict[str, Any], without: str = "") -> None:
+        self._runs = [
+            RunSummary.model_validate_json(canonical_json(one))
+            for one in summarised(events).values()
+            if one["type"] == "run_summary" and one["run_id"] != without
+        ]
+
+    def runs(self) -> list[RunSummary]:
+        return self._runs
+
+
+IN_LEDGER = [*BASE, *entered("c", 4, range(14))]
+
+
+def test_a_run_whose_ledger_cannot_be_folded_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise CannotBeFolded(Failure(run_id="d", reason="broken"))
+
+    monkeypatch.setattr(folded, "fold_states", fails)
+    with pytest.raises(click.UsageError, match=r"c is not deleted.*run 'd' cannot be folded.*--from-ledger"):
+        kept(Settings(), Reads(*IN_LEDGER), "c", 1)
+
+
+def test_lines_that_rest_on_a_truncated_log_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = states_of(IN_LEDGER)
+    monkeypatch.setattr(folded, "fold_states", lambda *_: (states, {"partition 3": 70}))
+    [plan, _] = kept(Settings(), Reads(*IN_LEDGER), "c", 1)
+    assert plan["ledger"]["lines"].keys() == {"b:m"}
+    assert "the log of partition 3 begins at offset 70" in capsys.readouterr().err
+
+
+def test_a_run_without_a_summary_says_that_no_lines_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kept(Settings(), Reads(*IN_LEDGER, without="c"), "c", 1) == []
+    assert "c: has no summary to say whether it belongs to a ledger" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("run", "is_baseline"), [("base", True), ("ba", False), ("base/a", False)])
+def test_a_baseline_is_refused_and_a_run_with_a_name_like_it_is_not(run: str, is_baseline: bool) -> None:
+    named = {"name": "nightly", "baseline": "base/a:m"}
+    reader = Reads(*entered("c", 4, range(14), ledger=named), a_trial(run_id=run))
+    if is_baseline:
+        with pytest.raises(click.UsageError, match="base is the baseline of ledger nightly"):
+            kept(Settings(), reader, run, 1)
+    else:
+        assert kept(Settings(), reader, run, 1) == []
+
+
+def test_a_deletion_is_not_published_without_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    class Publisher(nullcontext[Any]):
+        def __enter__(self) -> Any:
+            return self
+
+        def send(self, record: Any) -> None:
+            sent.append(record)
+
+    monkeypatch.setattr(operate, "ThreadedPublisher", Publisher)
+    deletion = {"type": "run_deleted", "run_id": "c", "revision": 1}
+    with pytest.raises(TypeError):
+        publish_all(Settings(), [deletion, {"type": "run_started", "run_id": "c", "ledger": object()}])
+    assert sent == []
+    publish_all(Settings(), [deletion, deletion | {"revision": 2}])
+    assert len(sent) == 2

@@ -386,7 +386,12 @@ def test_trials_under_the_id_of_an_archived_candidate_keep_its_place_and_lose_it
     gone = [*events, *archiving("c", events)]
     assert lines(ledger(gone)) == [(1, "c", "better", None), (2, "d", "better", None)]
     [again, other] = ledger([*gone, *began]).candidates
-    assert (again.place, again.verdict, again.missing, again.evidence) == (1, "undecided", "begun_again", None)
+    assert (again.place, again.verdict, again.missing, again.evidence) == (
+        1,
+        "undecided",
+        "begun_again",
+        None,
+    )
     assert (other.place, other.verdict) == (2, "better")
 
 
