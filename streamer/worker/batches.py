@@ -99,7 +99,7 @@ ROUND_SECONDS = 1.0
 
 ROUNDS_PER_REST, LONGEST_REST_SECONDS = 2.0, 10.0
 """A worker folds for twice as long as the last round took, so that two thirds of the time remain for the
-backlog; but not for longer than this, since the last round may have hung."""
+backlog. It does not fold for longer than this, since the last round may have hung."""
 
 SHORTEST_WAIT_SECONDS = 0.01
 """Runs that become due within so short a time are published together."""
