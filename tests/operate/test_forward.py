@@ -225,6 +225,27 @@ def test_a_run_that_somebody_deleted_in_mlflow_is_found_as_it_is(store: str) -> 
     assert {run.data.metrics["trials"] for run in kept(store, 1).values()} == {2.0}
 
 
+def test_a_run_whose_creation_got_no_answer_is_not_created_twice(store: str) -> None:
+    from mlflow import MlflowClient
+
+    sink = MlflowSink(store, "e", "")
+    create, lost = sink._client.create_run, ["answer"]
+
+    def created(*given: Any, **more: Any) -> Any:
+        made = create(*given, **more)
+        if lost:
+            raise ConnectionResetError(lost.pop())
+        return made
+
+    sink._client.create_run = created
+    [of_run] = [one for one in changes(a_trial()) if one.agent_model is None]
+    with pytest.raises(NotTaken, match="ConnectionResetError"):
+        sink.take(of_run)
+    sink.take(of_run)
+    [run] = MlflowClient(tracking_uri=store).search_runs([sink._experiment_id()])
+    assert run.data.metrics["trials"] == 1
+
+
 def test_a_stack_that_was_wiped_goes_on_in_the_same_run(store: str) -> None:
     """Its versions begin anew; a state that is older in both is left out."""
     first, wiped, late = (
