@@ -462,6 +462,10 @@ def test_sides_that_were_made_in_different_ways_are_judged_at_the_press_of_a_but
     expect(button).to_have_count(0)
     assert "allow=timeout" in sized.url
     assert fits(sized)
+    sized.get_by_role("combobox", name="Agent of A").select_option(index=1)
+    expect(button).to_be_visible()
+    expect(said).not_to_contain_text(ahead)
+    assert "allow=timeout" not in sized.url
 
 
 def test_a_run_against_itself_begins_with_two_of_its_agents(

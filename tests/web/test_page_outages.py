@@ -262,6 +262,75 @@ def test_the_axis_of_a_single_moment_has_a_minute_to_each_side(page: Page, web: 
     assert spans == [[540, 660], [600, 900], [540, 661]]
 
 
+def test_a_row_that_stays_in_its_place_keeps_what_is_selected_in_it(page: Page, web: WebProcess) -> None:
+    page.goto(web.url)
+    order, selected, moved = page.evaluate(
+        """async () => {
+            const { DrawnTable } = await import("/static/js/drawn.js");
+            const table = new DrawnTable("Agents");
+            document.body.append(table.element);
+            const head = (id, more) => ["th", { "data-id": id, ...more }, id];
+            const heads = [head("name", {}), head("cost", { "aria-sort": "descending" })];
+            const besides = (...order) => ({ heads, order, notes: [], empty: "" });
+            const cell = (cost) => ["td", { "data-sort": String(cost) }, String(cost)];
+            const row = (name, cost) => ["tr", {}, ["th", {}, name], cell(cost)];
+            table.take({ "": besides("a", "b", "c"), a: row("a", 1), b: row("b", 2), c: row("c", 3) });
+            getSelection().selectAllChildren(table.body.rows[0].cells[0]);
+            const watch = new MutationObserver(() => {});
+            watch.observe(table.body, { childList: true });
+            table.take({ "": besides("a", "b", "c", "d"), d: row("d", 2) });
+            const order = [...table.body.rows].map((one) => one.cells[0].textContent);
+            const moved = watch.takeRecords().flatMap((one) => [...one.removedNodes]);
+            return [order, String(getSelection()), moved.length];
+        }"""
+    )
+    assert (order, selected) == (["c", "b", "d", "a"], "c")
+    assert moved <= 1, "the new row alone comes into its place"
+
+
+def test_trials_that_are_over_are_kept_no_longer(page: Page, web: WebProcess) -> None:
+    page.goto(web.url)
+    kept, shown = page.evaluate(
+        """async () => {
+            const { Running } = await import("/static/js/outlook.js");
+            const running = new Running();
+            const row = (name) => ["tr", {}, ["th", {}, name]];
+            const heads = [["th", { "data-id": "task" }, "Task"]];
+            const besides = (order) => ({ heads, order, notes: [], empty: "" });
+            const first = Array.from({ length: 20 }, (_, at) => `t${at}`);
+            const rows = Object.fromEntries(first.map((name) => [name, row(name)]));
+            running.take({ "": besides(first), ...rows });
+            running.take({ "": besides(["t3", "new"]), new: row("new") });
+            return [Object.keys(running.found), [...running.table.body.rows].map((one) => one.textContent)];
+        }"""
+    )
+    assert (sorted(kept), shown) == (["", "new", "t3"], ["t3", "new"])
+
+
+def test_a_run_that_changed_has_the_cells_of_the_page_that_it_stands_on(page: Page, web: WebProcess) -> None:
+    page.goto(web.url)
+    taken = page.evaluate(
+        """async () => {
+            const { Runs } = await import("/static/js/runs.js");
+            const shown = ["run", "b", "c", "d", "e", "cost", "agents"];
+            const cell = (id, look) => ["td", { class: look, "data-label": id, "data-id": id }, id];
+            const last = [cell("cost", "number minor"), cell("agents", "number minor unknown")];
+            const plain = ["b", "c", "d", "e"].map((id) => cell(id, ""));
+            const row = ["tr", {}, cell("run", ""), cell("x", "unknown"), ...plain, ...last];
+            let taken = null;
+            const head = { cells: shown.map((id) => ({ dataset: { id } })) };
+            const table = { head, rows: new Map([["r", {}]]), take: (rows) => (taken = rows) };
+            Runs.prototype.take.call({ table, lacks() {} }, { "": null, r: row });
+            return taken.r.slice(2).map(([, attributes]) => attributes);
+        }"""
+    )
+    assert taken == [
+        *({"data-label": name} for name in ("run", "b", "c", "d", "e")),
+        {"class": "number", "data-label": "cost"},
+        {"class": "number minor unknown", "data-label": "agents"},
+    ]
+
+
 def test_the_page_explains_the_marks_of_agents_with_a_pass_rate_alone() -> None:
     def group(mean: float | None, **more: Any) -> dict[str, Any]:
         return {"provisional": True, "statistics": {"pass_rate": {"mean": mean}}, "pass_at_k": None} | more

@@ -177,6 +177,20 @@ def test_without_scripts_the_tables_stand_in_the_colours_of_the_system(browser: 
 
 
 @pytest.mark.parametrize("scripts", [True, False])
+def test_every_row_of_a_long_table_is_there_to_search_and_to_print(
+    browser: Browser, file: Path, scripts: bool
+) -> None:
+    file.write_bytes(as_html(folded([a_trial(task_id=f"t{n}") for n in range(250)])))
+    context = browser.new_context(java_script_enabled=scripts)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.emulate_media(media="print")
+    rows = page.get_by_role("region", name="Trials", exact=True).locator("tbody tr")
+    expect(rows.and_(page.locator(":visible"))).to_have_count(250)
+    context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
 def test_hostile_names_are_text_and_a_phone_never_scrolls_sideways(
     browser: Browser, file: Path, scripts: bool
 ) -> None:
