@@ -6,7 +6,8 @@ older than the last one of the same key, so a reader's values only move forward.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -227,3 +228,16 @@ def scored_trials_of(settings: Settings, run_ids: Collection[str]) -> dict[str, 
         else:
             latest[run_id][change.key] = change.value
     return {run_id: [trials[key] for key in sorted(trials)] for run_id, trials in latest.items()}
+
+
+async def until_one_ends(*work: Coroutine[Any, Any, Any]) -> None:
+    """Do several things side by side until one ends, then cancel the others; raises what it raised."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from streamer.client.feeds import Feed, subscribe
+from streamer.client.feeds import Feed, subscribe, until_one_ends
 from streamer.schemas.base import decode_id
 from streamer.schemas.events import BOARD_METRICS, NAMED
 from streamer.schemas.wire import Version, is_older
@@ -209,7 +209,7 @@ class MlflowSink:
             mirrored.is_deleted = False
         version, digest = change.version, change.summary["digest"]
         is_new = (version, digest) != (mirrored.version, mirrored.digest)
-        is_late = change.at_ms <= mirrored.at_ms  # versions of a new log begin anew, times do not
+        is_late = change.at_ms <= mirrored.at_ms  # a new log counts its versions from the start, times go on
         if version is not None and is_new and not (is_late and is_older(version, mirrored.version)):
             self._write(mirrored, change, change.summary, version)
         self._end(change, known)
@@ -493,15 +493,7 @@ class Forwarder:
             TopicMissing, aiokafka.errors.KafkaError: see `streamer.client.feeds.subscribe`.
         """
         parts = [self._follow(feed) for feed in self._sink.feeds]
-        tasks = [asyncio.ensure_future(part) for part in (*parts, self._hand_on(once), stop.wait())]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await until_one_ends(*parts, self._hand_on(once), stop.wait())
 
     async def _follow(self, feed: Feed) -> None:
         def caught_up() -> None:

@@ -14,7 +14,7 @@ from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from streamer.client.feeds import subscribe
+from streamer.client.feeds import subscribe, until_one_ends
 from streamer.client.folded import fold_states
 from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, UnknownRun
 from streamer.client.readers import AsyncStateReader, StateUpdate
@@ -271,15 +271,9 @@ class Watch:
         work = [self._follow_state(), self._tick(), self._look_ahead()]
         if self._rules.rejections_per_minute is not None:
             work.append(self._follow_rejections(self._rules.rejections_per_minute))
-        tasks = [asyncio.create_task(one) for one in (*work, stop.wait())]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await until_one_ends(*work, stop.wait())
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             await self._close()
 
     async def _follow_state(self) -> None:

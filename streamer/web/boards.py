@@ -73,7 +73,7 @@ class RunOutlook:
             self._older = asyncio.get_running_loop().call_later(AGE_SECONDS, self._grow_older)
 
     def _grow_older(self) -> None:
-        self._asked = ""  # also while nobody looks: whoever comes later sees no stale outlook for long
+        self._asked = ""  # also without viewers: the next one gets a new outlook soon
         self._room.touch()
 
 

@@ -247,7 +247,7 @@ def test_a_run_whose_creation_got_no_answer_is_not_created_twice(store: str) -> 
 
 
 def test_a_stack_that_was_wiped_goes_on_in_the_same_run(store: str) -> None:
-    """Its versions begin anew; a state that is older in both is left out."""
+    """Its versions start at the beginning again. A state with an older version and time is left out."""
     first, wiped, late = (
         changes(*(a_trial(task_id=f"t{n}") for n in range(trials)), version=(0, version), at_ms=at_ms)
         for trials, version, at_ms in ((3, 9, 1000), (1, 2, 5000), (2, 1, 3000))

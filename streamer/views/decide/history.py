@@ -696,7 +696,7 @@ MOST_PLANS = 20
 
 
 class Decision(Message):
-    """An estimate of what two agents still need until evidence tells them apart."""
+    """An estimate of the pairs, cost and time that two agents need before evidence tells them apart."""
 
     ahead: Label
     behind: Label
