@@ -88,13 +88,14 @@ class Episode:
         bed: at work, with an empty log.
         seed: decides what is published, and in which order.
         faults: whether anything but records comes between.
+        sort: of the runs that are published, see :class:`Stream`.
     """
 
-    def __init__(self, bed: Bed, seed: int, *, faults: bool = True) -> None:
+    def __init__(self, bed: Bed, seed: int, *, faults: bool = True, sort: str | None = None) -> None:
         self.outcome = Outcome()
         self._bed = bed
         self._stream = Stream(
-            str(seed), bed.settings.partitions, Names(bed.settings.namespace), faults=faults
+            str(seed), bed.settings.partitions, Names(bed.settings.namespace), faults=faults, sort=sort
         )
         self._expected = Pipeline()
         self._processes = bed.processes()

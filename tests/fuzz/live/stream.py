@@ -109,10 +109,17 @@ class Restart:
 
 
 class Stream:
-    """Rounds of records without end, alone or with faults. The same seed gives the same rounds."""
+    """Rounds of records without end, alone or with faults. The same seed gives the same rounds.
 
-    def __init__(self, seed: str, partitions: int, names: Names, *, faults: bool = True) -> None:
+    Args:
+        sort: of the runs that are published, besides healthy ones; None: all, in their shares.
+    """
+
+    def __init__(
+        self, seed: str, partitions: int, names: Names, *, faults: bool = True, sort: str | None = None
+    ) -> None:
         self._has_faults = faults
+        self._shares = SHARES if sort is None else {sort: 1.0}
         self._rng = Random(seed)
         self._chance = Random(f"{seed} faults")  # of its own: new faults leave a seed's events alone
         self._names = names
@@ -182,7 +189,7 @@ class Stream:
         else:
             if rng.random() < 0.002:
                 self._runs.append(Run(self._events.run_id(), rng.choice(("plain", "plain", "wide"))))
-            [sort] = rng.choices(list(SHARES), list(SHARES.values()))
+            [sort] = rng.choices(list(self._shares), list(self._shares.values()))
             event = self._events.make(rng.choice([run for run in self._runs if run.sort == sort]))
             if sort == "long names":
                 return event  # a correction could make another of its fields odd
