@@ -28,7 +28,7 @@ from benchmarks.gate_study import into_page
 from benchmarks.verdicts import public_runs
 from streamer.statistics.final import prefixes
 from streamer.statistics.pairs import Attempts, Pair, PairedTask, evidence_worse
-from streamer.views.decide.compare import EITHER
+from streamer.views.decide.comparable import EITHER
 from streamer.views.decide.history import (
     MOST_PLANS,
     NEEDED,

@@ -19,7 +19,7 @@ from streamer.folding.slots import Slot, SlotKey
 from streamer.schemas.base import NO_TIME, microseconds
 from streamer.schemas.events import NAMED, NO_FAILURE
 from streamer.schemas.plain import Result
-from streamer.schemas.summaries import OF_TRIALS
+from streamer.schemas.provenance import OF_TRIALS
 from streamer.schemas.wire import RUN, GroupId, groups_of
 from streamer.statistics.ability import (
     Attempted,

@@ -2,7 +2,8 @@
 
 # Annotations are evaluated, as in `schemas/base.py`.
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
@@ -335,6 +336,12 @@ class ComparedPair(Message):
     evidence: PairEvidence | None = optional(
         "Null without a plan while the run goes on, and from versions that did not publish it."
     )
+    left_out: int = optional(
+        "Common tasks that are no pairs: their trials were made in different ways (R36). Absent: 0.",
+        0,
+        ge=0,
+        exclude_if=operator.not_,
+    )
 
 
 class RunComparison(Published):
@@ -364,34 +371,7 @@ TaskOutcomes = dict[str, _Counts]
 
 
 # -----------------------------------------------------------------------------
-# What trials were made with (R36): the fields that are compared, and the tasks of a run as Redis has them.
-
-
-HARNESS_CHANGING = frozenset(
-    {
-        *("dataset", "dataset_version", "task_digest", "timeout", "timeout_multiplier", "resources"),
-        *("judge", "judge_version", "limits"),
-    }
-)
-"""The fields of provenance in which two results must agree to be comparable (R36)."""
-
-OF_TRIALS = HARNESS_CHANGING | {"harness_version", "agent_version", "model_served", "prices"}
-"""The fields of a trial's provenance that comparisons read; it may name others."""
-
-
-def side_by_side(provenance: Sequence[dict[str, str]]) -> dict[str, str]:
-    """What several trials were made with; values that differ stand side by side, sorted.
-
-    >>> side_by_side([{"timeout": "600"}, {"timeout": "300", "judge": "x"}])
-    {'timeout': '300, 600', 'judge': 'x'}
-    """
-    if provenance and all(one is provenance[0] for one in provenance):  # attempts mostly share theirs
-        return provenance[0]
-    values: dict[str, set[str]] = {}
-    for one in provenance:
-        for name, value in one.items():
-            values.setdefault(name, set()).add(value)
-    return {name: ", ".join(sorted(said)) for name, said in values.items()}
+# The tasks of a run as Redis has them.
 
 
 TaskProvenance = dict[str, dict[str, str]]

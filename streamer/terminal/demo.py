@@ -46,7 +46,7 @@ from streamer.terminal.simulate import CRASH, EXCEPTIONS, MEAN_SECONDS, Disk, Ha
 from streamer.text import counted, percent, visible
 from streamer.views.cells import of_planned
 from streamer.views.columns import best_first, primary_of
-from streamer.views.decide.compare import NOTHING
+from streamer.views.decide.comparable import NOTHING
 from streamer.views.decide.outlook import outlook_of, places_of
 from streamer.views.tables import agents_table, runs_table
 from streamer.web import DEFAULT_HOST, available_port

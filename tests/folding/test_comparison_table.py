@@ -106,6 +106,80 @@ def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
     assert ranks(the_comparison([without_order, *done])) == {"a": (1, 2), "b": (1, 2)}
 
 
+# -----------------------------------------------------------------------------
+# Trials of one task that were made in different ways are no pair (R36, inference 10).
+
+
+def made_apart(known: dict[tuple[str, str], bool], apart: set[str], **plan: Any) -> list[Event]:
+    """Trials of a and b; b's at some tasks had twice the timeout."""
+    own = {"provenance": {"timeout": "20m"}}
+    done = [
+        trial(agent, task, passed, **(own if agent == "b" and task in apart else {}))
+        for (agent, task), passed in known.items()
+    ]
+    return [PLAN | {"provenance": {"timeout": "600"}, "agent_models": ["a:m", "b:m"]} | plan, *done]
+
+
+@examples(80)
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("ab"), st.sampled_from(TASKS)), st.booleans(), max_size=24),
+    st.sets(st.sampled_from(TASKS[1:]), max_size=6),
+    st.booleans(),
+)
+def test_a_pair_is_that_of_a_run_without_the_tasks_that_were_made_in_different_ways(
+    known: dict[tuple[str, str], bool], apart: set[str], finished: bool
+) -> None:
+    """R36. Both agents know every such task, else nothing differs there."""
+    known = {(agent, task): False for agent in "ab" for task in {"t0", *apart}} | known
+    left = [task for task in TASKS if task not in apart]
+    end = [END] if finished else []
+    common = sum(("a", task) in known and ("b", task) in known for task in TASKS)
+    result = the_comparison([*made_apart(known, apart), *end])
+    [pair] = result["pairs"]
+    if 2 * len(apart) > (common if finished else 12):
+        assert (pair["pairs"], pair["left_out"]) == (0, common if finished else 12)
+        return
+    without = {one: passed for one, passed in known.items() if one[1] in left}
+    order = [task for task in ORDER if task in left]
+    expected = the_comparison([*made_apart(without, set(), tasks=left, order=order), *end])
+    assert pair.pop("left_out", 0) == len(apart)
+    assert [pair] == expected["pairs"]
+    assert result["agents"] == expected["agents"]
+    assert result["ended"] == expected["ended"]
+
+
+def test_agents_are_not_compared_where_fewer_than_half_of_their_tasks_were_made_alike() -> None:
+    """Inference 10: then neither stands before the other, though one passes all and the other none."""
+    known = {(agent, task): agent == "a" for agent in "ab" for task in TASKS}
+    for events in (made_apart(known, set(TASKS[:7])), [*made_apart(known, set(TASKS[:7])), END]):
+        result = the_comparison(events)
+        [pair] = result["pairs"]
+        counts = [pair[name] for name in ("pairs", "wins", "ties", "losses", "unknown", "left_out")]
+        assert counts == [0, 0, 0, 0, 0, 12]
+        assert pair["final"] is None
+        assert pair["evidence"] == {"better": 1.0, "worse": 1.0, "ahead": None}
+        assert ranks(result) == {"a": (1, 2), "b": (1, 2)}
+
+
+@pytest.mark.parametrize(
+    "plan", [{"varies": ["timeout"]}, {"provenance": {"timeout": "1200 s"}}], ids=["declared", "one value"]
+)
+def test_a_difference_that_is_tried_or_is_only_spelt_leaves_every_pair(plan: dict[str, Any]) -> None:
+    known = {(agent, task): agent == "a" for agent in "ab" for task in TASKS}
+    every = set(TASKS) if "varies" in plan else set(TASKS[:7])
+    [pair] = the_comparison(made_apart(known, every, **plan))["pairs"]
+    assert (pair["pairs"], pair["wins"], pair.get("left_out")) == (12, 12, None)
+
+
+def test_only_the_two_agents_that_differ_lose_their_pairs() -> None:
+    own = {"provenance": {"task_digest": "2"}}
+    done = [trial(a, task, a == "a", **(own if a == "b" else {})) for a in AGENTS for task in TASKS[:3]]
+    first = PLAN | {"provenance": {"task_digest": "1"}}
+    pairs = the_comparison([first, *done])["pairs"]
+    counts = {(one["a"], one["b"]): (one.get("left_out", 0), one["wins"], one["pairs"]) for one in pairs}
+    assert counts == {(0, 1): (3, 0, 9), (0, 2): (0, 3, 12), (1, 2): (3, 0, 9)}
+
+
 @pytest.mark.parametrize(
     ("order", "missing"),
     [

@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.schemas.summaries import HARNESS_CHANGING, TasksOfRun
+from streamer.schemas.provenance import HARNESS_CHANGING, Made, normalised
+from streamer.schemas.summaries import TasksOfRun
 from streamer.terminal import cli
-from streamer.views.decide.comparable import Comparability, Made, comparable, normalised
+from streamer.views.decide.comparable import Comparability, comparable
 from streamer.views.decide.leaderboard import BenchmarkBoard, boards_of, with_words
 from tests.support.board_runs import a_night, board_runs
 from tests.support.events import Event, a_plan, a_retraction, a_trial, folded

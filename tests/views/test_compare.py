@@ -472,6 +472,25 @@ def plan(**fields: Any) -> dict[str, Any]:
     return a_plan(tasks=TASKS, attempts=1, **shuffled | fields)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(
+    ("slow", "said"),
+    [
+        (2, "2 common tasks left out, made in different ways"),
+        (11, "not comparable: only 9 of 20 common tasks agree in timeout"),
+    ],
+)
+def test_two_agents_of_a_run_say_what_their_pair_leaves_out(slow: int, said: str, ended: bool) -> None:
+    """Inference 10, of the pairs of a run's own comparison."""
+    events = [plan(provenance={"timeout": "600"}), *trials({"a": "+" * 20, "b": "-" * 20})]
+    for event in events[-20 : slow - 20]:
+        event["provenance"] = {"timeout": "900"}
+    pair = the_pair(events if ended else events[:-3])
+    assert said in pair.words
+    assert pair.tasks == (18 if slow == 2 else 0)
+    assert ("tasks like these" in "; ".join(pair.words)) == (slow == 2)
+
+
 def test_a_running_shuffled_run_tells_its_final_difference() -> None:
     pair = the_pair([plan(), *trials({"a": "+" * 15, "b": "-" * 15})])
     assert (pair.ahead, pair.behind, pair.open, pair.ended) == (15, 0, 5, False)

@@ -22,17 +22,20 @@ from streamer.folding.state import RunState, compared_agents
 from streamer.folding.summaries import Summaries, sealed
 from streamer.folding.uncertainty import LEVEL, NUMERIC
 from streamer.schemas.base import task_key
+from streamer.schemas.provenance import HARNESS_CHANGING, enough_agree, is_contested
 from streamer.schemas.wire import COMPARISON, GroupId, SummaryKind, canonical_json
 from streamer.statistics.final import ALPHA, EACH, FinalMissing, Passes, lowest, prefixes
 from streamer.statistics.pairs import (
     DIFFERENCE_PREFIXES,
     ComparisonMissing,
     FinalDifference,
+    Pair,
     Pairing,
     Place,
     Task,
     difference_of,
     e_value,
+    final_difference,
     least_losses_at_end,
     places,
 )
@@ -60,6 +63,23 @@ class Trials(NamedTuple):
     planned: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
+
+
+Numbers = NDArray[np.int64]
+
+
+class Apart(NamedTuple):
+    """What two agents of a run may not be compared by, [agent, other agent] (R36, inference 10).
+
+    Attributes:
+        pairs: [agent, other agent, column] of the pairs that are left out.
+        left_out: how many tasks these are.
+        refused: fewer than half of the common tasks remain, so that all are left out.
+    """
+
+    pairs: NDArray[np.bool_]
+    left_out: Numbers
+    refused: NDArray[np.bool_]
 
 
 class TaskTable:
@@ -97,6 +117,11 @@ class TaskTable:
             self._present[number, there] = True
             self._final[number, there] = final
             self._passed[number, there] = passed
+
+    @property
+    def planned_tasks(self) -> int:
+        """How many tasks are planned; 0 without a plan."""
+        return self.planned // self._attempts if self.planned and self._attempts else 0
 
     def by_pair(self) -> Trials:
         """One trial of each agent in each column; a trial without a number may be in any."""
@@ -144,6 +169,29 @@ class TaskTable:
                 fields.setdefault(name, {}).setdefault(label, [0, 0, 0]).append(provenance)
         return {task_key(*task): canonical_json(counts).decode() for task, counts in fields.items()}
 
+    def apart(self) -> Apart | None:
+        """The tasks at which two agents' trials were made in different ways; None: there are none (R36)."""
+        if not any(side.provenance for side in self.sides):
+            return None
+        sides = [side.made(self.tasks) for side in self.sides]
+        contested = HARNESS_CHANGING.difference(sides[0].varies)
+        fields = sorted(name for name in contested if is_contested(name, sides))
+        if not fields:
+            return None
+        differ = np.zeros((len(sides), len(sides), len(self.tasks)), np.bool_)
+        for name in fields:
+            codes: dict[str | None, int] = {None: 0}
+            values = [[one.value(task, name) for task in one.tasks] for one in sides]
+            of = np.array([[codes.setdefault(value, len(codes)) for value in row] for row in values])
+            known = of > 0
+            differ |= known[:, None] & known[None, :] & (of[:, None] != of[None, :])
+        left_out = differ.sum(axis=2)
+        awaited = self.planned_tasks if self.sides[0].run.plan.finished is None else 0
+        common = np.maximum(_together(self._summed(self._present) > 0), awaited)
+        refused = ~np.vectorize(enough_agree, otypes=[np.bool_])(left_out, common)
+        differ[refused] = True
+        return Apart(differ[:, :, self.task_of], np.where(refused, common, left_out), refused)
+
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""
         sums = np.zeros((len(cells), len(self.tasks)), np.int32)
@@ -154,9 +202,6 @@ class TaskTable:
 
 # -----------------------------------------------------------------------------
 # Wins and losses of every two agents, in all and in prefixes of the order (inference 7).
-
-
-Numbers = NDArray[np.int64]
 
 
 class PairCounts(NamedTuple):
@@ -179,6 +224,7 @@ def pair_counts(
     orders: Sequence[list[int] | None],
     later: NDArray[np.bool_],
     sizes: Sequence[int],
+    apart: Apart | None = None,
 ) -> PairCounts:
     """Count in prefixes of the order of the side that began later.
 
@@ -189,6 +235,7 @@ def pair_counts(
             last prefix says something.
         later: whether the first agent began later than the second.
         sizes: how many columns each prefix has, ascending.
+        apart: pairs that neither side wins, since their trials were made in different ways.
     """
     agents = len(trials.low)
     won, can_win = (np.zeros((agents, agents, len(sizes)), np.int64) for _ in range(2))
@@ -197,6 +244,7 @@ def pair_counts(
         np.pad(part, ((0, 0), (0, 1)), constant_values=end)
         for part, end in zip(trials, (1, 0, 1), strict=True)
     ]
+    counted = None if apart is None else np.pad(~apart.pairs, ((0, 0), (0, 0), (0, 1)), constant_values=True)
     for agent in range(agents):
         others = np.flatnonzero(later[agent])
         order = orders[agent]
@@ -206,21 +254,32 @@ def pair_counts(
             ends = np.array(sizes[:-1], np.intp) - 1
             for first, second, one, two in ((agent, others, ours, theirs), (others, agent, theirs, ours)):
                 sure, possible = _wins(one, two)
+                if counted is not None:
+                    both = counted[agent, others][:, columns]
+                    sure, possible = sure & both, possible & both
                 won[first, second, :-1] = np.cumsum(sure, axis=1)[:, ends]
                 can_win[first, second, :-1] = np.cumsum(possible, axis=1)[:, ends]
         sure, possible = _wins([part[[agent]] for part in trials], trials)
+        if apart is not None:
+            sure, possible = sure & ~apart.pairs[agent], possible & ~apart.pairs[agent]
         won[agent, :, -1] = sure.sum(axis=1)
         can_win[agent, :, -1] = possible.sum(axis=1) + unseen
+    if apart is not None:
+        won[apart.refused] = can_win[apart.refused] = 0
     return PairCounts(won, can_win)
 
 
-def _together(cells: NDArray[np.bool_]) -> Numbers:
-    """In how many columns both of two agents have a mark; products of floats are fast, and exact here.
+def _together(cells: NDArray[np.bool_], apart: Apart | None = None) -> Numbers:
+    """In how many columns that are not apart both of two agents have a mark.
 
-    `marks @ marks.T` would spread over all cores, and its threads spin while others need them.
+    Products of floats are fast, and exact here. `marks @ marks.T` would spread over all cores, and its
+    threads spin while others need them.
     """
     marks = cells.astype(np.float64)
     counts: Numbers = np.einsum("ac,bc->ab", marks, marks).astype(np.int64)
+    if apart is not None:
+        pairs = zip(cells, apart.pairs, strict=True)
+        counts -= np.array([(cells & ours & left_out).sum(axis=1) for ours, left_out in pairs])
     return counts
 
 
@@ -261,12 +320,20 @@ class ComparisonTable(TaskTable):
         self._sizes = prefixes(self.planned or max(1, columns))
         self._later, self._orders = self._began_later(), self.orders()
         unseen = (self.planned or columns) - columns
-        self._counts = pair_counts(self._by_pair, unseen, self._orders, self._later, self._sizes)
+        self._apart = self.apart()
+        orders, apart = self._orders, self._apart
+        self._counts = pair_counts(self._by_pair, unseen, orders, self._later, self._sizes, apart)
         planned, low, high = self._by_pair
-        self._final_pairs = _together((planned > 0) & (low == high))
-        self._pairs = _together(planned > 0)
+        final = (planned > 0) & (low == high)
+        self._final_pairs = _together(final, apart)
+        self._pairs = _together(planned > 0, apart)
         if self.planned is not None:
-            self._pairs[:] = self.planned
+            left_out = _together(planned > 0) - self._pairs
+            self._pairs = (
+                np.where(apart.refused, 0, self.planned - left_out)
+                if apart
+                else np.full_like(left_out, self.planned)
+            )
         sure = self.planned is not None or run.plan.finished is not None
         self.ended = sure and columns > 0 and bool((self._final_pairs == self._pairs).all())
         self.evidence = None if self.planned is None and not self.ended else pair_evidence(self._counts)
@@ -279,6 +346,7 @@ class ComparisonTable(TaskTable):
         for a, b in combinations(range(len(self.sides)), 2):
             wins, losses = won[a][b], won[b][a]
             final, missing = self._final_ends(a, b)
+            left_out = 0 if self._apart is None else int(self._apart.left_out[a, b])
             rows.append(
                 {
                     "a": a,
@@ -292,12 +360,13 @@ class ComparisonTable(TaskTable):
                     "final_missing": missing,
                     "evidence": self.evidence and self.evidence.between(a, b),
                 }
+                | ({"left_out": left_out} if left_out else {})
             )
         return rows
 
     def ranks(self, labels: list[str]) -> tuple[dict[str, Place] | None, str | None]:
         """The places of all agents, or why there are none."""
-        tasks = self.planned // self._attempts if self.planned and self._attempts else len(self.tasks)
+        tasks = self.planned_tasks or len(self.tasks)
         if self.evidence is None:
             reason = ComparisonMissing.PLAN_EXCEEDED if self.exceeded else ComparisonMissing.NO_PLAN
             return None, reason
@@ -305,7 +374,7 @@ class ComparisonTable(TaskTable):
             return None, ComparisonMissing.TOO_MANY_TRIALS
         if not self.ended:
             return ranks_so_far(labels, self.evidence), None
-        return ranks_at_end(labels, self._by_pair, self.task_of), None
+        return ranks_at_end(labels, self._by_pair, self.task_of, self._apart), None
 
     def _began_later(self) -> NDArray[np.bool_]:
         """Whether the first agent began later than the second; of one queue the later label did."""
@@ -323,10 +392,32 @@ class ComparisonTable(TaskTable):
             return None, reason if is_listed or not is_chosen else FinalMissing.ORDER_UNKNOWN_IN_PART
         if self.planned is None:
             return None, FinalMissing.PLAN_EXCEEDED if self.exceeded else FinalMissing.NO_PLAN
-        if self._orders[later] is None:
+        if (order := self._orders[later]) is None:
             return None, FinalMissing.ORDER_UNKNOWN_IN_PART
-        difference = difference_of(self._possible_wins[a][b], self._possible_wins[b][a])
+        if self._apart is not None and self._apart.left_out[a, b]:
+            if self._apart.refused[a, b]:
+                return None, FinalMissing.NOTHING_YET  # and no pair will ever be
+            difference = self._difference_without(self._apart.pairs[a, b], order, a, b)
+        else:
+            difference = difference_of(self._possible_wins[a][b], self._possible_wins[b][a])
         return (None, FinalMissing.EMPTY) if difference.empty else (difference, None)
+
+    def _difference_without(
+        self, left_out: NDArray[np.bool_], order: Sequence[int], a: int, b: int
+    ) -> FinalDifference:
+        """The interval of the final difference, in those pairs of an order that are not left out."""
+
+        def outcome(side: int, column: int) -> bool | None:
+            low, high = int(self._by_pair.low[side, column]), int(self._by_pair.high[side, column])
+            return bool(low) if low == high else None
+
+        pairs = [
+            Pair(None, None) if column < 0 else Pair(outcome(a, column), outcome(b, column))
+            for column in order
+            if column < 0 or not left_out[column]
+        ]
+        planned = int(self._pairs[a, b])
+        return final_difference(pairs[:planned], planned)
 
     @cached_property
     def _possible_wins(self) -> list[list[Passes]]:
@@ -388,7 +479,9 @@ def ranks_so_far(labels: Sequence[str], evidence: EvidenceTable) -> dict[str, Pl
     return places(labels, shown, EACH)
 
 
-def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: ArrayLike) -> dict[str, Place]:
+def ranks_at_end(
+    labels: Sequence[str], trials: Trials, tasks: ArrayLike, apart: Apart | None = None
+) -> dict[str, Place]:
     """The places of all agents by the sign test over tasks, once everything is in.
 
     A task is won by who passes it more often in the attempts that both have. An agent stands behind another
@@ -398,6 +491,7 @@ def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: ArrayLike) -> dic
         labels: of the agents.
         trials: of all agents, pair by pair.
         tasks: the task of each pair.
+        apart: pairs that do not count, since their trials were made in different ways.
     """
     order = np.argsort(tasks, kind="stable")
     first = np.flatnonzero(np.diff(np.asarray(tasks)[order], prepend=-1))
@@ -408,9 +502,12 @@ def ranks_at_end(labels: Sequence[str], trials: Trials, tasks: ArrayLike) -> dic
     for agent in range(count):
         ours = np.add.reduceat(passed[agent] * there, first, axis=1)
         theirs = np.add.reduceat(passed * there[agent], first, axis=1)
-        won[agent] = (ours > theirs).sum(axis=1)
-        passes[agent] = (all_passed[agent] * (all_there > 0)).sum(axis=1)
-        planned[agent] = (all_there[agent] * (all_there > 0)).sum(axis=1)
+        common = all_there > 0
+        if apart is not None:
+            common &= ~apart.pairs[agent][:, order][:, first]
+        won[agent] = ((ours > theirs) & common).sum(axis=1)
+        passes[agent] = (all_passed[agent] * common).sum(axis=1)
+        planned[agent] = (all_there[agent] * common).sum(axis=1)
     behind = passes * planned.T < passes.T * planned
 
     def shown(level: Fraction) -> list[tuple[str, str]]:

@@ -20,9 +20,9 @@ from streamer.folding.groups import GroupState
 from streamer.folding.slots import SlotKey
 from streamer.folding.state import RunState
 from streamer.folding.uncertainty import NUMERIC, conclusion
-from streamer.schemas.base import NO_TIME, microseconds
+from streamer.schemas.base import NO_TIME, microseconds, task_key
 from streamer.schemas.events import NAMED
-from streamer.schemas.summaries import side_by_side
+from streamer.schemas.provenance import Made, side_by_side
 from streamer.schemas.wire import GroupId
 from streamer.statistics.final import FinalMissing, OrderKind, Outcome, digest, with_gaps
 from streamer.statistics.pairs import (
@@ -221,6 +221,11 @@ class Contestant:
         for key, of in self._lineup.provenance():
             said.setdefault((key.tier, key.subtest, key.task_id), []).append(of)
         return {task: side_by_side(every) for task, every in said.items()}
+
+    def made(self, tasks: Iterable[Task]) -> Made:
+        """What its trials at some tasks were made with."""
+        said = {name: self.run.plan.get(name) for name in ("harness", "provenance", "varies")}
+        return Made.of(said, {task_key(*task): self.provenance.get(task, {}) for task in tasks})
 
     def attempts(self, task: Task) -> Attempts:
         """Its trials at a task, counted."""

@@ -1,4 +1,4 @@
-"""May two sides be compared? What they were made with, field by field (R36, inference 10). Pure.
+"""May two sides be compared, and what may be said of them? (R36, inference 8 and 10.) Pure.
 
 A side has the provenance of its run. A trial's own field replaces the run's for its task.
 
@@ -9,22 +9,25 @@ A side has the provenance of its run. A trial's own field replaces the run's for
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
-from functools import cached_property, lru_cache
-from typing import Any
+from itertools import permutations
 
-from streamer.schemas.summaries import HARNESS_CHANGING, RunSummary, TaskProvenance, side_by_side
-from streamer.text import counted, start_of
-
-# -----------------------------------------------------------------------------
-# Values, normalised: 600, 600.0, 10m and 600s are one timeout.
-
-
-TRIED = frozenset({"agent", "model"})
-"""What two sides differ in by nature."""
+from streamer.schemas.provenance import (
+    HARNESS_CHANGING,
+    TRIED,
+    Made,
+    differ,
+    enough_agree,
+    is_contested,
+    normalised,
+)
+from streamer.schemas.summaries import PairEvidence, Rank
+from streamer.statistics.final import ALPHA
+from streamer.statistics.pairs import Paired
+from streamer.text import counted, ends_in_points, points, start_of
+from streamer.views.cells import place
+from streamer.views.models import Ends
 
 ALLOWED = ("tasks", *sorted(HARNESS_CHANGING))
 """What a question may allow to differ: the tasks of the sides, and fields of provenance (R36)."""
@@ -34,111 +37,13 @@ ABOUT_ALLOWED = (
     "provenance."
 )
 
-_PLAIN = frozenset({"dataset", "harness", "judge", "model_served", "prices"})
-"""Fields whose values are names. Versions and digests are names, too: 1.1 and 1.10 are two versions."""
-
-_SECONDS = {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s?(ms|s|m|h|d)(?:ecs?|econds?|ins?|inutes?|ours?|ays?)?")
-
-
-@lru_cache(maxsize=4096)
-def normalised(name: str, value: str) -> str:
-    """A value of a field in the one way in which it is compared.
-
-    Equal parts are one: attempts and agents may spell a value differently.
-
-    >>> [normalised("timeout", value) for value in ("600", "600.0", "10m", "600 s", "600, 600.0")]
-    ['600', '600', '600', '600', '600']
-    >>> normalised("resources", "memory=4096.0, cpus=2"), normalised("dataset_version", "1.10")
-    ('cpus=2,memory=4096', '1.10')
-    """
-    return ",".join(sorted({_part(name, part) for part in re.split("[,;]", value)}))
-
-
-def _part(name: str, text: str) -> str:
-    """One of several values; it may have a name of its own, as in `cpus=2`."""
-    own, equals, value = (part.strip() for part in text.rpartition("="))
-    name = own or name
-    if name.endswith("digest"):
-        value = value.lower().removeprefix("sha256:")
-    elif name not in _PLAIN and not name.endswith("version"):
-        value = _number(value.lower(), in_time=bool(re.search("time|second|duration|^limits$", name)))
-    return own + equals + value
-
-
-def _number(value: str, *, in_time: bool) -> str:
-    if in_time and re.fullmatch(rf"(?:{_DURATION.pattern}\s?)+", value):
-        parts = _DURATION.findall(value)
-        seconds = sum((Decimal(count) * Decimal(_SECONDS[unit]) for count, unit in parts), Decimal())
-        return f"{seconds.normalize():f}"
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        return value
-    return f"{number.normalize():f}" if number.is_finite() and abs(number.adjusted()) < 30 else value
-
 
 # -----------------------------------------------------------------------------
 # Two sides: which fields differ, which of them forbid a verdict, and which tasks leave the pairs.
 
 
-Values = Mapping[str, str]
-"""Field of provenance to its text."""
-
 SHOWN_CHARACTERS = 60
 SHOWN_TASKS = 5
-
-
-@dataclass(frozen=True)
-class Made:
-    """What one side was made with.
-
-    Attributes:
-        run: what its run says of all trials.
-        tasks: each of its tasks, by `task_key`, and what the trials there say in place of the run.
-        varies: the fields that its run tries out.
-    """
-
-    run: Values
-    tasks: Mapping[str, Values]
-    varies: Collection[str] = ()
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any], tasks: Mapping[str, Values]) -> Made:
-        """From the fields `harness`, `provenance` and `varies` of a run's plan or summary."""
-        harness = {"harness": run["harness"]} if run.get("harness") else {}
-        return cls(harness | (run.get("provenance") or {}), tasks, run.get("varies") or ())
-
-    @classmethod
-    def by(
-        cls,
-        run: RunSummary,
-        tasks: Iterable[str],
-        provenance: Mapping[str, TaskProvenance],
-        labels: Collection[str],
-    ) -> Made:
-        """What some agents of a run were made with, as its summary and its tasks say."""
-        of = {task: provenance.get(task, {}) for task in tasks}
-        own = {task: side_by_side([said[at] for at in labels if at in said]) for task, said in of.items()}
-        return cls.of(run.model_dump(include={"harness", "provenance", "varies"}), own)
-
-    @cached_property
-    def fields(self) -> frozenset[str]:
-        """Every field that is known of any trial."""
-        return frozenset(self.run).union(*self.tasks.values())
-
-    def value(self, task: str, name: str) -> str | None:
-        """A field at a task, normalised; None: not known."""
-        text = self.text(task, name)
-        return None if text is None else normalised(name, text)
-
-    def text(self, task: str, name: str) -> str | None:
-        return self.tasks[task].get(name, self.run.get(name))
-
-    def texts(self, name: str, tasks: Collection[str]) -> dict[str, str]:
-        """Every value that a field has at some tasks, as it is compared, to its text; {}: not known."""
-        texts = [self.text(task, name) for task in tasks] if tasks else [self.run.get(name)]
-        return {normalised(name, text): text for text in texts if text is not None}
 
 
 @dataclass(frozen=True)
@@ -178,7 +83,7 @@ def comparable(
             if ours or theirs:
                 alone[0 if ours else 1].append(name)
             continue
-        differs = [task for task in common if _differ(a.value(task, name), b.value(task, name))]
+        differs = [task for task in common if differ(a.value(task, name), b.value(task, name))]
         if ours.keys() == theirs.keys() and not differs:
             continue
         said = f"{name} {_listed(ours.values())} against {_listed(theirs.values())}"
@@ -195,7 +100,7 @@ def comparable(
                     said = f"{name} {' against '.join(values)} {among}"
         words.append(said)
     dropped = frozenset[str]().union(*left_out.values())
-    if 2 * len(dropped) > total:
+    if not enough_agree(len(dropped), total):
         few, fields = f"{total - len(dropped):,} of {counted(total, 'common task')}", " and ".join(left_out)
         refused |= dict.fromkeys(left_out, f"only {few} agree in {fields}")
         dropped = frozenset()
@@ -218,13 +123,9 @@ def not_comparable(refused: Mapping[str, str]) -> str:
 def _runs_differ(name: str, a: Made, b: Made, differs: Collection[str]) -> bool:
     """Whether the runs differ, and some task does for that reason or there is no common task."""
     said = (one.run.get(name) for one in (a, b))
-    if not _differ(*(text and normalised(name, text) for text in said)):
+    if not differ(*(text and normalised(name, text) for text in said)):
         return False
     return not differs or any(name not in one.tasks[task] for task in differs for one in (a, b))
-
-
-def _differ(ours: str | None, theirs: str | None) -> bool:
-    return ours is not None and theirs is not None and ours != theirs
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -259,7 +160,7 @@ class Pool:
         }
         every = [one for of in runs.values() for one in of.values()]
         self._fields = sorted(frozenset[str]().union(*(one.fields for one in every)) - TRIED)
-        contested = [name for name in self._fields if name in HARNESS_CHANGING and _is_contested(name, every)]
+        contested = [name for name in self._fields if name in HARNESS_CHANGING and is_contested(name, every)]
         self._values = {
             name: {label: _by_task(name, of.values()) for label, of in runs.items()} for name in contested
         }
@@ -271,7 +172,7 @@ class Pool:
             if name not in tried:
                 ours, theirs = by[one], by[other]
                 agreed -= {t for t in tasks if t in ours and t in theirs and len(ours[t] | theirs[t]) > 1}
-        return agreed if 2 * len(agreed) >= len(tasks) else ()
+        return agreed if enough_agree(len(tasks) - len(agreed), len(tasks)) else ()
 
     def words(self) -> list[str]:
         """Every field in which runs differ, one sentence each: its values, and the runs that have them."""
@@ -306,17 +207,6 @@ def _among(name: str, runs: Mapping[str, Made], known: Mapping[str, Mapping[str,
         yield f"{name} differs among the runs: {'; '.join(sorted(said))}"
 
 
-def _is_contested(name: str, sides: Collection[Made]) -> bool:
-    """Whether some task may have several values."""
-    shared = {normalised(name, one.run[name]) for one in sides if name in one.run}
-    own: dict[str, set[str]] = {}
-    for one in sides:
-        for task, fields in one.tasks.items():
-            if name in fields:
-                own.setdefault(task, set(shared)).add(normalised(name, fields[name]))
-    return len(shared) > 1 or any(len(values) > 1 for values in own.values())
-
-
 def _by_task(name: str, sides: Iterable[Made]) -> dict[str, set[str]]:
     """The values that a field has at each task where it is known."""
     values: dict[str, set[str]] = {}
@@ -325,3 +215,101 @@ def _by_task(name: str, sides: Iterable[Made]) -> dict[str, set[str]]:
             if (value := one.value(task, name)) is not None:
                 values.setdefault(task, set()).add(value)
     return values
+
+
+# -----------------------------------------------------------------------------
+# The sentences about two agents (inference 8). `compare`, `gate`, the boards and the page share them.
+
+
+NOTHING = "Nothing separates"
+"""How the words of two agents begin that are not told apart yet."""
+
+EITHER = 2 / ALPHA
+"""Evidence that shows one of two directions, whichever it is, however often you look."""
+
+UNDECIDED = PairEvidence(better=1.0, worse=1.0, ahead=None)
+
+LOOKS = "95 %, however often you look"
+UNRELATED = "if the order has nothing to do with difficulty"
+
+
+def overtaken(ahead: str, behind: str) -> str:
+    return f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
+
+
+def pair_words(
+    a: str,
+    b: str,
+    result: Paired,
+    final: Ends | None = None,
+    evidence: PairEvidence = UNDECIDED,
+    *,
+    ranks: Sequence[Rank | None] = (None, None),
+    shuffled: bool = False,
+    about: str = "",
+) -> list[str]:
+    """The sentences that hold, strongest first; or one sentence saying that nothing is known."""
+    said = []
+    if not result.ended:
+        said += [*_of_run(a, b, result, final if shuffled else None), *_of_evidence(a, b, evidence)]
+    said += _of_ability(a, b, result)
+    if final is not None and not shuffled and not result.ended:
+        said.append(f"{_so_far(result, final)}, {UNRELATED}")
+    said = said or [*_of_places(a, b, ranks)]
+    if not said and result.ended:
+        said = [f"{a} and {b}: no interval, so nothing is shown"]
+    said = said or [f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")]
+    if result.uneven:
+        said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
+    return said
+
+
+def _of_run(a: str, b: str, result: Paired, final: Ends | None) -> Iterable[str]:
+    """About this run's final pass rate."""
+    for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
+        if result.reachable is not None and min(sign * end for end in result.reachable) > 0:
+            yield overtaken(ahead, behind)
+        if final is not None and min(sign * final.low, sign * final.high) > 0:
+            yield f"{ahead} ahead in this run's final pass rate: {_so_far(result, final, sign)}; {LOOKS}"
+
+
+def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
+    difference = _in_points(None if result.difference is None else sign * result.difference)
+    ends = ends_in_points(*sorted((sign * final.low, sign * final.high)))
+    if result.over:
+        return f"{difference} in the results that came, {ends} had all of them come"
+    return f"{difference} so far, {ends} in the end"
+
+
+def _of_evidence(a: str, b: str, evidence: PairEvidence) -> Iterable[str]:
+    """About tasks like these. Evidence puts ahead only whom the mean puts ahead, too."""
+    for side, ahead, behind, shown in (("a", a, b, evidence.better), ("b", b, a, evidence.worse)):
+        if side == evidence.ahead and shown >= EITHER:
+            yield (
+                f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
+                f"{LOOKS}"
+            )
+
+
+def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
+    """About tasks like these, at the end."""
+    if result.certain:
+        ahead = a if result.ahead > result.behind else b
+        yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
+    if result.interval is not None:
+        difference = f"{_in_points(result.difference)} {ends_in_points(*result.interval)}"
+        yield f"{a} minus {b}: {difference}; 95 %, about tasks like these"
+
+
+def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
+    """What the places of two agents show; agents between them may separate them before their own pairs do."""
+    for (ahead, first), (behind, second) in permutations(zip((a, b), ranks, strict=True)):
+        if first and second and first.worst < second.best:
+            yield (
+                f"{ahead} ahead of {behind} among all agents: place {place(first)} against {place(second)}; "
+                "95 %, all agents at once"
+            )
+
+
+def _in_points(value: float | None) -> str:
+    return "no common result" if value is None else points(value)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import permutations
 from math import fsum, isfinite
 from typing import Any, Literal
 
@@ -18,10 +17,10 @@ from pydantic import Field
 from streamer.client.queries import ComparedRun
 from streamer.schemas.base import Message, task_key
 from streamer.schemas.events import NAMED
-from streamer.schemas.summaries import AgentModelSummary, ComparedPair, PairEvidence, Rank, RunComparison
+from streamer.schemas.provenance import Made
+from streamer.schemas.summaries import AgentModelSummary, ComparedPair, RunComparison
 from streamer.statistics.ability import Clusters, mean_interval, tasks_are_fair
 from streamer.statistics.exact import quotient, sign_test
-from streamer.statistics.final import ALPHA
 from streamer.statistics.pairs import (
     LEAST_TASKS_OF_A_MEAN,
     Attempts,
@@ -35,9 +34,9 @@ from streamer.statistics.pairs import (
     pairings_of,
 )
 from streamer.text import UNSEEN, counted, ends_in_points, percent, points
-from streamer.views.cells import place, text
+from streamer.views.cells import text
 from streamer.views.columns import ALIKE, COMPARED, Board, Column, Write, named, read_as
-from streamer.views.decide.comparable import Made, comparable
+from streamer.views.decide.comparable import UNDECIDED, Comparability, comparable, pair_words
 from streamer.views.models import (
     DIFFERENT_TASKS,
     AnyRow,
@@ -57,15 +56,6 @@ from streamer.views.tables import Document, Table, table_of
 # Two agents of a run as the worker counted them, with what may be said of them (inference 7 and 8).
 #
 # The numbers come from `inference.paired`; here they get the words that every surface uses.
-
-
-NOTHING = "Nothing separates"
-"""How the words of two agents begin that are not told apart yet."""
-
-EITHER = 2 / ALPHA
-"""Evidence that shows one of two directions, whichever it is, however often you look."""
-
-UNDECIDED = PairEvidence(better=1.0, worse=1.0, ahead=None)
 
 
 class PairStanding(Message):
@@ -121,19 +111,21 @@ def pair_standings(compared: ComparedRun, only: Collection[str] | None = None) -
 
 def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair) -> PairStanding:
     agents = [comparison.agents[side] for side in (counts.a, counts.b)]
-    a, b = (agent.agent_model for agent in agents)
-    sides = (outcomes_of(run.tasks, [label], comparison.planned) for label in (a, b))
+    a, b = labels = [agent.agent_model for agent in agents]
     over = comparison.ended or run.run.status is not None
-    tasks = list(common_tasks(*sides).pairs.values())
-    result = paired(tasks, complete=comparison.planned is not None or over, over=over)
+    sides = [outcomes_of(run.tasks, [label], comparison.planned) for label in labels]
+    tasks = common_tasks(*sides).pairs
+    made = _made_apart(run, labels, sides, tasks, over=over) if counts.left_out else Comparability()
+    tasks = {} if made.refused else {task: of for task, of in tasks.items() if task not in made.left_out}
+    result = paired(list(tasks.values()), complete=comparison.planned is not None or over, over=over)
     evidence, final = counts.evidence or UNDECIDED, None
     if counts.final is not None and counts.pairs:
         final = _ends(quotient(end, counts.pairs) for end in (counts.final.low, counts.final.high))
-    words = _pair_words(
-        *(a, b, result, final, evidence),
-        ranks=[agent.rank for agent in agents],
-        shuffled=comparison.order_kind == "shuffled",
-    )
+    words = made.words
+    if not made.refused:
+        ranks = [agent.rank for agent in agents]
+        shuffled = comparison.order_kind == "shuffled"
+        words = pair_words(a, b, result, final, evidence, ranks=ranks, shuffled=shuffled) + words
     return PairStanding.like(
         result,
         a=a,
@@ -146,6 +138,19 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
         interval=_ends(result.interval),
         words=words,
     )
+
+
+def _made_apart(
+    run: ComparedRun, labels: Sequence[str], sides: Sequence[Outcomes], tasks: Collection[Any], *, over: bool
+) -> Comparability:
+    """What two agents of a run were made with, in one sentence for each harness-changing difference."""
+    a, b = (
+        Made.by(run.run, side.tasks, run.provenance, [label])
+        for label, side in zip(labels, sides, strict=True)
+    )
+    result = comparable(a, b, (labels[0], labels[1]), planned=0 if over else len(tasks))
+    why = "; ".join(dict.fromkeys(result.refused.values()))
+    return replace(result, words=[f"not comparable: {why}"]) if why else result
 
 
 def _ends(ends: Iterable[float] | None) -> Ends | None:
@@ -170,102 +175,12 @@ def between(
     if a.run.run_id == b.run.run_id:
         return [said for pair in pair_standings(a, (ours, theirs)) for said in pair.words]
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
-    return _pair_words(*names, result, about=" on tasks like these")
+    return pair_words(*names, result, about=" on tasks like these")
 
 
 def _only_agent(run: ComparedRun) -> str | None:
     labels = {label for outcomes in run.tasks.values() for label in outcomes}
     return labels.pop() if len(labels) == 1 else None
-
-
-# -----------------------------------------------------------------------------
-# The sentences about two agents (inference 8). `compare`, `gate`, the boards and the page share them.
-
-
-LOOKS = "95 %, however often you look"
-UNRELATED = "if the order has nothing to do with difficulty"
-
-
-def overtaken(ahead: str, behind: str) -> str:
-    return f"{ahead} can no longer be overtaken by {behind}, unless results are corrected"
-
-
-def _pair_words(
-    a: str,
-    b: str,
-    result: Paired,
-    final: Ends | None = None,
-    evidence: PairEvidence = UNDECIDED,
-    *,
-    ranks: Sequence[Rank | None] = (None, None),
-    shuffled: bool = False,
-    about: str = "",
-) -> list[str]:
-    """The sentences that hold, strongest first; or one sentence saying that nothing is known."""
-    said = []
-    if not result.ended:
-        said += [*_of_run(a, b, result, final if shuffled else None), *_of_evidence(a, b, evidence)]
-    said += _of_ability(a, b, result)
-    if final is not None and not shuffled and not result.ended:
-        said.append(f"{_so_far(result, final)}, {UNRELATED}")
-    said = said or [*_of_places(a, b, ranks)]
-    if not said and result.ended:
-        said = [f"{a} and {b}: no interval, so nothing is shown"]
-    said = said or [f"{NOTHING} {a} and {b}{about}" + ("" if result.over else " yet")]
-    if result.uneven:
-        said.append(f"{result.uneven} of {result.tasks} tasks have unequal attempts: no test uses them")
-    return said
-
-
-def _of_run(a: str, b: str, result: Paired, final: Ends | None) -> Iterable[str]:
-    """About this run's final pass rate."""
-    for ahead, behind, sign in ((a, b, 1), (b, a, -1)):
-        if result.reachable is not None and min(sign * end for end in result.reachable) > 0:
-            yield overtaken(ahead, behind)
-        if final is not None and min(sign * final.low, sign * final.high) > 0:
-            yield f"{ahead} ahead in this run's final pass rate: {_so_far(result, final, sign)}; {LOOKS}"
-
-
-def _so_far(result: Paired, final: Ends, sign: int = 1) -> str:
-    difference = _in_points(None if result.difference is None else sign * result.difference)
-    ends = ends_in_points(*sorted((sign * final.low, sign * final.high)))
-    if result.over:
-        return f"{difference} in the results that came, {ends} had all of them come"
-    return f"{difference} so far, {ends} in the end"
-
-
-def _of_evidence(a: str, b: str, evidence: PairEvidence) -> Iterable[str]:
-    """About tasks like these. Evidence puts ahead only whom the mean puts ahead, too."""
-    for side, ahead, behind, shown in (("a", a, b, evidence.better), ("b", b, a, evidence.worse)):
-        if side == evidence.ahead and shown >= EITHER:
-            yield (
-                f"{ahead} better than {behind} on tasks like these: evidence {shown:.3g}, {EITHER} needed; "
-                f"{LOOKS}"
-            )
-
-
-def _of_ability(a: str, b: str, result: Paired) -> Iterable[str]:
-    """About tasks like these, at the end."""
-    if result.certain:
-        ahead = a if result.ahead > result.behind else b
-        yield f"{ahead} ahead on tasks like these: sign test p = {result.p_value:.3g}"
-    if result.interval is not None:
-        difference = f"{_in_points(result.difference)} {ends_in_points(*result.interval)}"
-        yield f"{a} minus {b}: {difference}; 95 %, about tasks like these"
-
-
-def _of_places(a: str, b: str, ranks: Sequence[Rank | None]) -> Iterable[str]:
-    """What the places of two agents show; agents between them may separate them before their own pairs do."""
-    for (ahead, first), (behind, second) in permutations(zip((a, b), ranks, strict=True)):
-        if first and second and first.worst < second.best:
-            yield (
-                f"{ahead} ahead of {behind} among all agents: place {place(first)} against {place(second)}; "
-                "95 %, all agents at once"
-            )
-
-
-def _in_points(value: float | None) -> str:
-    return "no common result" if value is None else points(value)
 
 
 # -----------------------------------------------------------------------------
@@ -488,8 +403,8 @@ def compare_sides(
         not_in_a=_alone(b, a)[listed],
         not_in_b=_alone(a, b)[listed],
     )
-    words = _words_of(a, b, comparison, tasks, rates)
-    words += [said for said in made.words if said not in refused.values()]
+    words = _words_of(a, b, comparison, tasks, rates, {*allowed} - {"tasks"})
+    words += [said for said in made.words if said not in (*words, *refused.values())]
     words += _without_results(rates, unscored) if over else []
     return comparison.model_copy(update={"words": words, "in_common": _in_common(comparison)})
 
@@ -512,13 +427,18 @@ def _set(differences: dict[str, Difference], metric: str, **fields: Any) -> None
 
 
 def _words_of(
-    a: ComparedSide, b: ComparedSide, comparison: Comparison, tasks: CommonTasks, rates: Paired
+    a: ComparedSide,
+    b: ComparedSide,
+    comparison: Comparison,
+    tasks: CommonTasks,
+    rates: Paired,
+    allowed: set[str],
 ) -> list[str]:
     words, refused = [], comparison.not_comparable
     if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
         words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
-        if words and a.left_out and a.run.run.run_id == b.run.run.run_id:  # the worker's pair has all tasks
-            words = _pair_words(b.labels[0], a.labels[0], rates)
+        if words and allowed and a.run.run.run_id == b.run.run.run_id:  # the worker's pair may lack tasks
+            words = pair_words(b.labels[0], a.labels[0], rates)
     words += [f"not comparable: {refused}"] if refused else []
     words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
     return words + _without_plan((a, b))

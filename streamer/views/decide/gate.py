@@ -37,8 +37,14 @@ from streamer.statistics.pairs import (
 )
 from streamer.text import counted, ends_in_points, percent, points, visible
 from streamer.views.cells import REASONS, of_planned
-from streamer.views.decide.comparable import Comparability, Made, comparable, not_comparable
-from streamer.views.decide.compare import LOOKS, UNRELATED, overtaken
+from streamer.views.decide.comparable import (
+    LOOKS,
+    UNRELATED,
+    Comparability,
+    comparable,
+    not_comparable,
+    overtaken,
+)
 from streamer.views.models import DIFFERENT_TASKS, NO_PREFIX, Comparison
 from streamer.views.models import Ends as Range
 
@@ -435,15 +441,9 @@ def matched_as_made(
         theirs.run.plan.finished,
     )  # else tasks without a name never come
     planned = every.planned_tasks if awaited else 0
-    made = comparable(_made(ours), _made(theirs), names, allowed, planned)
+    made = comparable(ours.made(ours.tasks), theirs.made(theirs.tasks), names, allowed, planned)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
     return Matched(ours, theirs, left_out) if left_out else every, made
-
-
-def _made(side: Contestant) -> Made:
-    plan, own = side.run.plan, side.provenance
-    said = {name: plan.get(name) for name in ("harness", "provenance", "varies")}
-    return Made.of(said, {task_key(*task): own.get(task, {}) for task in side.tasks})
 
 
 def _refused(

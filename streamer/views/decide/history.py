@@ -31,7 +31,7 @@ from streamer.statistics.pairs import Attempts, Pair, PairedTask, difference_int
 from streamer.text import counted, percent, points
 from streamer.views.cells import minute, span
 from streamer.views.columns import Board, Column
-from streamer.views.decide.compare import EITHER
+from streamer.views.decide.comparable import EITHER
 from streamer.views.models import Label
 from streamer.views.tables import Document, Table, table_of
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from streamer.client.queries import BoardRun, ComparedRun, HistoryEntry
 from streamer.schemas.base import Instant, Message, Number, agent_model_label, decode_id, optional
 from streamer.schemas.events import BOARD_METRICS, NAMED, PRIMARY_METRIC, BoardMetric, board_metric
+from streamer.schemas.provenance import Made
 from streamer.schemas.summaries import AgentModelSummary, Rank, TaskOutcomes, is_over, state_of
 from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
@@ -24,7 +25,7 @@ from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_o
 from streamer.text import UNSEEN, ends_in_points, points, shown
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
-from streamer.views.decide.comparable import Made, Pool, comparable
+from streamer.views.decide.comparable import Pool, comparable
 from streamer.views.decide.compare import between
 from streamer.views.models import Ends, HistoryPoint, Label
 from streamer.views.tables import Document, Table, table_of

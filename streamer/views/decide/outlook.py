@@ -25,6 +25,7 @@ from streamer.schemas.summaries import (
     TrialInFlight,
 )
 from streamer.statistics.ability import ErrorParts
+from streamer.text import counted
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
 from streamer.views.decide.compare import PairStanding, pair_standings
@@ -824,8 +825,10 @@ def _rank_note(comparison: RunComparison) -> str:
         looks = "by the sign test at the end" if comparison.ended else "however often you look until the end"
         missing = None if comparison.ended else comparison.evidence_missing
         only = f" Only the whole plan counts: {NO_PREFIX[missing]}." if missing else ""
+        apart = sum(pair.left_out > 0 for pair in comparison.pairs)
+        leave = f" Left out of {counted(apart, 'pair')}: tasks made in different ways." if apart else ""
         return (
             "With 95 % probability no agent's true place is outside its range, "
-            f"{looks}, all agents at once.{only}"
+            f"{looks}, all agents at once.{only}{leave}"
         )
     return f"No ranks: {MISSING[comparison.rank_missing]}."
