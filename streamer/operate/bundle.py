@@ -452,6 +452,31 @@ def damage_of(file: BinaryIO) -> list[Mismatch]:
     return [Mismatch(one, actual.get(one), named.get(one), ("SHA-256",)) for one in wrong or [SUMS]]
 
 
+class Contents:
+    """What an undamaged bundle holds; nothing is folded. Use it while the file is open.
+
+    Attributes:
+        manifest: as docs/bundle.md has it.
+        summaries: as stored, by run and key of Redis.
+
+    Raises:
+        NotABundle: the file is not a bundle, is damaged, or has another version of the format.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        if damage := damage_of(file):
+            raise NotABundle(f"Damaged: {', '.join(one.key for one in damage)}")
+        self._file, self._parts = file, _parts(file)
+        self.manifest = _json(MANIFEST, _read(file, self._parts, MANIFEST))
+        if self.manifest.get("bundle") != FORMAT:
+            _refuse_other(self.manifest)
+        self.summaries = _stored_summaries(_read(file, self._parts, SUMMARIES))
+
+    def records(self) -> Iterator[LogRecord]:
+        """The records as they stood in the log, read as they are asked for."""
+        return _records(self._file, self._parts)
+
+
 def _records(file: BinaryIO, parts: Parts) -> Iterator[LogRecord]:
     """The records as they stood in the log."""
     (begin, left), (at, places) = parts[EVENTS], parts[RECORDS]

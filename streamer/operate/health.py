@@ -539,6 +539,23 @@ def quarantined(reader: StateReader) -> dict[str, str]:
     return {run: reason for runs in told for run, reason in runs.items()}
 
 
+def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seconds: float) -> bool:
+    """Wait until Redis holds nothing of a run, or with `archived` what its ledger keeps; False: too late."""
+    from streamer.client.queries import UnknownRun
+
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if archived and reader.run(run_id).status == "archived":
+                return True
+            reader.run(run_id)
+        except UnknownRun:
+            if run_id not in quarantined(reader):
+                return True
+        time.sleep(POLL_SECONDS)
+    return False
+
+
 def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:
     """Have a run folded again from the log, and wait until a worker has done it.
 

@@ -34,7 +34,8 @@ USERS: dict[User, str] = {
     "reader": "dashboards and `streamer subscribe`",
     "viewer": "`streamer notify`, and a `streamer serve` that shows messages, labels and files of trials",
     "worker": "the workers",
-    "operator": "people who run `verify`, `status`, `events`, `gate`, `rejections` and `delete`",
+    "operator": "people who run `verify`, `status`, `events`, `gate`, `rejections`, `delete`, `archive`, "
+    "`restore`",
 }
 """User -> whom it is for."""
 

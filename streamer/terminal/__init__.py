@@ -66,7 +66,8 @@ FOLDING = "genai_prices"
 LOCAL_COMMANDS = frozenset(
     {
         *("fold", "report", "export", "compare", "gate", "ledger", "why", "prices", "verify", "rebuild"),
-        *("bundle", "check", "config", "worker", "up", "watch", "serve", "mcp", "notify", "live", "demo"),
+        *("archive", "restore", "bundle", "check"),
+        *("config", "worker", "up", "watch", "serve", "mcp", "notify", "live", "demo"),
     }
 )
 """Commands that need the extra `local`, in their own process or in one that they start."""
@@ -398,6 +399,8 @@ COMMANDS = {
     "ledger": ("replay", "Say which of all candidates tried are better, with one error for all of them."),
     "bundle": ("operate", "Write runs into one file that anybody can check, without a server."),
     "check": ("operate", "Fold the runs of a bundle again and compare."),
+    "archive": ("archive", "Move finished runs into files, and delete them here."),
+    "restore": ("archive", "Publish the runs of an archive again."),
     "why": ("replay", "Say which trials moved a number, by how much, newest first."),
     "publish": ("files", "Publish events from a file or a pipe."),
     "subscribe": ("operate", "Follow summaries, grades, rejections or trials as they come."),

@@ -44,6 +44,7 @@ from streamer.operate.health import (
     read_rejections,
     repair,
     requeue,
+    wait_until_deleted,
 )
 from streamer.schemas.wire import Reason, canonical_json, decode, may_name, records_of_lines
 from streamer.settings import Settings
@@ -174,7 +175,6 @@ def repair_(run: str, wait: float, settings: Settings) -> None:
 
 
 WAIT_SECONDS = 15.0
-POLL_SECONDS = 0.1
 
 
 @click.command()
@@ -202,9 +202,9 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
         if not yes:
             _ask(run, trials)
         revision = time.time_ns()
-        kept = [] if from_ledger else _kept_lines(settings, reader, run, revision + 1)
+        kept = [] if from_ledger else kept_lines(settings, reader, run, revision + 1)
         _publish(settings, [{"type": "run_deleted", "run_id": run, "revision": revision}, *kept])
-        if not _is_deleted(reader, run, archived=bool(kept)):
+        if not wait_until_deleted(reader, run, archived=bool(kept), seconds=WAIT_SECONDS):
             say(
                 f"streamer: {run}: the deletion is published, but after {WAIT_SECONDS:.0f} s the run is "
                 "still in Redis. A worker will see to it: `streamer status` shows whether one is running"
@@ -220,7 +220,7 @@ def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
             publisher.send(record)
 
 
-def _kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
+def kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
     """The events that keep the run's lines in its ledger; []: it belongs to none."""
     runs = reader.runs()
     if not any(one.run_id == run for one in runs):
@@ -232,7 +232,7 @@ def _kept_lines(settings: Settings, reader: StateReader, run: str, revision: int
     if rests := ledgers_upon(run, runs):
         raise click.UsageError(
             f"{run} is the baseline of ledger {', '.join(sorted(rests))}: without it nothing is judged. "
-            "--from-ledger deletes it all the same"
+            "`streamer delete --from-ledger` deletes it all the same"
         )
     belongs = [one for one in runs if one.ledger and one.run_id == run]
     return lines_kept(settings, runs, run, revision) if belongs else []
@@ -259,22 +259,6 @@ def _ask(run: str, trials: int) -> None:
     click.confirm(f"Delete run {visible(run)} with {counted(trials, 'trial')}?", abort=True, err=True)
 
 
-def _is_deleted(reader: StateReader, run: str, *, archived: bool) -> bool:
-    from streamer.client.queries import UnknownRun
-
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if archived and reader.run(run).status == "archived":
-                return True
-            reader.run(run)
-        except UnknownRun:
-            if run not in quarantined(reader):
-                return True
-        time.sleep(POLL_SECONDS)
-    return False
-
-
 # -----------------------------------------------------------------------------
 # `streamer rejections`: what workers rejected; requeue it once it is right.
 
@@ -290,7 +274,7 @@ def _rejection_id(text: str) -> LogPosition:
         raise click.BadParameter(str(error)) from error
 
 
-def _since(text: str) -> datetime:
+def since(text: str) -> datetime:
     """A time in UTC, from a time or how long ago it was; or a usage error."""
     try:
         if text[-1:] in UNITS:
@@ -333,7 +317,7 @@ with_filters = bundled(
     click.option("--code", metavar="CODE", help="Only those with this reason code."),
     click.option("--run", "run_id", metavar="RUN", help="Only what is about this run."),
     click.option(
-        "--since", type=_since, metavar="TIME", help="Only since then: a time (UTC), or 90m, 12h, 2d."
+        "--since", type=since, metavar="TIME", help="Only since then: a time (UTC), or 90m, 12h, 2d."
     ),
 )
 """Gives the command --code, --run and --since, as `chosen`."""

@@ -544,7 +544,7 @@ def lines_kept(
     except CannotBeFolded as error:
         raise click.UsageError(
             f"{run_id} is not deleted, since what ledger {entries[run_id].name} says of it is not known: "
-            f"{error}. --from-ledger deletes it all the same"
+            f"{error}. `streamer delete --from-ledger` deletes it all the same"
         ) from error
     for whose, begins_at in truncated.items():
         say_if_truncated(begins_at, whose)

@@ -17,12 +17,12 @@ MODULES = [path for path in tracked_files() if path.suffix == ".py" and path.is_
 TESTS = [path for path in tracked_files() if path.is_relative_to(ROOT / "tests") and path.suffix == ".py"]
 
 MOST_ROOMS = 12
-MOST_MODULES = 144
-MOST_IN_A_FOLDER = 12
+MOST_MODULES = 146
+MOST_IN_A_FOLDER = 13
 MOST_LINES = 900
 MEDIAN_LINES = range(300, 501)
 MOST_IMPORT_PERCENT = 5.8
-MOST_TEST_MODULES = 222
+MOST_TEST_MODULES = 223
 
 NOT_A_ROOM = {"benchmarks", "conformance", "data", "faults", "fuzz", "golden", "house", "security", "support"}
 """Folders of tests that are about the whole, or about what is beside it."""

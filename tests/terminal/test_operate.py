@@ -26,8 +26,8 @@ from streamer.settings import Settings
 from streamer.storage.kafka import Names
 from streamer.storage.log import read_topic
 from streamer.terminal import operate
-from streamer.terminal.operate import _kept_lines as kept
 from streamer.terminal.operate import _publish as publish_all
+from streamer.terminal.operate import kept_lines as kept
 from streamer.terminal.operate import rejections_command
 from tests.support.cli import COMMAND, streamer
 from tests.support.events import a_trial, summarised

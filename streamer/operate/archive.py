@@ -1,0 +1,498 @@
+"""An archive: a finished run in a bundle, deleted from the stack, and published elsewhere (docs/bundle.md).
+
+The file comes first. It is written beside its place, synced, read back and folded again. It must be equal to
+Redis and to the log. Only then the run's deletion is sent. A command that was killed at any step is run
+again. Until the deletion is in the log nothing has happened; from then on the same events are sent again.
+
+    .NAME.XXXX.partial   the file while it is written; what a kill leaves is removed by the next try
+    NAME                 the archive, whole at any time
+    .NAME.deletion       the events that delete the run, from before the first is sent until Redis has done it
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from glob import escape
+from hashlib import sha256
+from itertools import takewhile, zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from streamer.client.capture import sync_directory
+from streamer.client.folded import RunLog
+from streamer.client.queries import UnknownRun, is_chosen
+from streamer.client.readers import StateReader
+from streamer.folding.fold import CannotBeFolded, event_in
+from streamer.folding.prices import PriceTable
+from streamer.operate.bundle import (
+    CannotBeBundled,
+    Contents,
+    NotABundle,
+    check_bundle,
+    is_event,
+    source_of_run,
+    write_bundle,
+)
+from streamer.operate.health import quarantined, wait_until_deleted
+from streamer.operate.rows import file_name
+from streamer.operate.verify import Mismatch, Verification, difference, fold_log
+from streamer.schemas.base import SEMANTICS_VERSION
+from streamer.schemas.events import RunDeleted
+from streamer.schemas.summaries import RunSummary, is_over, state_of
+from streamer.schemas.wire import LogRecord, Reason, canonical_json, sha256_hex
+from streamer.settings import Settings
+from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from streamer.text import counted
+
+Json = dict[str, Any]
+
+
+class CannotBeArchived(Exception):
+    """A run that stays as it is; the message says why, and what to do."""
+
+
+class CannotBeRestored(Exception):
+    """An archive that cannot be published here; the message says why, and what to do."""
+
+
+class NotDone(Exception):
+    """Events are published, and Redis does not show it yet; the message says what to look at."""
+
+
+# -----------------------------------------------------------------------------
+# What a bundle says of a run, compared with the log and with Redis.
+
+
+def differences_from(
+    contents: Contents, settings: Settings, run_id: str, prices: PriceTable, *, wait_seconds: float
+) -> str | None:
+    """The first reason why a bundle, the log and Redis do not say the same of a run; None: they do.
+
+    A bundle by another version of the semantics has other numbers, so only log and Redis are compared then.
+
+    Raises:
+        TopicMissing, TopicUnreadable, KafkaError, RedisError, ReaderError: they cannot be read.
+    """
+    [verdict] = Verification(settings, prices=prices, wait_seconds=wait_seconds).verify(run_id)
+    if verdict.outcome != "equal":
+        return verdict.reason or f"Redis and the log differ in {_named(verdict.differences)}"
+    if contents.manifest["semantics_version"] != SEMANTICS_VERSION:
+        return None
+    log = fold_log(settings, prices=prices, run_id=run_id, scored=False).runs.get(run_id, {})
+    bundle = {key: value for (run, key), value in contents.summaries.items() if run == run_id}
+    keys = sorted(log.keys() | bundle.keys())
+    differing = [one for key in keys if (one := difference(key, log.get(key), bundle.get(key)))]
+    return f"the file and the log differ in {_named(differing)}" if differing else None
+
+
+def _named(differences: Iterable[Mismatch]) -> str:
+    return "; ".join(f"{one.key} ({', '.join(one.fields) or 'missing'})" for one in differences)
+
+
+def _damage(file: BinaryIO, name: str) -> str | None:
+    """Why a bundle does not say what follows from its events; None: it does."""
+    try:
+        wrong = [verdict for verdict in check_bundle(file, name) if verdict.outcome != "equal"]
+    except NotABundle as error:
+        return str(error)
+    return "; ".join(f"{one.run_id}: {one.reason or _named(one.differences)}" for one in wrong) or None
+
+
+# -----------------------------------------------------------------------------
+# Archive a run.
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One run, and the file that it goes to; each method is a step.
+
+    Attributes:
+        settings: where the broker and Redis are.
+        run_id: the run.
+        out: the file, in a directory that exists.
+        prices: the price table of the workers (R2).
+        lines: the events that keep the run's lines in its ledger, of the revision that is given; [] for a
+            run without a ledger. An exception of it keeps the run.
+        wait_seconds: how long to wait for what is in flight, and for Redis.
+    """
+
+    settings: Settings
+    run_id: str
+    out: Path
+    prices: PriceTable
+    lines: Callable[[StateReader, int], list[Json]]
+    wait_seconds: float = 15.0
+
+    def make(self, digest: str | None = None) -> bool:
+        """Archive the run, or end what a killed try has begun; False: that was done already.
+
+        Args:
+            digest: the run must have this one still; None: any.
+
+        Raises:
+            CannotBeArchived: the run stays as it is.
+            NotDone: the run is deleted, and Redis does not show it yet.
+            others: as :func:`differences_from`, and OSError.
+        """
+        for left in self.out.parent.glob(f".{escape(self.out.name)}.*.partial"):
+            left.unlink(missing_ok=True)
+        events = self._noted()
+        if not events or events[0] not in self._in_log(events):
+            with StateReader(self.settings) as reader:
+                run = self._finished_run(reader)
+                if run is None:
+                    return False
+                if digest not in (None, run.digest):
+                    raise CannotBeArchived(f"{self.run_id} has changed since the plan was made: make another")
+                events = self._prepared(reader)
+            self._note(events)
+            self._send(events[:1])
+        self._end(events)
+        return True
+
+    def _finished_run(self, reader: StateReader) -> RunSummary | None:
+        """The run if it is finished; None: it is gone, and its archive is here."""
+        try:
+            run = reader.run(self.run_id)
+        except UnknownRun:
+            if self.run_id in quarantined(reader) or not self._is_archive():
+                raise
+            return None
+        if run.status == "archived" and not run.trials:
+            if self._is_archive():
+                return None
+            raise CannotBeArchived(f"{self.run_id} was deleted before, and {self.out} is no archive of it")
+        if not is_over(run):
+            raise CannotBeArchived(
+                f"{self.run_id} is {state_of(run, datetime.now(UTC))}, and only finished runs are archived. "
+                "If nothing more will come, publish its run_finished event first"
+            )
+        return run
+
+    def _is_archive(self) -> bool:
+        if not self.out.exists():
+            return False
+        with self.out.open("rb") as file:
+            return any(run_id == self.run_id for run_id, _ in Contents(file).summaries)
+
+    def _prepared(self, reader: StateReader) -> list[bytes]:
+        """Put the archive in its place, equal to Redis and the log; the events that delete the run."""
+        revision = time.time_ns()  # from before the log is read: what is newer than this is not covered
+        with self._written() as partial:
+            with partial.open("rb") as file:
+                contents = Contents(file)
+                self._compare(contents)
+                revision = max(revision, *(_revision(record) for record in contents.records()))
+            lines = self.lines(reader, revision + 1)
+            self._place(partial)
+        deletion = {"type": "run_deleted", "run_id": self.run_id, "revision": revision}
+        return [canonical_json(event) for event in (deletion, *lines)]
+
+    @contextmanager
+    def _written(self, before: int | None = None) -> Iterator[Path]:
+        """The bundle of the run's events before an offset (None: all), synced, read back and folded again."""
+        partial = self.out.with_name(f".{self.out.name}.{secrets.token_hex(4)}.partial")
+        source = source_of_run(self.settings, self.run_id, is_history=False)
+        try:
+            with partial.open("xb+") as file:
+                write_bundle(file, [replace(source, records=_before(source.records, before))], self.prices)
+                file.flush()
+                os.fsync(file.fileno())
+            with partial.open("rb") as file:
+                if damage := _damage(file, self.out.name):
+                    raise CannotBeArchived(f"{self.run_id}: the file is not as it was written: {damage}")
+            yield partial
+        except (CannotBeBundled, CannotBeFolded, NotABundle) as error:
+            raise CannotBeArchived(str(error)) from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _compare(self, contents: Contents) -> None:
+        wrong = differences_from(
+            contents, self.settings, self.run_id, self.prices, wait_seconds=self.wait_seconds
+        )
+        if wrong:
+            raise CannotBeArchived(f"{self.run_id} stays: {wrong}")
+
+    def _place(self, partial: Path) -> None:
+        """Move the file to its place, which has nothing yet, or the beginning of the same events."""
+        if self.out.exists() and not self._continues(partial):
+            raise CannotBeArchived(
+                f"{self.out} is there, and has other events than {self.run_id}. Name a file that is not there"
+            )
+        partial.replace(self.out)
+        sync_directory(self.out.parent)
+
+    def _continues(self, partial: Path) -> bool:
+        with self.out.open("rb") as old, partial.open("rb") as new:
+            try:
+                pairs = zip_longest(Contents(old).records(), Contents(new).records())
+                return all(one is None or (other and _same(one, other)) for one, other in pairs)
+            except NotABundle:
+                return False
+
+    @property
+    def _journal(self) -> Path:
+        return self.out.with_name(f".{self.out.name}.deletion")
+
+    def _noted(self) -> list[bytes]:
+        """The events that a killed try was about to send; []: it had not come so far."""
+        content = self._journal.read_bytes() if self._journal.exists() else b""
+        return content.splitlines() if content.endswith(b"\n") else []
+
+    def _note(self, events: list[bytes]) -> None:
+        with self._journal.open("wb") as file:
+            file.write(b"".join(event + b"\n" for event in events))
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(self.out.parent)
+
+    def _in_log(self, events: Collection[bytes]) -> dict[bytes, int]:
+        """The offsets of these events, as far as the log has them."""
+        records = RunLog(self.settings, self.run_id).records()
+        return {record.value: record.offset for record in records if record.value in events}  # type: ignore[misc]
+
+    def _send(self, events: Iterable[bytes]) -> None:
+        with ThreadedPublisher(self.settings) as publisher:
+            for event in events:
+                publisher.send(Outgoing(self.run_id.encode(), event))
+
+    def _end(self, events: list[bytes]) -> None:
+        """Do what is left once the deletion is in the log."""
+        there = self._in_log(events)
+        self._complete(there[events[0]])
+        self._send(event for event in events if event not in there)
+        with StateReader(self.settings) as reader:
+            kept = len(events) > 1
+            if not wait_until_deleted(reader, self.run_id, archived=kept, seconds=self.wait_seconds):
+                raise NotDone(
+                    f"{self.run_id}: {self.out} is complete and the deletion is published, but after "
+                    f"{self.wait_seconds:g} s the run is still in Redis. A worker will see to it: "
+                    "`streamer status` shows whether one is running"
+                )
+        self._journal.unlink()
+
+    def _complete(self, deleted_at: int) -> None:
+        """Add the events that came after the comparison and before the deletion: it may cover them."""
+        source = source_of_run(self.settings, self.run_id, is_history=False)
+        if self.out.exists():
+            with self.out.open("rb") as file:
+                pairs = zip_longest(Contents(file).records(), _before(source.records, deleted_at))
+                if all(one and other and _same(one, other) for one, other in pairs):
+                    return
+        with self._written(deleted_at) as partial:
+            self._place(partial)
+
+
+def _before(records: Iterable[LogRecord], offset: int | None) -> Iterable[LogRecord]:
+    return records if offset is None else takewhile(lambda record: record.offset < offset, records)
+
+
+def _same(one: LogRecord, other: LogRecord) -> bool:
+    return (one.offset, one.timestamp, one.value) == (other.offset, other.timestamp, other.value)
+
+
+def _revision(record: LogRecord) -> int:
+    event, *_ = event_in(record.value)
+    assert not isinstance(event, Reason), "only events of the run are in its bundle"
+    return event.revision
+
+
+# -----------------------------------------------------------------------------
+# A policy: which runs to archive, by label and age. It is shown first, and done by its hash.
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlan:
+    """Runs to archive: what is shown, hashed, and kept until it is done.
+
+    Attributes:
+        folder: where the archives go, absolute.
+        runs: id, digest and file name of each.
+        kept: runs that are chosen and stay, with the reason; not part of the hash.
+    """
+
+    folder: Path
+    runs: tuple[tuple[str, str, str], ...]
+    kept: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def content(self) -> bytes:
+        return canonical_json({"folder": str(self.folder), "runs": self.runs})
+
+    @property
+    def hash(self) -> str:
+        """16 hexadecimal digits: other runs, other numbers or another folder make another one."""
+        return sha256_hex(self.content)[:16]
+
+    @property
+    def file(self) -> Path:
+        """Where the plan stands once somebody has confirmed it, so that it can be taken up again."""
+        return self.folder / f"plan-{self.hash}.json"
+
+    @classmethod
+    def of(
+        cls,
+        runs: Iterable[RunSummary],
+        folder: Path,
+        *,
+        before: datetime | None,
+        labels: Mapping[str, str],
+        baselines: Collection[str],
+    ) -> ArchivePlan:
+        """Choose runs.
+
+        Args:
+            runs: all that there are.
+            folder: where the archives go.
+            before: those whose last event is older; None: of any age.
+            labels: those that have all of these.
+            baselines: runs that a ledger rests on; they stay.
+        """
+        chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
+        for run in sorted(runs, key=lambda run: run.run_id):
+            is_old = before is None or (run.last_event_at is not None and run.last_event_at < before)
+            if not is_old or not is_chosen(run, None, labels) or run.status == "archived":
+                continue
+            if not is_over(run):
+                kept.append((run.run_id, state_of(run, datetime.now(UTC))))
+            elif run.run_id in baselines:
+                kept.append((run.run_id, "the baseline of a ledger"))
+            else:
+                chosen.append((run.run_id, run.digest, f"{file_name(run.run_id)}.tar"))
+        return cls(folder.resolve(), tuple(chosen), tuple(kept))
+
+    @classmethod
+    def confirmed(cls, folder: Path, plan_hash: str) -> ArchivePlan | None:
+        """The plan of that hash, if somebody has confirmed it before."""
+        for file in folder.glob("plan-*.json"):
+            content = orjson.loads(file.read_bytes()) if file.stem == f"plan-{plan_hash}" else None
+            if content and (plan := cls(folder.resolve(), tuple(map(tuple, content["runs"])))).file == file:
+                return plan
+        return None
+
+    def confirm(self) -> None:
+        """Keep the plan beside its archives: runs that are gone would make another hash."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file.write_bytes(self.content)
+
+
+# -----------------------------------------------------------------------------
+# Publish an archive again.
+
+
+def restore(
+    settings: Settings, file: BinaryIO, name: str, prices: PriceTable, *, wait_seconds: float
+) -> Json:
+    """Publish the events of a bundle again, with their bytes and times; how many events each run has.
+
+    Nothing is published unless all of it can be. What the log has already is not published twice, so a try
+    that was killed is run again.
+
+    Args:
+        settings: where the broker and Redis are.
+        file: the bundle.
+        name: of the file, for messages.
+        prices: the price table of the workers (R2).
+        wait_seconds: how long to wait until Redis has the runs.
+
+    Raises:
+        NotABundle: the file is not a bundle, or is damaged.
+        CannotBeRestored: nothing was published.
+        NotDone: Redis does not show the same numbers yet, or never will; the message says which.
+        others: as :func:`differences_from`.
+    """
+    contents = Contents(file)
+    is_ours = contents.manifest["semantics_version"] == SEMANTICS_VERSION
+    if is_ours and (damage := _damage(file, name)):
+        raise NotABundle(f"{name} does not say what follows from its events: {damage}")
+    expected = _expected(contents, name)
+    held = {run_id: _held(settings, run_id, own, name) for run_id, own in expected.items()}
+    with ThreadedPublisher(settings) as publisher:
+        for record in contents.records():
+            run_id = _run_of(record)
+            if held[run_id][of := _print(record)]:
+                held[run_id][of] -= 1
+            else:
+                key, value = run_id.encode(), record.value or b""
+                publisher.send(Outgoing(key, value, record.timestamp))
+    for run_id, own in expected.items():
+        try:
+            left = own - _held(settings, run_id, own, name)
+        except CannotBeRestored:  # which was not so before
+            left = own
+        if left:
+            raise NotDone(
+                f"{run_id} is published, but its events are not in the log as they are in {name}. Does the "
+                "topic have message.timestamp.type=CreateTime, and does nothing else publish this run?"
+            )
+        wrong = differences_from(contents, settings, run_id, prices, wait_seconds=wait_seconds)
+        if wrong:
+            raise NotDone(f"{run_id} is published, and not as in {name}: {wrong}")
+    return {run_id: own.total() for run_id, own in expected.items()}
+
+
+def _expected(contents: Contents, name: str) -> dict[str, Counter[bytes]]:
+    """The fingerprints of each run's records."""
+    if any(source["kind"] != "log" for source in contents.manifest["sources"]):
+        raise CannotBeRestored(
+            f"{name} has events of files, which have no place and time in a log. Unpack events.ndjson with "
+            "`tar -x`, and use `streamer publish`"
+        )
+    expected: dict[str, Counter[bytes]] = {}
+    for record in contents.records():
+        expected.setdefault(_run_of(record), Counter())[_print(record)] += 1
+    return expected
+
+
+def _run_of(record: LogRecord) -> str:
+    event, *_ = event_in(record.value)
+    if isinstance(event, Reason):
+        raise CannotBeRestored(
+            f"the record of offset {record.offset} is no event for this release: {event.message}. "
+            "Restore it with the release that made it"
+        )
+    return event.run_id
+
+
+def _print(record: LogRecord) -> bytes:
+    return sha256(b"%d %b" % (record.timestamp, record.value or b"")).digest()
+
+
+def _held(settings: Settings, run_id: str, expected: Counter[bytes], name: str) -> Counter[bytes]:
+    """The fingerprints of what the log has of a run, which must all be the archive's own.
+
+    Raises:
+        CannotBeRestored: there is something else, so the run lives here, or was deleted here.
+    """
+    held, others, deleted_to = Counter[bytes](), 0, None
+    for record in RunLog(settings, run_id).records():
+        if not is_event(record, run_id):
+            continue
+        if (of := _print(record)) in expected:
+            held[of] += 1
+            continue
+        others += 1
+        event, *_ = event_in(record.value)
+        if isinstance(event, RunDeleted):
+            deleted_to = max(event.revision, event.revision if deleted_to is None else deleted_to)
+    if deleted_to is not None:
+        raise CannotBeRestored(
+            f"{run_id} was deleted here up to revision {deleted_to}: its events would be ignored. "
+            "Restore it on another stack, or on this one in another --namespace"
+        )
+    if others:
+        raise CannotBeRestored(
+            f"{run_id} is here: the log has {counted(others, 'event')} of it that {name} does not have. "
+            "Restore it on another stack, or on this one in another --namespace"
+        )
+    return held

@@ -1,0 +1,148 @@
+"""The commands that move finished runs into files and back.
+
+- `streamer archive`: finished runs as files, and gone from the stack.
+- `streamer restore`: publish the runs of an archive again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamer.client.readers import StateReader
+from streamer.operate.archive import (
+    Archive,
+    ArchivePlan,
+    CannotBeArchived,
+    CannotBeRestored,
+    NotDone,
+    restore,
+)
+from streamer.operate.bundle import NotABundle
+from streamer.operate.rows import file_name
+from streamer.settings import Settings
+from streamer.terminal import FAILED, explain, fail_if, print_line, say
+from streamer.terminal.operate import kept_lines, since
+from streamer.terminal.options import label_of, price_table, wait_option, with_settings
+from streamer.terminal.replay import CANNOT, ledgers_upon
+from streamer.text import counted
+
+# -----------------------------------------------------------------------------
+# `streamer archive` and `streamer restore`: finished runs as files, and gone from the stack until wanted.
+
+
+@click.command()
+@click.argument("what", metavar="RUN|OUTDIR", type=str)
+@click.argument("out", required=False, metavar="[OUT]", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--older-than", metavar="TIME", help="Runs whose last event is older: 90d, 12h, or a time (UTC)."
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
+@click.option("--yes", "plan_hash", metavar="HASH", help="Do what was shown with this hash.")
+@wait_option(15.0, "How long to wait for results in flight, and for Redis.")
+@with_settings
+def archive_command(
+    what: str,
+    out: Path | None,
+    older_than: str | None,
+    labels: tuple[str, ...],
+    plan_hash: str | None,
+    wait: float,
+    settings: Settings,
+) -> None:
+    """Write the finished RUN into the bundle OUT (RUN.tar if not given), then delete it from the stack.
+
+    The file is synced, read back and folded again. Unless it is equal to Redis and to the log, the run stays.
+    A command that was killed is run again.
+
+    With --older-than or --label the argument is a directory, OUTDIR, for the archives of all these runs. The
+    command only says what it would do, with a hash, until it is called again with --yes HASH.
+
+    The lines that a ledger has of a run stay. The baseline of a ledger is not archived.
+    """
+    prices = price_table(settings.prices_file)
+
+    def archive(run_id: str, file: Path, digest: str | None = None) -> bool:
+        return _archive(Archive(settings, run_id, file, prices, _lines_of(settings, run_id), wait), digest)
+
+    if older_than is None and not labels:
+        if plan_hash:
+            raise click.UsageError("--yes belongs to --older-than and --label: RUN alone needs none")
+        fail_if(not archive(what, out or Path(f"{file_name(what)}.tar")))
+        return
+    if out is not None:
+        raise click.UsageError("with --older-than or --label name one directory, and no file")
+    plan = _archive_plan(settings, Path(what), older_than, labels, plan_hash)
+    if plan_hash is not None:
+        plan.confirm()
+        done = [archive(run_id, plan.folder / name, digest) for run_id, digest, name in plan.runs]
+        fail_if(not all(done))
+
+
+def _lines_of(settings: Settings, run_id: str) -> Callable[[StateReader, int], list[dict[str, Any]]]:
+    return lambda reader, revision: kept_lines(settings, reader, run_id, revision)
+
+
+def _archive(archive: Archive, digest: str | None) -> bool:
+    """Archive a run, and say how it went; False: it stays, or Redis still has it."""
+    try:
+        made = archive.make(digest)
+    except (CannotBeArchived, NotABundle, NotDone, click.UsageError, *CANNOT) as error:
+        text = error.message if isinstance(error, click.UsageError) else explain(error, archive.settings)
+        say(f"streamer: {text}")
+        return False
+    say(f"{archive.run_id}: {'archived in' if made else 'was archived before in'} {archive.out}")
+    return True
+
+
+def _archive_plan(
+    settings: Settings, folder: Path, older_than: str | None, labels: tuple[str, ...], plan_hash: str | None
+) -> ArchivePlan:
+    """The plan of that hash; without a hash what would be done now, which is printed."""
+    if plan_hash is not None and (confirmed := ArchivePlan.confirmed(folder, plan_hash)):
+        return confirmed
+    with StateReader(settings) as reader:
+        runs = reader.runs()
+    plan = ArchivePlan.of(
+        runs,
+        folder,
+        before=None if older_than is None else since(older_than),
+        labels=dict(map(label_of, labels)),
+        baselines={run.run_id for run in runs if ledgers_upon(run.run_id, runs)},
+    )
+    if plan_hash == plan.hash:
+        return plan
+    if plan_hash is not None:
+        raise click.UsageError(
+            f"--yes {plan_hash} is another plan: by now it is {plan.hash}. Call the command without --yes "
+            "to see it"
+        )
+    for run_id, _, name in plan.runs:
+        print_line(f"{run_id}: archive in {plan.folder / name}, then delete")
+    for run_id, reason in plan.kept:
+        print_line(f"{run_id}: stays ({reason})")
+    print_line(f"{counted(len(plan.runs), 'run')} to archive. Nothing is done yet: --yes {plan.hash} does it")
+    return plan
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@wait_option(60.0, "How long to wait until Redis has the runs.")
+@with_settings
+def restore_command(file: Path, wait: float, settings: Settings) -> None:
+    """Publish the runs of the bundle FILE again: the same bytes, revisions and times.
+
+    Nothing is published if this stack has a run with other events, or has deleted it: what a deletion covers
+    is ignored. Restore it on another stack then, or in another --namespace.
+    """
+    try:
+        with file.open("rb") as stream:
+            runs = restore(settings, stream, file.name, price_table(settings.prices_file), wait_seconds=wait)
+    except (CannotBeRestored, NotABundle, NotDone) as error:
+        say(f"streamer: {error}")
+        raise click.exceptions.Exit(FAILED) from error
+    for run_id, events in runs.items():
+        say(f"{run_id}: restored, {counted(events, 'event')}, and Redis says the same as {file.name}")

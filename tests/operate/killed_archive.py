@@ -1,0 +1,32 @@
+"""`streamer`, killed before or after a step of an archive: STEP:WHEN:COUNT in the environment says which."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from streamer.operate import archive
+from streamer.terminal import main
+
+
+def die_at(step: str, when: str, count: int) -> None:
+    home: Any = archive.Archive if hasattr(archive.Archive, step) else archive
+    original, calls = getattr(home, step), [count]
+
+    def dies(*given: Any, **named: Any) -> Any:
+        calls[0] -= 1
+        if calls[0] == 0 and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*given, **named)
+        if calls[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(home, step, dies)
+
+
+if __name__ == "__main__":
+    step, when, count = os.environ["KILLED_AT"].split(":")
+    die_at(step, when, int(count))
+    main()
