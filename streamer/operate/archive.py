@@ -12,15 +12,12 @@ again. Until the deletion is in the log nothing has happened; from then on the s
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from glob import escape
-from hashlib import sha256
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,15 +30,8 @@ from streamer.client.queries import UnknownRun, is_chosen
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, event_in
 from streamer.folding.prices import PriceTable
-from streamer.operate.bundle import (
-    CannotBeBundled,
-    Contents,
-    NotABundle,
-    check_bundle,
-    is_event,
-    source_of_run,
-    write_bundle,
-)
+from streamer.operate import bundle
+from streamer.operate.bundle import Contents, NotABundle
 from streamer.operate.health import quarantined, wait_until_deleted
 from streamer.operate.rows import file_name
 from streamer.operate.verify import Mismatch, Verification, difference, fold_log
@@ -56,12 +46,8 @@ from streamer.text import counted
 Json = dict[str, Any]
 
 
-class CannotBeArchived(Exception):
-    """A run that stays as it is; the message says why, and what to do."""
-
-
-class CannotBeRestored(Exception):
-    """An archive that cannot be published here; the message says why, and what to do."""
+class CannotBeMoved(Exception):
+    """A run that stays where it is, or an archive that stays a file; the message says why, and what to do."""
 
 
 class NotDone(Exception):
@@ -88,9 +74,9 @@ def differences_from(
     if contents.manifest["semantics_version"] != SEMANTICS_VERSION:
         return None
     log = fold_log(settings, prices=prices, run_id=run_id, scored=False).runs.get(run_id, {})
-    bundle = {key: value for (run, key), value in contents.summaries.items() if run == run_id}
-    keys = sorted(log.keys() | bundle.keys())
-    differing = [one for key in keys if (one := difference(key, log.get(key), bundle.get(key)))]
+    stored = {key: value for (run, key), value in contents.summaries.items() if run == run_id}
+    keys = sorted(log.keys() | stored.keys())
+    differing = [one for key in keys if (one := difference(key, log.get(key), stored.get(key)))]
     return f"the file and the log differ in {_named(differing)}" if differing else None
 
 
@@ -101,7 +87,7 @@ def _named(differences: Iterable[Mismatch]) -> str:
 def _damage(file: BinaryIO, name: str) -> str | None:
     """Why a bundle does not say what follows from its events; None: it does."""
     try:
-        wrong = [verdict for verdict in check_bundle(file, name) if verdict.outcome != "equal"]
+        wrong = [verdict for verdict in bundle.check_bundle(file, name) if verdict.outcome != "equal"]
     except NotABundle as error:
         return str(error)
     return "; ".join(f"{one.run_id}: {one.reason or _named(one.differences)}" for one in wrong) or None
@@ -139,12 +125,13 @@ class Archive:
             digest: the run must have this one still; None: any.
 
         Raises:
-            CannotBeArchived: the run stays as it is.
+            CannotBeMoved: the run stays as it is.
             NotDone: the run is deleted, and Redis does not show it yet.
             others: as :func:`differences_from`, and OSError.
         """
-        for left in self.out.parent.glob(f".{escape(self.out.name)}.*.partial"):
-            left.unlink(missing_ok=True)
+        for left in self.out.parent.glob(".*.partial"):
+            if left.name.startswith(f".{self.out.name}."):
+                left.unlink(missing_ok=True)
         events = self._noted()
         if not events or events[0] not in self._in_log(events):
             with StateReader(self.settings) as reader:
@@ -152,7 +139,7 @@ class Archive:
                 if run is None:
                     return False
                 if digest not in (None, run.digest):
-                    raise CannotBeArchived(f"{self.run_id} has changed since the plan was made: make another")
+                    raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make another")
                 events = self._prepared(reader)
             self._note(events)
             self._send(events[:1])
@@ -170,9 +157,9 @@ class Archive:
         if run.status == "archived" and not run.trials:
             if self._is_archive():
                 return None
-            raise CannotBeArchived(f"{self.run_id} was deleted before, and {self.out} is no archive of it")
+            raise CannotBeMoved(f"{self.run_id} was deleted before, and {self.out} is no archive of it")
         if not is_over(run):
-            raise CannotBeArchived(
+            raise CannotBeMoved(
                 f"{self.run_id} is {state_of(run, datetime.now(UTC))}, and only finished runs are archived. "
                 "If nothing more will come, publish its run_finished event first"
             )
@@ -200,19 +187,21 @@ class Archive:
     @contextmanager
     def _written(self, before: int | None = None) -> Iterator[Path]:
         """The bundle of the run's events before an offset (None: all), synced, read back and folded again."""
-        partial = self.out.with_name(f".{self.out.name}.{secrets.token_hex(4)}.partial")
-        source = source_of_run(self.settings, self.run_id, is_history=False)
+        partial = self.out.with_name(f".{self.out.name}.{os.urandom(4).hex()}.partial")
+        source = bundle.source_of_run(self.settings, self.run_id, is_history=False)
         try:
             with partial.open("xb+") as file:
-                write_bundle(file, [replace(source, records=_before(source.records, before))], self.prices)
+                bundle.write_bundle(
+                    file, [replace(source, records=_before(source.records, before))], self.prices
+                )
                 file.flush()
                 os.fsync(file.fileno())
             with partial.open("rb") as file:
                 if damage := _damage(file, self.out.name):
-                    raise CannotBeArchived(f"{self.run_id}: the file is not as it was written: {damage}")
+                    raise CannotBeMoved(f"{self.run_id}: the file is not as it was written: {damage}")
             yield partial
-        except (CannotBeBundled, CannotBeFolded, NotABundle) as error:
-            raise CannotBeArchived(str(error)) from error
+        except (bundle.CannotBeBundled, CannotBeFolded, NotABundle) as error:
+            raise CannotBeMoved(str(error)) from error
         finally:
             partial.unlink(missing_ok=True)
 
@@ -221,12 +210,12 @@ class Archive:
             contents, self.settings, self.run_id, self.prices, wait_seconds=self.wait_seconds
         )
         if wrong:
-            raise CannotBeArchived(f"{self.run_id} stays: {wrong}")
+            raise CannotBeMoved(f"{self.run_id} stays: {wrong}")
 
     def _place(self, partial: Path) -> None:
         """Move the file to its place, which has nothing yet, or the beginning of the same events."""
         if self.out.exists() and not self._continues(partial):
-            raise CannotBeArchived(
+            raise CannotBeMoved(
                 f"{self.out} is there, and has other events than {self.run_id}. Name a file that is not there"
             )
         partial.replace(self.out)
@@ -283,7 +272,7 @@ class Archive:
 
     def _complete(self, deleted_at: int) -> None:
         """Add the events that came after the comparison and before the deletion: it may cover them."""
-        source = source_of_run(self.settings, self.run_id, is_history=False)
+        source = bundle.source_of_run(self.settings, self.run_id, is_history=False)
         if self.out.exists():
             with self.out.open("rb") as file:
                 pairs = zip_longest(Contents(file).records(), _before(source.records, deleted_at))
@@ -407,7 +396,7 @@ def restore(
 
     Raises:
         NotABundle: the file is not a bundle, or is damaged.
-        CannotBeRestored: nothing was published.
+        CannotBeMoved: nothing was published.
         NotDone: Redis does not show the same numbers yet, or never will; the message says which.
         others: as :func:`differences_from`.
     """
@@ -428,7 +417,7 @@ def restore(
     for run_id, own in expected.items():
         try:
             left = own - _held(settings, run_id, own, name)
-        except CannotBeRestored:  # which was not so before
+        except CannotBeMoved:  # which was not so before
             left = own
         if left:
             raise NotDone(
@@ -441,14 +430,14 @@ def restore(
     return {run_id: own.total() for run_id, own in expected.items()}
 
 
-def _expected(contents: Contents, name: str) -> dict[str, Counter[bytes]]:
+def _expected(contents: Contents, name: str) -> dict[str, Counter[str]]:
     """The fingerprints of each run's records."""
     if any(source["kind"] != "log" for source in contents.manifest["sources"]):
-        raise CannotBeRestored(
+        raise CannotBeMoved(
             f"{name} has events of files, which have no place and time in a log. Unpack events.ndjson with "
             "`tar -x`, and use `streamer publish`"
         )
-    expected: dict[str, Counter[bytes]] = {}
+    expected: dict[str, Counter[str]] = {}
     for record in contents.records():
         expected.setdefault(_run_of(record), Counter())[_print(record)] += 1
     return expected
@@ -457,41 +446,41 @@ def _expected(contents: Contents, name: str) -> dict[str, Counter[bytes]]:
 def _run_of(record: LogRecord) -> str:
     event, *_ = event_in(record.value)
     if isinstance(event, Reason):
-        raise CannotBeRestored(
+        raise CannotBeMoved(
             f"the record of offset {record.offset} is no event for this release: {event.message}. "
             "Restore it with the release that made it"
         )
     return event.run_id
 
 
-def _print(record: LogRecord) -> bytes:
-    return sha256(b"%d %b" % (record.timestamp, record.value or b"")).digest()
+def _print(record: LogRecord) -> str:
+    return sha256_hex(b"%d %b" % (record.timestamp, record.value or b""))
 
 
-def _held(settings: Settings, run_id: str, expected: Counter[bytes], name: str) -> Counter[bytes]:
+def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) -> Counter[str]:
     """The fingerprints of what the log has of a run, which must all be the archive's own.
 
     Raises:
-        CannotBeRestored: there is something else, so the run lives here, or was deleted here.
+        CannotBeMoved: there is something else, so the run lives here, or was deleted here.
     """
-    held, others, deleted_to = Counter[bytes](), 0, None
+    held, others, deleted_to = Counter[str](), 0, None
     for record in RunLog(settings, run_id).records():
-        if not is_event(record, run_id):
+        event, *_ = event_in(record.value)
+        if isinstance(event, Reason) or event.run_id != run_id:
             continue
         if (of := _print(record)) in expected:
             held[of] += 1
             continue
         others += 1
-        event, *_ = event_in(record.value)
         if isinstance(event, RunDeleted):
             deleted_to = max(event.revision, event.revision if deleted_to is None else deleted_to)
     if deleted_to is not None:
-        raise CannotBeRestored(
+        raise CannotBeMoved(
             f"{run_id} was deleted here up to revision {deleted_to}: its events would be ignored. "
             "Restore it on another stack, or on this one in another --namespace"
         )
     if others:
-        raise CannotBeRestored(
+        raise CannotBeMoved(
             f"{run_id} is here: the log has {counted(others, 'event')} of it that {name} does not have. "
             "Restore it on another stack, or on this one in another --namespace"
         )

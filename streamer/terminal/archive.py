@@ -13,14 +13,7 @@ from typing import Any
 import click
 
 from streamer.client.readers import StateReader
-from streamer.operate.archive import (
-    Archive,
-    ArchivePlan,
-    CannotBeArchived,
-    CannotBeRestored,
-    NotDone,
-    restore,
-)
+from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, NotDone, restore
 from streamer.operate.bundle import NotABundle
 from streamer.operate.rows import file_name
 from streamer.settings import Settings
@@ -90,7 +83,7 @@ def _archive(archive: Archive, digest: str | None) -> bool:
     """Archive a run, and say how it went; False: it stays, or Redis still has it."""
     try:
         made = archive.make(digest)
-    except (CannotBeArchived, NotABundle, NotDone, click.UsageError, *CANNOT) as error:
+    except (CannotBeMoved, NotABundle, NotDone, click.UsageError, *CANNOT) as error:
         text = error.message if isinstance(error, click.UsageError) else explain(error, archive.settings)
         say(f"streamer: {text}")
         return False
@@ -141,7 +134,7 @@ def restore_command(file: Path, wait: float, settings: Settings) -> None:
     try:
         with file.open("rb") as stream:
             runs = restore(settings, stream, file.name, price_table(settings.prices_file), wait_seconds=wait)
-    except (CannotBeRestored, NotABundle, NotDone) as error:
+    except (CannotBeMoved, NotABundle, NotDone) as error:
         say(f"streamer: {error}")
         raise click.exceptions.Exit(FAILED) from error
     for run_id, events in runs.items():

@@ -11,7 +11,8 @@ from streamer.terminal import main
 
 
 def die_at(step: str, when: str, count: int) -> None:
-    home: Any = archive.Archive if hasattr(archive.Archive, step) else archive
+    homes: list[Any] = [archive.Archive, archive, archive.bundle]
+    home = next(home for home in homes if hasattr(home, step))
     original, calls = getattr(home, step), [count]
 
     def dies(*given: Any, **named: Any) -> Any:
