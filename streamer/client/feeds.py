@@ -72,8 +72,9 @@ async def subscribe(
     from_beginning: bool = False,
     on_ready: Callable[[], None] = lambda: None,
     on_caught_up: Callable[[], None] = lambda: None,
+    follow: bool = True,
 ) -> AsyncIterator[Update]:
-    """The messages of a feed, as they are published, without end; needs the broker, not Redis.
+    """The messages of a feed, as they are published; needs the broker, not Redis.
 
     Break out of it under `contextlib.aclosing`, so that it disconnects at once.
 
@@ -84,6 +85,7 @@ async def subscribe(
         from_beginning: start with everything the topic holds; else with what comes from now on.
         on_ready: called once, when everything that is published from then on will be seen.
         on_caught_up: called once, when all has been yielded that the topic held at the beginning.
+        follow: go on then, without end; else that is the end.
 
     Raises:
         TopicMissing: no worker has created the topics.
@@ -105,6 +107,8 @@ async def subscribe(
                         yield update
             if stop is ends:
                 on_caught_up()
+                if not follow:
+                    return
 
 
 def _update(record: Any) -> Update:

@@ -174,7 +174,7 @@ def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Ma
     for table in TABLES:
         place = place_of(table, run_id, of.benchmark)
         schema = schema_of(table, metrics)
-        if table == "trials" and not pq.read_schema(source / place).equals(schema, check_metadata=True):
+        if table == "trials" and not _is_same(pq.read_schema(source / place), schema):
             rows = pq.read_table(source / place, partitioning=None)
             for column in schema:
                 if column.name not in rows.column_names:
@@ -184,6 +184,14 @@ def _carry(source: Path | None, new: Path, run_id: str, of: Written, metrics: Ma
             aside.replace(new / place)
         elif source != new:
             os.link(source / place, _made(new / place))
+
+
+def _is_same(stored: pa.Schema, schema: pa.Schema) -> bool:
+    """Whether a file has these columns, with these descriptions and units.
+
+    Parquet keeps no names of the keys and values of a map, so types are compared without metadata.
+    """
+    return stored.equals(schema) and [of.metadata for of in stored] == [of.metadata for of in schema]
 
 
 def _made(file: Path) -> Path:

@@ -23,13 +23,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pyarrow as pa
 from pydantic import BaseModel
 
+from streamer.client.feeds import NotInLog
 from streamer.client.folded import answers_of, fold_run
-from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT
+from streamer.client.queries import OF_COMPARISON, OF_SNAPSHOT, UnknownRun
 from streamer.client.readers import StateReader
 from streamer.folding.fold import fold_records
 from streamer.folding.prices import price_table
 from streamer.operate.rows import ENDS, ON_BOARDS, SAID, RunRows, Table, rows_of, units_of
-from streamer.schemas.events import TrialResult
+from streamer.schemas.events import BOARD_METRICS, TrialResult
 from streamer.schemas.summaries import AgentModelSummary, RunSummary, TierSummary
 from streamer.schemas.wire import Position, records_of_lines
 from streamer.settings import Settings
@@ -78,9 +79,17 @@ def arrow_type(annotation: Any) -> pa.DataType:
 def _fields(model: type[BaseModel]) -> list[pa.Field]:
     hints = get_type_hints(model)
     return [
-        pa.field(name, arrow_type(hints[name]), metadata={"description": of.description or ""})
+        _described(name, arrow_type(hints[name]), of.description or "", _unit(name))
         for name, of in model.model_fields.items()
     ]
+
+
+def _unit(name: str) -> str:
+    """The unit of a published number; "" where its name or its description says all."""
+    if name in BOARD_METRICS:
+        return BOARD_METRICS[name].unit
+    words = name.split("_")
+    return "USD" if {"cost", "usd"}.intersection(words) else "s" if "seconds" in words else ""
 
 
 def _fitted(value: Any, of: pa.DataType) -> Any:
@@ -272,7 +281,14 @@ def _frame(table: Table, named: Sequence[str | Path], as_of: str | None, setting
             f"frames.{table}() has no run to show: name one or more, as frames.{table}('nightly')"
         )
     position = None if as_of is None else Position.of(as_of)
-    rows = [_rows(run, table, position, settings) for run in named]
+    rows = []
+    for run in named:
+        try:
+            rows.append(_rows(run, table, position, settings))
+        except (UnknownRun, NotInLog) as error:
+            if Path(run).is_file():
+                error.add_note(f"{run} is a file: name it as Path({str(run)!r}); a text is the id of a run")
+            raise
     return Frame(tables_of(rows, table)[table])
 
 

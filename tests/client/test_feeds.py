@@ -129,6 +129,16 @@ async def test_it_tells_once_when_all_that_was_there_has_come(
     assert seen == ["ready", *before, "caught up", (1, 7)]
 
 
+async def test_without_following_it_ends_once_all_that_was_there_has_come(settings: Settings) -> None:
+    topic = Names(settings.namespace).agent_model_summaries
+    await send(settings, topic, [a_record(n) for n in range(1, 6)])
+    async with asyncio.timeout(SECONDS):
+        updates = subscribe("agent-model", settings, from_beginning=True, follow=False)
+        assert [update.version async for update in updates] == [(1, n) for n in range(1, 6)]
+        missing = subscribe("agent-model", settings, run_id="nothing", from_beginning=True, follow=False)
+        assert [update async for update in missing] == []
+
+
 async def test_what_is_no_json_object_and_what_has_no_key_is_handed_on_as_it_is(settings: Settings) -> None:
     topic = Names(settings.namespace).trial_rejections
     async with AIOKafkaProducer(**settings.kafka_options()) as producer:

@@ -18,7 +18,7 @@ import pytest
 
 from streamer.client import StateReader, frames
 from streamer.folding.fold import fold_records
-from streamer.operate.dataset import TABLES, CannotExport, Exported, export
+from streamer.operate.dataset import TABLES, CannotExport, Exported, export, place_of
 from streamer.operate.rows import NotOurs, file_name, rows_folded
 from streamer.schemas.wire import records_of_lines
 from tests.operate.verifying import a_run, publish, wait_until_published
@@ -108,6 +108,10 @@ def test_each_column_says_what_it_is_and_its_unit() -> None:
     for table in TABLES:
         for column in frames.schema_of(table, {"metrics/reward": "points"}):
             assert column.metadata[b"description"], (table, column.name)
+            assert b"unit" in column.metadata, (table, column.name)
+    agents = frames.schema_of("agents", {})
+    units = {name: agents.field(name).metadata[b"unit"] for name in ("total_cost", "pass_rate", "trials")}
+    assert units == {"total_cost": b"USD", "pass_rate": b"1", "trials": b""}
     fields = frames.schema_of("trials", {"metrics/reward": "points"})
     assert fields.field("cost_usd").metadata[b"unit"] == b"USD"
     assert fields.field("metrics/reward").metadata[b"unit"] == b"points"
@@ -124,6 +128,19 @@ def test_a_named_metric_is_a_column_of_every_run(tmp_path: Path) -> None:
     assert not {"metrics/reward", "metrics/steps"} & set(
         files_of(tmp_path)["trials/~none.parquet"].column_names
     )
+
+
+def test_no_file_of_a_run_that_has_not_changed_is_written_again(tmp_path: Path) -> None:
+    """Not even trials, whose labels and provenance Parquet stores under other names than Arrow has."""
+    said = {"labels": {"team": "x"}, "provenance": {"timeout": "600"}, "metrics": {"reward": 1.0}}
+    events = [a_trial(**said), a_trial(run_id="run-2", **said)]
+    exported(tmp_path, events)
+    first = (tmp_path / "current").resolve()
+    exported(tmp_path, [*events, a_trial(run_id="run-2", revision=1, resolved=False, **said)])
+    second = (tmp_path / "current").resolve()
+    places = [place_of(table, run, None) for table in TABLES for run in ("run-1", "run-2")]
+    same = {place for place in places if (first / place).samefile(second / place)}
+    assert same == {place for place in places if "run-1" in place.parts}
 
 
 def a_change(random: Random) -> Event:
@@ -298,6 +315,9 @@ def test_the_command_writes_files_of_events_and_says_what_it_did(tmp_path: Path)
     assert b"line 4: not_json" in done.stderr
     assert done.stdout == f"1 run written, 0 runs unchanged, 0 runs removed: {out / 'current'}\n".encode()
     assert b"0 runs written, 1 run unchanged" in streamer("export", out, "--from", file).stdout
+    none = streamer("export", out, "--from", file, "--runs", "nightly-*")
+    assert (none.returncode, none.stdout.startswith(b"0 runs written")) == (0, True)
+    assert b"no run matches nightly-*" in none.stderr
 
 
 def test_runs_of_a_stack_are_exported_when_they_change_and_go_when_they_are_deleted(
