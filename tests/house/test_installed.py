@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import urllib.request
@@ -16,6 +17,8 @@ from filelock import FileLock
 
 from streamer.operate.local.processes import free_port
 from streamer.terminal import PACKAGES
+from tests.operate import killed_archive
+from tests.operate.killed_archive import STEPS
 from tests.support.installation import Installation, bare_environment, build_wheel, install
 from tests.support.worker_process import wait_for
 
@@ -169,6 +172,41 @@ def test_a_harness_with_the_base_and_its_own_schemas_meets_a_stack_of_local(
                 assert b"<script" in answer.read()
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=10) as answer:
                 assert b"nightly" in answer.read()
+
+
+@pytest.mark.parametrize("steps", [STEPS[::2], STEPS[1::2]], ids=["even", "odd"])
+def test_an_archive_killed_at_each_step_is_ended_by_the_next_try_and_restored(
+    local: Installation, steps: tuple[str, ...], tmp_path: Path
+) -> None:
+    shutil.copyfile(killed_archive.__file__, tmp_path / "killed.py")
+    runs = [f"run-{number}" for number, _ in enumerate(steps)]
+    ended = [*EVENTS, {"type": "run_finished", "run_id": "nightly"}]
+    lines = (json.dumps(event | {"run_id": run}) + "\n" for run in runs for event in ended)
+    (tmp_path / "events.ndjson").write_text("".join(lines))
+    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
+        wait_for(lambda: "streamer is up" in output.read_text(), "the stack", START_SECONDS)
+        local.run("streamer", "publish", "events.ndjson", cwd=tmp_path)
+        for run, step in zip(runs, steps, strict=True):
+            local.run("streamer", "verify", run, "--wait", "30", cwd=tmp_path)
+            local.run("streamer", "bundle", run, "before.tar", cwd=tmp_path)
+            killed = subprocess.run(
+                [str(local.program("python")), "killed.py", "archive", run],
+                cwd=tmp_path,
+                env=bare_environment(tmp_path) | {"KILLED_AT": step},
+                capture_output=True,
+                timeout=60,
+            )
+            assert killed.returncode == -signal.SIGKILL, killed.stderr
+            local.run("streamer", "archive", run, cwd=tmp_path)
+            assert (tmp_path / f"{run}.tar").read_bytes() == (tmp_path / "before.tar").read_bytes()
+            log = local.run("streamer", "events", run, cwd=tmp_path).stdout
+            assert log.count("run_deleted") == 1
+        assert "run-" not in local.run("streamer", "query", "runs", cwd=tmp_path).stdout
+    with running(local, tmp_path, "up", "--ephemeral", "--no-web") as output:
+        wait_for(lambda: "streamer is up" in output.read_text(), "the next stack", START_SECONDS)
+        for run in runs:
+            local.run("streamer", "restore", f"{run}.tar", cwd=tmp_path)
+            assert "a:m" in local.run("streamer", "query", "trials", run, cwd=tmp_path).stdout
 
 
 NOTEBOOK = """

@@ -9,6 +9,13 @@ from typing import Any
 from streamer.operate import archive
 from streamer.terminal import main
 
+STEPS = (
+    *("write_bundle:before:1", "write_bundle:after:1", "_damage:after:1", "_compare:after:1"),
+    *("_place:before:1", "_place:after:1", "_note:before:1", "_note:after:1", "_send:before:1"),
+    *("_send:after:1", "_complete:after:1", "_send:after:2", "wait_until_deleted:after:1"),
+)
+"""From the beginning of the file to the end of the deletion, in order."""
+
 
 def die_at(step: str, when: str, count: int) -> None:
     homes: list[Any] = [archive.Archive, archive, archive.bundle]

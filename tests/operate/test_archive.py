@@ -18,6 +18,7 @@ from streamer.folding.prices import PriceTable
 from streamer.operate.bundle import Contents, is_event
 from streamer.schemas.wire import LogRecord, Position, time_of
 from streamer.storage.entries import Keys
+from tests.operate.killed_archive import STEPS
 from tests.operate.verifying import a_run, client, publish, verdict_of
 from tests.support.events import Event, a_trial
 from tests.support.online import Online, online
@@ -119,13 +120,6 @@ def test_who_still_knows_the_run_does_not_bring_it_back(stack: Online, tmp_path:
 
 # -----------------------------------------------------------------------------
 # Killed at each step, and run again: the same file and one deletion.
-
-
-STEPS = (
-    *("write_bundle:before:1", "write_bundle:after:1", "_damage:after:1", "_compare:after:1"),
-    *("_place:before:1", "_place:after:1", "_note:before:1", "_note:after:1", "_send:before:1"),
-    *("_send:after:1", "_complete:after:1", "_send:after:2", "wait_until_deleted:after:1"),
-)
 
 
 def killed(stack: Online, step: str, *arguments: object) -> None:
