@@ -32,7 +32,7 @@ from streamer.folding.fold import CannotBeFolded, event_in
 from streamer.folding.prices import PriceTable
 from streamer.operate import bundle
 from streamer.operate.bundle import Contents, NotABundle
-from streamer.operate.health import quarantined, wait_until_deleted
+from streamer.operate.health import wait_until_deleted
 from streamer.operate.rows import file_name
 from streamer.operate.verify import Mismatch, Verification, difference, fold_log
 from streamer.schemas.base import SEMANTICS_VERSION
@@ -129,6 +129,8 @@ class Archive:
             NotDone: the run is deleted, and Redis does not show it yet.
             others: as :func:`differences_from`, and OSError.
         """
+        if not self.out.parent.is_dir():
+            raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
         for left in self.out.parent.glob(".*.partial"):
             if left.name.startswith(f".{self.out.name}."):
                 left.unlink(missing_ok=True)
@@ -151,11 +153,11 @@ class Archive:
         try:
             run = reader.run(self.run_id)
         except UnknownRun:
-            if self.run_id in quarantined(reader) or not self._is_archive():
+            if not self._is_done():
                 raise
             return None
         if run.status == "archived" and not run.trials:
-            if self._is_archive():
+            if self._is_done():
                 return None
             raise CannotBeMoved(f"{self.run_id} was deleted before, and {self.out} is no archive of it")
         if not is_over(run):
@@ -165,11 +167,20 @@ class Archive:
             )
         return run
 
-    def _is_archive(self) -> bool:
+    def _is_done(self) -> bool:
+        """Whether the log says so: it has the events of the file, and then the deletion."""
         if not self.out.exists():
             return False
         with self.out.open("rb") as file:
-            return any(run_id == self.run_id for run_id, _ in Contents(file).summaries)
+            for one, logged in zip_longest(Contents(file).records(), self._source().records):
+                if one is None:
+                    return _is_deletion(logged)
+                if logged is None or not _same(one, logged):
+                    return False
+        return False
+
+    def _source(self) -> bundle.Source:
+        return bundle.source_of_run(self.settings, self.run_id, is_history=False)
 
     def _prepared(self, reader: StateReader) -> list[bytes]:
         """Put the archive in its place, equal to Redis and the log; the events that delete the run."""
@@ -178,7 +189,7 @@ class Archive:
             with partial.open("rb") as file:
                 contents = Contents(file)
                 self._compare(contents)
-                revision = max(revision, *(_revision(record) for record in contents.records()))
+                revision = max(revision, max(map(_revision, contents.records())))
             lines = self.lines(reader, revision + 1)
             self._place(partial)
         deletion = {"type": "run_deleted", "run_id": self.run_id, "revision": revision}
@@ -188,12 +199,11 @@ class Archive:
     def _written(self, before: int | None = None) -> Iterator[Path]:
         """The bundle of the run's events before an offset (None: all), synced, read back and folded again."""
         partial = self.out.with_name(f".{self.out.name}.{os.urandom(4).hex()}.partial")
-        source = bundle.source_of_run(self.settings, self.run_id, is_history=False)
+        source = self._source()
+        source = replace(source, records=_before(source.records, before))
         try:
             with partial.open("xb+") as file:
-                bundle.write_bundle(
-                    file, [replace(source, records=_before(source.records, before))], self.prices
-                )
+                bundle.write_bundle(file, [source], self.prices)
                 file.flush()
                 os.fsync(file.fileno())
             with partial.open("rb") as file:
@@ -213,7 +223,7 @@ class Archive:
             raise CannotBeMoved(f"{self.run_id} stays: {wrong}")
 
     def _place(self, partial: Path) -> None:
-        """Move the file to its place, which has nothing yet, or the beginning of the same events."""
+        """Move the file to its place, which has nothing yet, or a try of the same archive."""
         if self.out.exists() and not self._continues(partial):
             raise CannotBeMoved(
                 f"{self.out} is there, and has other events than {self.run_id}. Name a file that is not there"
@@ -222,10 +232,11 @@ class Archive:
         sync_directory(self.out.parent)
 
     def _continues(self, partial: Path) -> bool:
+        """Whether the file in place has the beginning of these events, and no deletion follows it."""
         with self.out.open("rb") as old, partial.open("rb") as new:
             try:
                 pairs = zip_longest(Contents(old).records(), Contents(new).records())
-                return all(one is None or (other and _same(one, other)) for one, other in pairs)
+                return all(_same(one, other) if one else not _is_deletion(other) for one, other in pairs)
             except NotABundle:
                 return False
 
@@ -272,11 +283,10 @@ class Archive:
 
     def _complete(self, deleted_at: int) -> None:
         """Add the events that came after the comparison and before the deletion: it may cover them."""
-        source = bundle.source_of_run(self.settings, self.run_id, is_history=False)
         if self.out.exists():
             with self.out.open("rb") as file:
-                pairs = zip_longest(Contents(file).records(), _before(source.records, deleted_at))
-                if all(one and other and _same(one, other) for one, other in pairs):
+                logged = _before(self._source().records, deleted_at)
+                if all(_same(*pair) for pair in zip_longest(Contents(file).records(), logged)):
                     return
         with self._written(deleted_at) as partial:
             self._place(partial)
@@ -286,8 +296,14 @@ def _before(records: Iterable[LogRecord], offset: int | None) -> Iterable[LogRec
     return records if offset is None else takewhile(lambda record: record.offset < offset, records)
 
 
-def _same(one: LogRecord, other: LogRecord) -> bool:
+def _same(one: LogRecord | None, other: LogRecord | None) -> bool:
+    if one is None or other is None:
+        return False
     return (one.offset, one.timestamp, one.value) == (other.offset, other.timestamp, other.value)
+
+
+def _is_deletion(record: LogRecord) -> bool:
+    return isinstance(event_in(record.value)[0], RunDeleted)
 
 
 def _revision(record: LogRecord) -> int:
@@ -363,11 +379,12 @@ class ArchivePlan:
     @classmethod
     def confirmed(cls, folder: Path, plan_hash: str) -> ArchivePlan | None:
         """The plan of that hash, if somebody has confirmed it before."""
-        for file in folder.glob("plan-*.json"):
-            content = orjson.loads(file.read_bytes()) if file.stem == f"plan-{plan_hash}" else None
-            if content and (plan := cls(folder.resolve(), tuple(map(tuple, content["runs"])))).file == file:
-                return plan
-        return None
+        file = folder / f"plan-{plan_hash}.json"
+        content = file.read_bytes() if file.exists() else b""
+        if sha256_hex(content)[:16] != plan_hash:
+            return None
+        plan = cls(folder.resolve(), tuple(map(tuple, orjson.loads(content)["runs"])))
+        return plan if plan.hash == plan_hash else None
 
     def confirm(self) -> None:
         """Keep the plan beside its archives: runs that are gone would make another hash."""
@@ -381,8 +398,12 @@ class ArchivePlan:
 
 def restore(
     settings: Settings, file: BinaryIO, name: str, prices: PriceTable, *, wait_seconds: float
-) -> Json:
-    """Publish the events of a bundle again, with their bytes and times; how many events each run has.
+) -> tuple[dict[str, int], bool]:
+    """Publish the events of a bundle again, with their bytes and times.
+
+    Returns:
+        How many events each run has; and whether Redis was compared with the file, which needs the same
+        version of the semantics.
 
     Nothing is published unless all of it can be. What the log has already is not published twice, so a try
     that was killed is run again.
@@ -427,7 +448,7 @@ def restore(
         wrong = differences_from(contents, settings, run_id, prices, wait_seconds=wait_seconds)
         if wrong:
             raise NotDone(f"{run_id} is published, and not as in {name}: {wrong}")
-    return {run_id: own.total() for run_id, own in expected.items()}
+    return {run_id: own.total() for run_id, own in expected.items()}, is_ours
 
 
 def _expected(contents: Contents, name: str) -> dict[str, Counter[str]]:

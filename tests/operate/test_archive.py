@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ import pytest
 
 from streamer.client.folded import RunLog, fold_run
 from streamer.folding.prices import PriceTable
-from streamer.operate.bundle import Contents, is_event
+from streamer.operate.bundle import MANIFEST, Contents, is_event
+from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.wire import LogRecord, Position, time_of
 from streamer.storage.entries import Keys
 from tests.operate.killed_archive import STEPS
+from tests.operate.test_bundle import changed
 from tests.operate.verifying import a_run, client, publish, verdict_of
+from tests.support.cli import COMMAND
 from tests.support.events import Event, a_trial
 from tests.support.online import Online, online
+from tests.support.worker_process import wait_for
 from tests.terminal.calling import call, settled, the_run
 from tests.views.test_ledger import BASE, entered
 
@@ -93,7 +98,7 @@ def test_a_run_moves_to_another_stack_with_its_bytes_times_and_revisions(
     done = call(elsewhere, "restore", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr.decode() == (
-        f"moved/1: restored, {len(before)} events, and Redis says the same as archive.tar\n"
+        f"moved/1: restored, {len(before)} events; Redis says the same as archive.tar\n"
     )
     after = log_of(elsewhere, "moved/1")
     assert [(one.value, one.timestamp, one.key) for one in after] == [
@@ -116,6 +121,33 @@ def test_who_still_knows_the_run_does_not_bring_it_back(stack: Online, tmp_path:
     again = call(stack, "archive", "known", tmp_path / "known.tar")
     assert (again.returncode, b"was archived before" in again.stderr) == (0, True)
     assert len(deletions(stack, "known")) == 1
+
+
+def test_a_tail_that_still_has_the_files_does_not_bring_it_back(stack: Online, tmp_path: Path) -> None:
+    """The one that runs on, one that starts again, and one without a journal of what it has sent."""
+    job = tmp_path / "tailed"
+    assert call(stack, "simulate", "--out", job, "--trials", 6).returncode == 0
+    environment = os.environ | stack.environment | {"HOME": str(tmp_path / "home")}
+    running = subprocess.Popen([*COMMAND, "tail", str(job)], env=environment, stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: the_run(stack, "tailed").get("state") == "complete", "the run", 60)
+        settled(stack, "tailed")
+        archived = call(stack, "archive", "tailed", tmp_path / "tailed.tar")
+        assert archived.returncode == 0, archived.stderr
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    for home in ("home", "another"):
+        again = [*COMMAND, "tail", "--once", str(job)]
+        env = environment | {"HOME": str(tmp_path / home)}
+        done = subprocess.run(again, env=env, capture_output=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    settled(stack, "tailed")
+    [deletion] = deletions(stack, "tailed")
+    events = [orjson.loads(one.value or b"") for one in log_of(stack, "tailed")]
+    assert events[-1]["type"] != "run_deleted"
+    assert max(event["revision"] for event in events) == deletion["revision"]
+    assert the_run(stack, "tailed") == {}
 
 
 # -----------------------------------------------------------------------------
@@ -192,6 +224,20 @@ def test_what_came_between_comparison_and_deletion_is_in_the_file(stack: Online,
     assert call(stack, "check", out).returncode == 0
 
 
+def test_a_redis_that_has_lost_the_run_makes_no_archive_done(stack: Online, tmp_path: Path) -> None:
+    run_id, out = "lost in redis", tmp_path / "out.tar"
+    published(stack, a_finished_run(run_id), run_id)
+    killed(stack, "_place:after:1", "archive", run_id, out)
+    client(stack).flushall()
+    done = call(stack, "archive", run_id, out)
+    assert len(deletions(stack, run_id)) == (done.returncode == 0), done.stderr
+    if done.returncode:
+        wait_for(lambda: the_run(stack, run_id), "the run in Redis again", 60)
+    settled(stack, run_id)
+    assert call(stack, "archive", run_id, out).returncode == 0
+    assert len(deletions(stack, run_id)) == 1
+
+
 # -----------------------------------------------------------------------------
 # What stays, and what is refused.
 
@@ -223,6 +269,22 @@ def test_another_file_is_not_overwritten(stack: Online, tmp_path: Path) -> None:
     done = call(stack, "archive", "named", out)
     assert (done.returncode, b"is there, and has other events than named" in done.stderr) == (1, True)
     assert (out.read_bytes(), deletions(stack, "named")) == (b"mine", [])
+    done = call(stack, "archive", "named", tmp_path / "no" / "out.tar")
+    assert (done.returncode, b"There is no directory" in done.stderr) == (1, True)
+
+
+def test_a_run_that_began_again_needs_a_file_of_its_own(stack: Online, tmp_path: Path) -> None:
+    out = tmp_path / "out.tar"
+    published(stack, a_finished_run("again"), "again")
+    assert call(stack, "archive", "again", out).returncode == 0
+    first, revision = out.read_bytes(), time.time_ns()
+    later = a_trial(run_id="again", revision=revision)
+    published(stack, [later, {"type": "run_finished", "run_id": "again", "revision": revision}], "again")
+    refused = call(stack, "archive", "again", out)
+    assert (refused.returncode, b"has other events than again" in refused.stderr) == (1, True)
+    assert (out.read_bytes(), len(deletions(stack, "again"))) == (first, 1)
+    assert call(stack, "archive", "again", tmp_path / "second.tar").returncode == 0
+    assert len(deletions(stack, "again")) == 2
 
 
 def test_a_stack_that_has_the_run_or_deleted_it_takes_no_archive_of_it(
@@ -266,6 +328,19 @@ def test_events_of_files_have_no_place_in_a_log(stack: Online, tmp_path: Path) -
     (tmp_path / "b.tar").write_bytes(damaged)
     done = call(stack, "restore", tmp_path / "b.tar")
     assert (done.returncode, b"Damaged: events.ndjson" in done.stderr) == (1, True)
+
+
+def test_an_archive_of_other_semantics_is_restored_and_its_numbers_are_not_compared(
+    stack: Online, tmp_path: Path
+) -> None:
+    file = tmp_path / "old.tar"
+    published(stack, a_finished_run("old"), "old")
+    bundle = bundle_of(stack, "old", tmp_path)
+    ours = b'"semantics_version":%d' % SEMANTICS_VERSION
+    file.write_bytes(changed(bundle, MANIFEST, lambda content: content.replace(ours, ours + b"9")))
+    assert call(stack, "check", file).returncode == 3
+    done = call(stack, "restore", file)
+    assert (done.returncode, b"of another version of the semantics" in done.stderr) == (0, True), done.stderr
 
 
 # -----------------------------------------------------------------------------
