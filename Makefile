@@ -19,7 +19,7 @@ EXAMPLES ?= quick
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/pytest --dist worksteal --hypothesis-profile $(EXAMPLES) --durations 10 --durations-min 5
 
-.PHONY: help install demo test test-stack test-kafka test-peers test-newest test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots constraints dist release-check clean
+.PHONY: help install demo test test-stack test-kafka test-peers test-newest test-all faults fuzz fuzz-live lint ci bench bench-peers bench-micro bench-profile schema screenshots docs constraints dist release-check clean
 
 help:
 	@echo 'make demo              follow six simulated agents for a minute; DATA=dir for real results'
@@ -40,6 +40,7 @@ help:
 	@echo 'make bench-micro       what each statistic and each step costs'
 	@echo 'make schema            write schemas/ and what else is made from the models'
 	@echo 'make screenshots       take the pictures of the web page and the terminal in docs/ anew (Chromium, tmux)'
+	@echo 'make docs              build the site into build/site, a folder for each version, and check its links'
 	@echo 'make dist              build wheel and source archive into dist/, and check them as PyPI does'
 	@echo 'make release-check     make dist, then install both files in bare environments and run the README from them; TAG=v1.2.3'
 	@echo 'make constraints       pin the newest versions of all dependencies, with the hashes of their files'
@@ -127,10 +128,20 @@ screenshots: $(STAMP)
 	$(BIN)/python -m tests.terminal.watch.captures docs/screenshots
 	$(BIN)/python -m tests.views.pictures docs/screenshots
 
+# As the programs of `dist`, those of the site have an environment of their own. --strict: a warning fails.
+docs: build/docs/.installed
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet --strict
+
+build/docs/.installed: requirements/docs.txt
+	$(PYTHON) -m venv --clear build/docs
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
 # One resolution for every platform and Python, with the hashes of all files of each version. What builds the
 # package (setuptools) is pinned with the rest. constraints.txt has the same versions, for pip's option -c.
-PIN = build/constraints/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-      --no-header --no-annotate pyproject.toml build/constraints/builds.txt
+COMPILE = build/constraints/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+          --no-header --no-annotate
+PIN = $(COMPILE) pyproject.toml build/constraints/builds.txt
 constraints:
 	$(PYTHON) -m venv --clear build/constraints
 	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
@@ -138,6 +149,7 @@ constraints:
 	$(PIN) --upgrade --extra dev --extra all --extra mlflow --extra otlp --extra bench -o requirements/dev.txt
 	$(PIN) -c requirements/dev.txt --extra all -o requirements/all.txt
 	$(PIN) -c requirements/dev.txt --extra local -o requirements/local.txt
+	$(COMPILE) -c requirements/dev.txt --upgrade --group docs -o requirements/docs.txt
 	{ sed -n '/^#/p' constraints.txt; \
 	  sed -n '/^setuptools==/d; s/^\([a-z0-9.-]*==[^ ]*\).*/\1/p' requirements/dev.txt; } > build/constraints/pins.txt
 	mv build/constraints/pins.txt constraints.txt

@@ -38,6 +38,10 @@ Feed = Literal["agent-model", "tier", "run", "comparison", "grades", "rejections
 class Update:
     """One published message.
 
+    >>> update = Update("nightly", b"...", {"run_id": "nightly", "epoch": 2, "state_version": 7}, 0)
+    >>> update.run_id, update.version
+    ('nightly', (2, 7))
+
     Attributes:
         key: record key as text, "" if it has none.
         value: the published bytes; None: the key was deleted.

@@ -610,8 +610,14 @@ class _Publishing:
 class TrialPublisher(_Publishing):
     """Publishes from plain code; use it as a context manager, or call `close()`.
 
-    >>> with TrialPublisher() as publisher:  # doctest: +SKIP
+    Without a broker the event waits in a file:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> away = Settings(bootstrap="127.0.0.1:1")
+    >>> with TemporaryDirectory() as here, TrialPublisher(away, spill_dir=here, close_seconds=0) as publisher:
     ...     publisher.trial(run_id="nightly", task_id="t1", agent="terminus", model="gpt-5", resolved=True)
+    >>> publisher.counts.pending
+    1
     """
 
     def flush(self, timeout_seconds: float | None = None) -> bool:

@@ -192,6 +192,7 @@ def test_a_release_publishes_what_was_checked_and_nothing_else() -> None:
         "check": "build",
         "publish": "check",
         "image": "publish",
+        "site": "publish",
     }
     assert jobs["check"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
     built = [name for name, job in jobs.items() if any("make dist" in str(step) for step in job["steps"])]

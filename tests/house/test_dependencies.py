@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from tests.house.repository import ROOT, direct_dependencies, pyproject
 
 DIRECT = [Requirement(text) for text in direct_dependencies()]
+SITE = list(map(Requirement, pyproject()["dependency-groups"]["docs"]))
 REASONS = dict(
     re.findall(r"^- `([^`]+)`: (.+)$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE)
 )
@@ -46,7 +47,7 @@ def applies(requirement: Requirement, extras: frozenset[str] = frozenset()) -> b
     return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras | {""})
 
 
-@pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
+@pytest.mark.parametrize("requirement", [*DIRECT, *SITE], ids=lambda requirement: requirement.name)
 def test_a_dependency_has_a_line_that_says_what_for_and_why_not_own_code(requirement: Requirement) -> None:
     reason = REASONS.get(requirement.name)
     assert reason, f"docs/dependencies.md lacks a line: - `{requirement.name}`: what for; why not own code."
@@ -55,7 +56,7 @@ def test_a_dependency_has_a_line_that_says_what_for_and_why_not_own_code(require
 
 
 def test_no_line_explains_a_dependency_that_is_gone() -> None:
-    assert set(REASONS) == {requirement.name for requirement in DIRECT}
+    assert set(REASONS) == {requirement.name for requirement in [*DIRECT, *SITE]}
 
 
 def test_every_direct_and_transitive_dependency_is_pinned() -> None:
@@ -86,11 +87,13 @@ def test_constraints_name_no_host_and_nothing_that_is_not_a_pin() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["dev", "all", "local"])
-def test_what_image_and_ci_install_has_hashes_and_the_pinned_versions(name: str) -> None:
-    """Every requirement of the extra is there for each Python; no line names a host."""
+def hashed(name: str) -> dict[str, set[str]]:
+    """The versions of each package in a file of requirements/: one, or one for each range of Pythons.
+
+    Every line has a hash, and none names a host.
+    """
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").replace("\\\n", "")
-    pins = {}
+    pins: dict[str, set[str]] = {}
     for line in text.splitlines():
         requirement, *hashes = re.split(r"\s+--hash=", line)
         parsed = Requirement(requirement)
@@ -99,7 +102,22 @@ def test_what_image_and_ci_install_has_hashes_and_the_pinned_versions(name: str)
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", digest) for digest in hashes)
         [pin] = parsed.specifier
         assert pin.operator == "=="
-        pins[canonicalize_name(parsed.name)] = pin.version
+        pins.setdefault(canonicalize_name(parsed.name), set()).add(pin.version)
+    return pins
+
+
+def test_what_the_site_is_made_with_has_hashes() -> None:
+    pins = hashed("docs")
+    for requirement in SITE:
+        assert all(map(requirement.specifier.contains, pins[canonicalize_name(requirement.name)])), (
+            requirement
+        )
+
+
+@pytest.mark.parametrize("name", ["dev", "all", "local"])
+def test_what_image_and_ci_install_has_hashes_and_the_pinned_versions(name: str) -> None:
+    """Every requirement of the extra is there for each Python."""
+    pins = {package: version for package, [version] in hashed(name).items()}
     [build] = map(Requirement, pyproject()["build-system"]["requires"])
     assert build.specifier.contains(pins.pop(canonicalize_name(build.name)))
     assert pins.items() <= PINS.items(), "run `make constraints`"
