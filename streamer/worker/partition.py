@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
@@ -18,12 +19,13 @@ from streamer.folding.score import made_with
 from streamer.folding.slots import InFlightChange, RunUpdate, ScoredChange, SummaryChange, TasksChange
 from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import RUN, GroupId, Rejected, SummaryKind
+from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import BY_LOSS, Quarantine
+from streamer.storage.log import BY_LOSS, Quarantine, records_between
 from streamer.storage.outbox import ProducerRecord
-from streamer.worker.producer import clock
+from streamer.worker.producer import PAGES_PER_TURN, clock
 from streamer.worker.tables import COVERED, Tables
-from streamer.worker.transport import FetchedBatch
+from streamer.worker.transport import FetchedBatch, TopicPartition
 
 T = TypeVar("T")
 
@@ -174,6 +176,14 @@ class StateLost(RuntimeError):
         )
 
 
+class CannotFoldAgain(Exception):
+    """The log does not give a run back."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(f"the log has lost its events before offset {first:,}")
+        self.first = first
+
+
 class PagesLost(RuntimeError):
     """The state pages of a run hold less than its published summary says."""
 
@@ -281,6 +291,68 @@ def lacks_pages(partition: Partition, run_id: str, published: bytes) -> bool:
             fewer = change.summary["progress"]["done"] < before["progress"]["done"]
             return bool(fewer) and run.state.deleted_to is None
     return False
+
+
+# -----------------------------------------------------------------------------
+# Runs made again: of a partition after a rebalance, a closed run that gets an event, a run that is repaired.
+
+
+async def load_pages(
+    result: Pipeline, pages: Iterable[tuple[str, bytes | None]], *, settled_to: int = 0
+) -> bool:
+    """Join state pages, in turns of the event loop; whether all were there.
+
+    Args:
+        result: what they are joined into.
+        pages: key and value of each; None: the tables have lost it.
+        settled_to: see `Pipeline.load_page`.
+    """
+    whole = True
+    for loaded, (key, value) in enumerate(pages):
+        if value is None:
+            whole = False
+        else:
+            result.load_page(key, value, settled_to=settled_to)
+        if loaded % PAGES_PER_TURN == 0:
+            await asyncio.sleep(0)
+    result.loaded()
+    return whole
+
+
+async def fold_again(
+    result: Pipeline,
+    settings: Settings,
+    number: int,
+    end: int,
+    *,
+    start: int | None = None,
+    touched: Callable[[], None] = lambda: None,
+) -> None:
+    """Fold the log of a partition, in turns of the event loop.
+
+    Args:
+        result: what it is folded into; its `owns` says which runs.
+        number: the partition.
+        end: the offset after the last event.
+        start: the first offset; None: the beginning, which the log must still have.
+        touched: called after each batch that has events of such a run.
+
+    Raises:
+        CannotFoldAgain: the log has lost its beginning.
+        aiokafka.errors.KafkaError: it cannot be read.
+    """
+    if end <= (start or 0):
+        return
+    place, first = TopicPartition(Names(settings.namespace).trial_events, number), start
+    async with aclosing(records_between(settings, place, start, end)) as batches:
+        async for batch in batches:
+            if first is None and batch:
+                first = batch[0].offset
+                if first > 0:
+                    raise CannotFoldAgain(first)
+            if result.fold(batch).touched:
+                touched()
+            await asyncio.sleep(0)
 
 
 # -----------------------------------------------------------------------------

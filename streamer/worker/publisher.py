@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from operator import itemgetter
@@ -18,12 +17,13 @@ from streamer.schemas.base import run_of_key
 from streamer.schemas.wire import Failure, Rejected, SummaryKind, canonical_json, quarantine_reason, reject
 from streamer.settings import Settings
 from streamer.storage.kafka import Names
-from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, records_between, repair_key
+from streamer.storage.log import BY_DELETION, BY_LOSS, Quarantine, quarantine_key, repair_key
 from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import RedisSink
 from streamer.text import visible
 from streamer.worker.metrics import Metrics
 from streamer.worker.partition import (
+    CannotFoldAgain,
     ClosedRun,
     PagesLost,
     Partition,
@@ -31,11 +31,13 @@ from streamer.worker.partition import (
     RecordEncoder,
     StateLost,
     checkpoint_key,
+    fold_again,
     lacks_pages,
+    load_pages,
 )
-from streamer.worker.producer import PAGES_PER_TURN, Producer, RecordsRefused, RecordTooLarge, clock, fitting
+from streamer.worker.producer import Producer, RecordsRefused, RecordTooLarge, clock, fitting
 from streamer.worker.tables import Tables
-from streamer.worker.transport import FetchedBatch, TopicPartition
+from streamer.worker.transport import FetchedBatch
 
 # -----------------------------------------------------------------------------
 # Writes the checkpoint of a partition when something that it says has changed.
@@ -182,14 +184,14 @@ class IdleRuns:
         partition.openings += 1
         result = partition.pipeline.empty_copy(str(partition.openings), owns=run_id.__eq__)
         pages = [(key, self._tables.trials.get(key)) for key in closed.pages]
-        for loaded, (key, value) in enumerate(pages):
-            if value is not None:
-                result.load_page(key, value)
-            if loaded % PAGES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        result.loaded()
-        if any(value is None for _, value in pages):
-            await self._fold_again(partition, run_id, result)
+        if not await load_pages(result, pages):
+            log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
+            try:
+                await fold_again(result, self._settings, partition.number, partition.position)
+            except CannotFoldAgain as error:
+                names = Names(self._settings.namespace)
+                topics = names.trials_changelog, names.trial_events
+                raise StateLost(*topics, partition.number, error.first, names.group) from error
         self._take_over(partition, run_id, result, closed)
 
     def _take_over(self, partition: Partition, run_id: str, result: Pipeline, closed: ClosedRun) -> None:
@@ -268,21 +270,6 @@ class IdleRuns:
             for kind, key in current
             if (value := self._tables.summaries[kind].published(key)) is not None
         ]
-
-    async def _fold_again(self, partition: Partition, run_id: str, result: Pipeline) -> None:
-        names = Names(self._settings.namespace)
-        log.warning("run %r: state pages of it are gone; folding it again from the event log", run_id)
-        first: int | None = None
-        place = TopicPartition(names.trial_events, partition.number)
-        async with aclosing(records_between(self._settings, place, None, partition.position)) as batches:
-            async for batch in batches:
-                if first is None and batch:
-                    first = batch[0].offset
-                    if first > 0:
-                        raise StateLost(
-                            names.trials_changelog, names.trial_events, place.partition, first, names.group
-                        )
-                result.fold(batch)
 
 
 # -----------------------------------------------------------------------------

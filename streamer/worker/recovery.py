@@ -41,15 +41,18 @@ from streamer.storage.outbox import ProducerRecord
 from streamer.storage.redis import UNREACHABLE, RedisSink
 from streamer.worker.batches import Processor
 from streamer.worker.partition import (
+    CannotFoldAgain,
     Checkpoint,
     Partition,
     QuarantinedRun,
     StateLost,
     basis_of,
     checkpoint_key,
+    fold_again,
     is_page,
+    load_pages,
 )
-from streamer.worker.producer import PAGES_PER_TURN, Producer
+from streamer.worker.producer import Producer
 from streamer.worker.tables import NoRow, Tables, refuse_page, row_key
 from streamer.worker.transport import EventConsumer, StreamerApp, TopicPartition
 
@@ -361,12 +364,7 @@ class PartitionRecovery:
         )
         for run_id, quarantine in _quarantined(pages).items():
             pipeline.adopt(Failure(run_id, quarantine.reason))
-        for loaded, (key, value) in enumerate(pages.items()):
-            if is_page(key):
-                pipeline.load_page(key, value, settled_to=settled_to)
-            if loaded % PAGES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        pipeline.loaded()
+        await load_pages(pipeline, filter(lambda row: is_page(row[0]), pages.items()), settled_to=settled_to)
         return pipeline
 
     def _greatest(self, field: str, number: int) -> int:
@@ -429,10 +427,6 @@ KEPT_OUTCOMES = 20
 """How many answers to requests the heartbeat repeats."""
 
 
-class CannotFoldAgain(Exception):
-    """The log does not give the run back."""
-
-
 class Repairs:
     """Does what was asked, one run at a time.
 
@@ -443,7 +437,6 @@ class Repairs:
     def __init__(self, settings: Settings, processor: Processor, tables: Tables) -> None:
         self.outcomes: dict[str, str] = {}
         self._settings = settings
-        self._topic = Names(settings.namespace).trial_events
         self._processor = processor
         self._tables = tables
         self._task: asyncio.Task[None] | None = None
@@ -482,7 +475,7 @@ class Repairs:
                 last = result.run(run_id).summaries()
 
         with suppress(CannotFoldAgain):
-            await self._fold(partition, result, None, lambda: before, keep)
+            await fold_again(result, self._settings, partition.number, before, touched=keep)
         async with self._processor.lock:
             partition.unpublished.pop(run_id, None)
             ours = self._processor.partitions.get(partition.number) is partition
@@ -498,49 +491,22 @@ class Repairs:
         run = partition.quarantined.get(run_id)
         if run is not None and run.quarantine.deleted_to is not None:
             result.delete(run_id, run.quarantine.deleted_to)
+        position = partition.position
         try:
-            position = await self._fold(partition, result, None, lambda: partition.position)
+            await fold_again(result, self._settings, partition.number, position)
         except CannotFoldAgain as error:
-            position, failure = 0, Failure.of(run_id, error)
-            result.adopt(failure)
+            result.adopt(Failure.of(run_id, error))
         async with self._processor.lock:
             if self._processor.partitions.get(partition.number) is not partition or partition.abandoned:
                 return  # the next owner finds the request among the pages
             with self._processor.all_or_nothing():
                 if run_id not in result.failed:
-                    await self._fold(partition, result, position, lambda: partition.position)
+                    end = partition.position
+                    await fold_again(result, self._settings, partition.number, end, start=position)
                 outcome = await self._replace(partition, run_id, result)
         self.outcomes[request] = outcome
         self.outcomes = dict(list(self.outcomes.items())[-KEPT_OUTCOMES:])
         log.info("run %r: %s", run_id, outcome or "folded again from the log")
-
-    async def _fold(
-        self,
-        partition: Partition,
-        result: Pipeline,
-        start: int | None,
-        stop: Callable[[], int],
-        touched: Callable[[], None] = lambda: None,
-    ) -> int:
-        """Fold the partition's log from `start` on, None: its beginning; up to which offset.
-
-        `touched` is called after each batch that has events of the run.
-        """
-        end = stop()
-        if end <= (start or 0):
-            return end
-        place = TopicPartition(self._topic, partition.number)
-        first = start
-        async with aclosing(records_between(self._settings, place, start, end)) as batches:
-            async for batch in batches:
-                if first is None and batch:
-                    first = batch[0].offset
-                    if first > 0:
-                        raise CannotFoldAgain(f"the log has lost its events before offset {first:,}")
-                if result.fold(batch).touched:
-                    touched()
-                await asyncio.sleep(0)
-        return end
 
     async def _replace(self, partition: Partition, run_id: str, result: Pipeline) -> str:
         """Put the run in place of what there was; "" or why that failed."""

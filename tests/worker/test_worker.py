@@ -17,7 +17,7 @@ from streamer.schemas.base import decode_id
 from streamer.schemas.wire import Record
 from streamer.settings import Settings
 from streamer.storage.kafka import KafkaError, Names
-from streamer.worker import publisher
+from streamer.worker import partition
 from streamer.worker.partition import StateLost
 from streamer.worker.recovery import Fencing
 from streamer.worker.transport import FetchedBatch
@@ -167,7 +167,7 @@ async def test_a_run_whose_pages_are_gone_is_folded_again_from_the_log(
         asked.append((place.topic, place.partition, start, stop))
         yield [a_record(offset, value) for offset, value in enumerate(EVENTS[:stop])]
 
-    monkeypatch.setattr(publisher, "records_between", log)
+    monkeypatch.setattr(partition, "records_between", log)
     await bench.handle(a_batch(600, EVENTS[600:660]))
     assert asked == [("trial-events", 0, None, 600)]
     assert not bench.app.crashes
@@ -189,7 +189,7 @@ async def test_pages_and_log_both_gone_are_said_and_nothing_less_is_published(
     async def log(*_: Any) -> AsyncGenerator[list[Any]]:
         yield [a_record(7, EVENTS[7])]
 
-    monkeypatch.setattr(publisher, "records_between", log)
+    monkeypatch.setattr(partition, "records_between", log)
     with pytest.raises(StateLost, match="begins at offset 7"):
         await bench.processor.idle.open(bench.partition, "run 2")
     assert "run 2" in bench.partition.closed
