@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -169,15 +169,19 @@ class Archive:
 
     def _is_done(self) -> bool:
         """Whether the log says so: it has the events of the file, and then the deletion."""
-        if not self.out.exists():
-            return False
-        with self.out.open("rb") as file:
-            for one, logged in zip_longest(Contents(file).records(), self._source().records):
-                if one is None:
-                    return _is_deletion(logged)
-                if logged is None or not _same(one, logged):
-                    return False
-        return False
+        beyond = self._beyond(self._source().records)
+        return any(map(_is_deletion, (beyond or [])[:1]))
+
+    def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
+        """What follows the events of the file in place; None: it has others, or there is no archive."""
+        left = iter(records)
+        try:
+            with self.out.open("rb") as file:
+                if all(_same(one, next(left, None)) for one in Contents(file).records()):
+                    return list(left)
+        except (FileNotFoundError, NotABundle):
+            pass
+        return None
 
     def _source(self) -> bundle.Source:
         return bundle.source_of_run(self.settings, self.run_id, is_history=False)
@@ -224,21 +228,14 @@ class Archive:
 
     def _place(self, partial: Path) -> None:
         """Move the file to its place, which has nothing yet, or a try of the same archive."""
-        if self.out.exists() and not self._continues(partial):
+        with partial.open("rb") as file:
+            beyond = self._beyond(Contents(file).records())
+        if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
                 f"{self.out} is there, and has other events than {self.run_id}. Name a file that is not there"
             )
         partial.replace(self.out)
         sync_directory(self.out.parent)
-
-    def _continues(self, partial: Path) -> bool:
-        """Whether the file in place has the beginning of these events, and no deletion follows it."""
-        with self.out.open("rb") as old, partial.open("rb") as new:
-            try:
-                pairs = zip_longest(Contents(old).records(), Contents(new).records())
-                return all(_same(one, other) if one else not _is_deletion(other) for one, other in pairs)
-            except NotABundle:
-                return False
 
     @property
     def _journal(self) -> Path:
@@ -257,9 +254,12 @@ class Archive:
         sync_directory(self.out.parent)
 
     def _in_log(self, events: Collection[bytes]) -> dict[bytes, int]:
-        """The offsets of these events, as far as the log has them."""
-        records = RunLog(self.settings, self.run_id).records()
-        return {record.value: record.offset for record in records if record.value in events}  # type: ignore[misc]
+        """The first offsets of these events, as far as the log has them: a producer may repeat one."""
+        there: dict[bytes, int] = {}
+        for record in RunLog(self.settings, self.run_id).records():
+            if record.value is not None and record.value in events:
+                there.setdefault(record.value, record.offset)
+        return there
 
     def _send(self, events: Iterable[bytes]) -> None:
         with ThreadedPublisher(self.settings) as publisher:
@@ -283,11 +283,8 @@ class Archive:
 
     def _complete(self, deleted_at: int) -> None:
         """Add the events that came after the comparison and before the deletion: it may cover them."""
-        if self.out.exists():
-            with self.out.open("rb") as file:
-                logged = _before(self._source().records, deleted_at)
-                if all(_same(*pair) for pair in zip_longest(Contents(file).records(), logged)):
-                    return
+        if self._beyond(_before(self._source().records, deleted_at)) == []:
+            return
         with self._written(deleted_at) as partial:
             self._place(partial)
 
@@ -296,10 +293,9 @@ def _before(records: Iterable[LogRecord], offset: int | None) -> Iterable[LogRec
     return records if offset is None else takewhile(lambda record: record.offset < offset, records)
 
 
-def _same(one: LogRecord | None, other: LogRecord | None) -> bool:
-    if one is None or other is None:
-        return False
-    return (one.offset, one.timestamp, one.value) == (other.offset, other.timestamp, other.value)
+def _same(one: LogRecord, other: LogRecord | None) -> bool:
+    place = other and (other.offset, other.timestamp, other.value)
+    return (one.offset, one.timestamp, one.value) == place
 
 
 def _is_deletion(record: LogRecord) -> bool:
