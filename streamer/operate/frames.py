@@ -11,6 +11,7 @@ runs as of an earlier position, are folded again from the event log.
 
 from __future__ import annotations
 
+import os
 import types
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -286,7 +287,7 @@ def _frame(table: Table, named: Sequence[str | Path], as_of: str | None, setting
         try:
             rows.append(_rows(run, table, position, settings))
         except (UnknownRun, NotInLog) as error:
-            if Path(run).is_file():
+            if os.path.isfile(run):  # of a long text `Path.is_file` raises
                 error.add_note(f"{run} is a file: name it as Path({str(run)!r}); a text is the id of a run")
             raise
     return Frame(tables_of(rows, table)[table])

@@ -337,7 +337,8 @@ class ComparedPair(Message):
         "Null without a plan while the run goes on, and from versions that did not publish it."
     )
     left_out: int = optional(
-        "Common tasks that are no pairs: their trials were made in different ways (R36). Absent: 0.",
+        "Common tasks that are no pairs: their trials were made in different ways (R36). All, where fewer "
+        "than half remain: then `pairs` is 0, and `final_missing` is `nothing_yet`. Absent: 0.",
         0,
         ge=0,
         exclude_if=operator.not_,

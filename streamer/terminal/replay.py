@@ -389,7 +389,8 @@ def export_command(
             versions = {run.run_id: f"{run.epoch}:{run.state_version}" for run in reader.runs()}
         rows = lambda due: rows_in_log(settings, due, failed.append)  # noqa: E731
     if pattern != "*" and not any(fnmatchcase(run_id, pattern) for run_id in versions):
-        say(f"streamer: no run matches {visible(pattern)}. `streamer query runs` lists the runs")
+        where = "" if files else ". `streamer query runs` lists the runs"
+        say(f"streamer: no run matches {visible(pattern)}{where}")
     if chosen == "parquet":
         from streamer.operate.dataset import export
 

@@ -110,47 +110,77 @@ def test_prefixes_show_what_the_whole_plan_does_not_yet() -> None:
 # Trials of one task that were made in different ways are no pair (R36, inference 10).
 
 
-def made_apart(known: dict[tuple[str, str], bool], apart: set[str], **plan: Any) -> list[Event]:
-    """Trials of a and b; b's at some tasks had twice the timeout."""
+def made_apart(known: dict[tuple[str, str, int], bool], apart: set[str], **plan: Any) -> list[Event]:
+    """Trials of a and b, by task and attempt; b's at some tasks had twice the timeout."""
     own = {"provenance": {"timeout": "20m"}}
     done = [
-        trial(agent, task, passed, **(own if agent == "b" and task in apart else {}))
-        for (agent, task), passed in known.items()
+        trial(agent, task, passed, attempt=attempt, **(own if agent == "b" and task in apart else {}))
+        for (agent, task, attempt), passed in known.items()
     ]
     return [PLAN | {"provenance": {"timeout": "600"}, "agent_models": ["a:m", "b:m"]} | plan, *done]
 
 
 @examples(80)
 @given(
-    st.dictionaries(st.tuples(st.sampled_from("ab"), st.sampled_from(TASKS)), st.booleans(), max_size=24),
-    st.sets(st.sampled_from(TASKS[1:]), max_size=6),
+    st.dictionaries(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(TASKS), st.sampled_from((1, 2))), st.booleans()
+    ),
+    st.sets(st.sampled_from(TASKS[1:]), max_size=8),
+    st.booleans(),
     st.booleans(),
 )
 def test_a_pair_is_that_of_a_run_without_the_tasks_that_were_made_in_different_ways(
-    known: dict[tuple[str, str], bool], apart: set[str], finished: bool
+    known: dict[tuple[str, str, int], bool], apart: set[str], finished: bool, repeated: bool
 ) -> None:
-    """R36. Both agents know every such task, else nothing differs there."""
-    known = {(agent, task): False for agent in "ab" for task in {"t0", *apart}} | known
-    left = [task for task in TASKS if task not in apart]
-    end = [END] if finished else []
-    common = sum(("a", task) in known and ("b", task) in known for task in TASKS)
-    result = the_comparison([*made_apart(known, apart), *end])
+    """R36. A task with results of one agent alone is not made in any way yet by the other."""
+    known = {one: passed for one, passed in known.items() if repeated or one[2] == 1}
+    known |= {("a", "t0", 1): False, ("b", "t0", 1): True}
+    both = {task for task in TASKS if all(any(one[:2] == (a, task) for one in known) for a in "ab")}
+    left = [task for task in TASKS if task not in both & apart]
+    end, plan = [END] if finished else [], {"attempts": 2 if repeated else 1}
+    result = the_comparison([*made_apart(known, apart, **plan), *end])
     [pair] = result["pairs"]
-    if 2 * len(apart) > (common if finished else 12):
-        assert (pair["pairs"], pair["left_out"]) == (0, common if finished else 12)
+    total = len(both) if finished else 12
+    if 2 * (12 - len(left)) > total:
+        assert (pair["pairs"], pair["left_out"]) == (0, total)
         return
     without = {one: passed for one, passed in known.items() if one[1] in left}
     order = [task for task in ORDER if task in left]
-    expected = the_comparison([*made_apart(without, set(), tasks=left, order=order), *end])
-    assert pair.pop("left_out", 0) == len(apart)
+    expected = the_comparison([*made_apart(without, apart, tasks=left, order=order, **plan), *end])
+    assert pair.pop("left_out", 0) == 12 - len(left)
     assert [pair] == expected["pairs"]
     assert result["agents"] == expected["agents"]
     assert result["ended"] == expected["ended"]
 
 
+def test_a_slow_agent_is_not_worse_because_its_first_results_came_from_short_trials() -> None:
+    """Both agents have the timeout of their trials, which is not the run's: nothing else is left out."""
+    own = {"provenance": {"timeout": "20m"}}
+    done = [trial("a", task, task in ORDER[:3], **own) for task in ORDER]
+    done += [trial("b", task, False, **own) for task in ORDER[:3]]
+    [pair] = the_comparison([PLAN | {"provenance": {"timeout": "600"}}, *done])["pairs"]
+    assert (pair["pairs"], pair["unknown"], pair.get("left_out")) == (12, 9, None)
+    assert pair["evidence"] == {"better": e_value(0, 3), "worse": 1.0, "ahead": "a"}
+
+
+def test_what_is_known_beyond_the_order_counts_also_where_a_task_is_left_out() -> None:
+    """Where starts tell the order, the last prefix has the trials of all places: a failed the last two."""
+    for apart in (set[str](), {ORDER[0]}):
+        own, done = {"provenance": {"timeout": "20m"}}, list[Event]()
+        for place, task in enumerate(ORDER):
+            done += [a_start(task_id=task, agent="a", model="m", position=place), trial("a", task, False)]
+        for place, task in enumerate(ORDER[:10]):
+            done.append(a_start(task_id=task, agent="b", model="m", position=12 + place))
+            done.append(trial("b", task, 0 < place < 4, **(own if task in apart else {})))
+        first = a_plan(tasks=TASKS, attempts=1, order_kind="shuffled", judged=False)
+        [pair] = the_comparison([first | {"provenance": {"timeout": "600"}}, *done])["pairs"]
+        assert pair.get("left_out", 0) == len(apart)
+        assert -5 <= pair["final"]["low"] <= pair["final"]["high"] <= -3
+
+
 def test_agents_are_not_compared_where_fewer_than_half_of_their_tasks_were_made_alike() -> None:
     """Inference 10: then neither stands before the other, though one passes all and the other none."""
-    known = {(agent, task): agent == "a" for agent in "ab" for task in TASKS}
+    known = {(agent, task, 1): agent == "a" for agent in "ab" for task in TASKS}
     for events in (made_apart(known, set(TASKS[:7])), [*made_apart(known, set(TASKS[:7])), END]):
         result = the_comparison(events)
         [pair] = result["pairs"]
@@ -165,7 +195,7 @@ def test_agents_are_not_compared_where_fewer_than_half_of_their_tasks_were_made_
     "plan", [{"varies": ["timeout"]}, {"provenance": {"timeout": "1200 s"}}], ids=["declared", "one value"]
 )
 def test_a_difference_that_is_tried_or_is_only_spelt_leaves_every_pair(plan: dict[str, Any]) -> None:
-    known = {(agent, task): agent == "a" for agent in "ab" for task in TASKS}
+    known = {(agent, task, 1): agent == "a" for agent in "ab" for task in TASKS}
     every = set(TASKS) if "varies" in plan else set(TASKS[:7])
     [pair] = the_comparison(made_apart(known, every, **plan))["pairs"]
     assert (pair["pairs"], pair["wins"], pair.get("left_out")) == (12, 12, None)

@@ -371,6 +371,16 @@ def test_agents_of_one_run_share_its_provenance_and_their_trials_may_differ(tmp_
         assert done.exit_code == gate.exit_code == 0
 
 
+def test_a_task_without_a_result_is_not_made_in_another_way_yet(tmp_path: Path) -> None:
+    """Inference 10: what a trial will say is unknown, though its run says something of all trials."""
+    trials, plan = {"timeout": "900"}, {"provenance": {"timeout": "600"}}
+    of_a, of_b = (a_run(run, day, trials=trials, **plan) for run, day in (("A", 1), ("B", 2)))
+    sides = Sides.of(tmp_path, of_a, of_b[:5])
+    answer, gate = (json.loads(done.stdout) for done in (sides.compare("--json"), sides.gate("--json")))
+    assert (answer["refused"], answer["left_out"], answer["tasks"]) == ([], [], 4)
+    assert (gate["refused"], gate["pairs"]["left_out"], gate["pairs"]["planned"]) == ([], [], 10)
+
+
 def test_numbers_without_verdicts_have_their_trials_provenance(tmp_path: Path) -> None:
     """R31: such trials are in no pass rate, and yet a task's digest counts."""
 

@@ -73,11 +73,13 @@ class Apart(NamedTuple):
 
     Attributes:
         pairs: [agent, other agent, column] of the pairs that are left out.
-        left_out: how many tasks these are.
+        missing: pairs that are left out and have no column: attempts at such a task that were not seen.
+        left_out: tasks that are left out; of a refused pair all that are common or may be.
         refused: fewer than half of the common tasks remain, so that all are left out.
     """
 
     pairs: NDArray[np.bool_]
+    missing: Numbers
     left_out: Numbers
     refused: NDArray[np.bool_]
 
@@ -170,27 +172,33 @@ class TaskTable:
         return {task_key(*task): canonical_json(counts).decode() for task, counts in fields.items()}
 
     def apart(self) -> Apart | None:
-        """The tasks at which two agents' trials were made in different ways; None: there are none (R36)."""
+        """The tasks at which the results of two agents were made in different ways; None: there are none.
+
+        Nothing is known of a task to which an agent has no result: its trials may say what they like yet.
+        """
         if not any(side.provenance for side in self.sides):
             return None
         sides = [side.made(self.tasks) for side in self.sides]
         contested = HARNESS_CHANGING.difference(sides[0].varies)
         fields = sorted(name for name in contested if is_contested(name, sides))
-        if not fields:
-            return None
         differ = np.zeros((len(sides), len(sides), len(self.tasks)), np.bool_)
+        results = self._summed(self._final) > 0
         for name in fields:
             codes: dict[str | None, int] = {None: 0}
             values = [[one.value(task, name) for task in one.tasks] for one in sides]
             of = np.array([[codes.setdefault(value, len(codes)) for value in row] for row in values])
-            known = of > 0
+            known = results & (of > 0)
             differ |= known[:, None] & known[None, :] & (of[:, None] != of[None, :])
+        if not differ.any():
+            return None
         left_out = differ.sum(axis=2)
         awaited = self.planned_tasks if self.sides[0].run.plan.finished is None else 0
-        common = np.maximum(_together(self._summed(self._present) > 0), awaited)
+        common = np.maximum(_together(results), awaited)
         refused = ~np.vectorize(enough_agree, otypes=[np.bool_])(left_out, common)
         differ[refused] = True
-        return Apart(differ[:, :, self.task_of], np.where(refused, common, left_out), refused)
+        pairs = differ[:, :, self.task_of]
+        missing = np.maximum(0, left_out * (self._attempts or 0) - pairs.sum(axis=2))
+        return Apart(pairs, missing, np.where(refused, common, left_out), refused)
 
     def _summed(self, cells: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The cells of each task's pairs together."""
@@ -265,6 +273,7 @@ def pair_counts(
         won[agent, :, -1] = sure.sum(axis=1)
         can_win[agent, :, -1] = possible.sum(axis=1) + unseen
     if apart is not None:
+        can_win[:, :, -1] -= apart.missing
         won[apart.refused] = can_win[apart.refused] = 0
     return PairCounts(won, can_win)
 
@@ -328,12 +337,10 @@ class ComparisonTable(TaskTable):
         self._final_pairs = _together(final, apart)
         self._pairs = _together(planned > 0, apart)
         if self.planned is not None:
-            left_out = _together(planned > 0) - self._pairs
-            self._pairs = (
-                np.where(apart.refused, 0, self.planned - left_out)
-                if apart
-                else np.full_like(left_out, self.planned)
-            )
+            self._pairs += self.planned - _together(planned > 0)
+        if apart is not None:
+            self._pairs -= apart.missing
+            self._pairs[apart.refused] = 0
         sure = self.planned is not None or run.plan.finished is not None
         self.ended = sure and columns > 0 and bool((self._final_pairs == self._pairs).all())
         self.evidence = None if self.planned is None and not self.ended else pair_evidence(self._counts)
@@ -411,13 +418,14 @@ class ComparisonTable(TaskTable):
             low, high = int(self._by_pair.low[side, column]), int(self._by_pair.high[side, column])
             return bool(low) if low == high else None
 
-        pairs = [
-            Pair(None, None) if column < 0 else Pair(outcome(a, column), outcome(b, column))
-            for column in order
-            if column < 0 or not left_out[column]
-        ]
+        pairs = {
+            column: Pair(outcome(a, column), outcome(b, column))
+            for column in np.flatnonzero(~left_out).tolist()
+        }
+        unknown = {-1: Pair(None, None)}
+        ordered = [one for column in order if (one := (pairs | unknown).get(column))]
         planned = int(self._pairs[a, b])
-        return final_difference(pairs[:planned], planned)
+        return final_difference(ordered[:planned], planned, every=list(pairs.values()))
 
     @cached_property
     def _possible_wins(self) -> list[list[Passes]]:

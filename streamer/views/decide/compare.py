@@ -143,9 +143,9 @@ def _standing(run: ComparedRun, comparison: RunComparison, counts: ComparedPair)
 def _made_apart(
     run: ComparedRun, labels: Sequence[str], sides: Sequence[Outcomes], tasks: Collection[Any], *, over: bool
 ) -> Comparability:
-    """What two agents of a run were made with, in one sentence for each harness-changing difference."""
+    """How the results of two agents of a run, to some of its tasks, were made in different ways."""
     a, b = (
-        Made.by(run.run, side.tasks, run.provenance, [label])
+        Made.by(run.run, [task for task, of in side.tasks.items() if of.known], run.provenance, [label])
         for label, side in zip(labels, sides, strict=True)
     )
     result = comparable(a, b, (labels[0], labels[1]), planned=0 if over else len(tasks))
@@ -158,7 +158,13 @@ def _ends(ends: Iterable[float] | None) -> Ends | None:
 
 
 def between(
-    a: ComparedRun, b: ComparedRun, a_agent: str | None, b_agent: str | None, result: Paired
+    a: ComparedRun,
+    b: ComparedRun,
+    a_agent: str | None,
+    b_agent: str | None,
+    result: Paired,
+    *,
+    every_task: bool = False,
 ) -> list[str]:
     """What may be said of an agent of one run and an agent of the same or another run; [] of several agents.
 
@@ -168,12 +174,16 @@ def between(
         a, b: the runs, as `StateReader.comparison` gives them.
         a_agent, b_agent: agent:model of each; None: the only one that is no baseline.
         result: both, compared on the tasks that both have begun.
+        every_task: judge tasks, too, that the pair of the run leaves out.
     """
     ours, theirs = a_agent or _only_agent(a), b_agent or _only_agent(b)
     if ours is None or theirs is None:
         return []
     if a.run.run_id == b.run.run_id:
-        return [said for pair in pair_standings(a, (ours, theirs)) for said in pair.words]
+        pairs = pair_standings(a, (ours, theirs))
+        if every_task and any(pair.counts and pair.counts.left_out for pair in pairs):
+            return pair_words(ours, theirs, result)
+        return [said for pair in pairs for said in pair.words]
     names = (f"{ours} of {a.run.run_id}", f"{theirs} of {b.run.run_id}")
     return pair_words(*names, result, about=" on tasks like these")
 
@@ -255,8 +265,9 @@ class ComparedSide:
 
     @property
     def made(self) -> Made:
-        """What its trials were made with."""
-        return Made.by(self.run.run, self.outcomes.tasks, self.run.provenance, self.labels)
+        """What its results were made with, at each task that has some."""
+        tasks = [task for task in self.outcomes.tasks if task in self.by_key]
+        return Made.by(self.run.run, tasks, self.run.provenance, self.labels)
 
     @cached_property
     def by_key(self) -> dict[str, list[AnyRow]]:
@@ -436,9 +447,8 @@ def _words_of(
 ) -> list[str]:
     words, refused = [], comparison.not_comparable
     if refused is None and (comparison.differences["pass_rate"].tasks or not comparison.tasks):
-        words = between(b.run, a.run, b.agent_model, a.agent_model, rates)
-        if words and allowed and a.run.run.run_id == b.run.run.run_id:  # the worker's pair may lack tasks
-            words = pair_words(b.labels[0], a.labels[0], rates)
+        every = bool(allowed)
+        words = between(b.run, a.run, b.agent_model, a.agent_model, rates, every_task=every)
     words += [f"not comparable: {refused}"] if refused else []
     words += [_of_tasks(b.outcomes, a.outcomes, tasks)] if tasks.differ else []
     return words + _without_plan((a, b))

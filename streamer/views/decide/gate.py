@@ -441,7 +441,9 @@ def matched_as_made(
         theirs.run.plan.finished,
     )  # else tasks without a name never come
     planned = every.planned_tasks if awaited else 0
-    made = comparable(ours.made(ours.tasks), theirs.made(theirs.tasks), names, allowed, planned)
+    sides = ([task for task in side.tasks if side.attempts(task).known] for side in (ours, theirs))
+    a, b = (side.made(known) for side, known in zip((ours, theirs), sides, strict=True))
+    made = comparable(a, b, names, allowed, planned)
     left_out = {task for task in ours.tasks if task_key(*task) in made.left_out}
     return Matched(ours, theirs, left_out) if left_out else every, made
 
