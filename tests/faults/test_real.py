@@ -94,6 +94,11 @@ def possible(kinds: list[type[Kind]]) -> list[type[Kind]]:
     return [kind for kind, lack in lacks.items() if not lack]
 
 
+def in_turn(kinds: list[type[Kind]]) -> list[type[Kind]]:
+    """Half of the kinds by the seed, which another commit changes. `make faults` has them all."""
+    return kinds[a_seed() % 2 :: 2]
+
+
 def nothing_is_wrong(run: Run) -> None:
     """Every fault came with events in flight and was read through; nothing was found wrong after any."""
     assert [result for result in run.results if not result.good] == []
@@ -116,7 +121,7 @@ def test_faults_lose_nothing_and_count_nothing_twice_on_kafka(tmp_path: Path) ->
 def test_faults_lose_nothing_and_count_nothing_twice_on_the_embedded_broker(tmp_path: Path) -> None:
     with Bed("embedded", tmp_path, seed=a_seed()) as bed:
         run = Run(bed)
-        run.episodes(map(possible, ON_EMBEDDED))
+        run.episodes(map(possible, map(in_turn, ON_EMBEDDED)))
     nothing_is_wrong(run)
 
 
@@ -125,7 +130,7 @@ def test_faults_lose_nothing_and_count_nothing_twice_on_the_embedded_broker(tmp_
 def test_no_end_of_up_loses_anything_while_a_publisher_goes_on(tmp_path: Path) -> None:
     with UpBed("up", tmp_path, seed=a_seed()) as bed:
         run = Run(bed)
-        run.episode([*kinds_up.KINDS, kinds_events.FalseOffsets])
+        run.episode([*in_turn(list(kinds_up.KINDS)), kinds_events.FalseOffsets])
     nothing_is_wrong(run)
 
 

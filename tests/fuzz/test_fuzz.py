@@ -52,12 +52,12 @@ def test_a_full_run_has_as_many_inputs_as_were_asked_for_and_every_connector_man
 
 
 # -----------------------------------------------------------------------------
-# Fuzzed events through real workers, for two minutes with another seed each time: see docs/fuzzing.md.
+# Fuzzed events through real workers, for a minute with another seed each time: see docs/fuzzing.md.
 #
 # `make fuzz-live` does the same for half an hour.
 
 
-SECONDS = 45.0
+SECONDS = 25.0
 """Of publishing on each bed; verifying, a restart and verifying again take the rest of a minute."""
 
 UNLIMITED = "tests.fuzz.live.unlimited_worker"
