@@ -500,6 +500,17 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def write_synced(place: Path, content: bytes) -> None:
+    """Write a file that is there whole, or not at all, whatever happens meanwhile; OSError: it is not."""
+    unnamed = place.with_name(f"{place.name}.new")
+    with unnamed.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unnamed.replace(place)
+    sync_directory(place.parent)
+
+
 # -----------------------------------------------------------------------------
 # Events on the local disk while the broker is away: one NDJSON file per publisher, in one directory.
 #

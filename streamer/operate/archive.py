@@ -7,11 +7,13 @@ again. Until the deletion is in the log nothing has happened; from then on the s
     .NAME.XXXX.partial   the file while it is written; what a kill leaves is removed by the next try
     NAME                 the archive, whole at any time
     .NAME.deletion       the events that delete the run, from before the first is sent until Redis has done it
+    .NAME.lock           empty: one command at a time has it; it stays
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -23,27 +25,29 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from filelock import FileLock
 
-from streamer.client.capture import sync_directory
+from streamer.client.capture import sync_directory, write_synced
 from streamer.client.folded import RunLog
 from streamer.client.queries import UnknownRun, is_chosen
 from streamer.client.readers import StateReader
 from streamer.folding.fold import CannotBeFolded, event_in
 from streamer.folding.prices import PriceTable
 from streamer.operate import bundle
-from streamer.operate.bundle import Contents, NotABundle
+from streamer.operate.bundle import Contents, NotABundle, is_rejected
 from streamer.operate.health import wait_until_deleted
 from streamer.operate.rows import file_name
-from streamer.operate.verify import Mismatch, Verification, difference, fold_log
+from streamer.operate.verify import Mismatch, Standing, Verification, difference, fold_log
 from streamer.schemas.base import SEMANTICS_VERSION
 from streamer.schemas.events import RunDeleted
 from streamer.schemas.summaries import RunSummary, is_over, state_of
 from streamer.schemas.wire import LogRecord, Reason, canonical_json, sha256_hex
 from streamer.settings import Settings
-from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from streamer.storage.outbox import NotDelivered, Outgoing, ThreadedPublisher
 from streamer.text import counted
 
 Json = dict[str, Any]
+Lines = Callable[[StateReader, int], list[Json]]
 
 
 class CannotBeMoved(Exception):
@@ -96,6 +100,9 @@ def _damage(file: BinaryIO, name: str) -> str | None:
 # -----------------------------------------------------------------------------
 # Archive a run.
 
+MOST_AHEAD_NS = 24 * 3600 * 10**9
+"""How far ahead of this moment a revision may be: a deletion up to there would hold for as long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Archive:
@@ -109,14 +116,16 @@ class Archive:
         lines: the events that keep the run's lines in its ledger, of the revision that is given; [] for a
             run without a ledger. An exception of it keeps the run.
         wait_seconds: how long to wait for what is in flight, and for Redis.
+        without_rejected: the run may go though records of it are rejected, which are not in the file.
     """
 
     settings: Settings
     run_id: str
     out: Path
     prices: PriceTable
-    lines: Callable[[StateReader, int], list[Json]]
+    lines: Lines
     wait_seconds: float = 15.0
+    without_rejected: bool = False
 
     def make(self, digest: str | None = None) -> bool:
         """Archive the run, or end what a killed try has begun; False: that was done already.
@@ -131,18 +140,23 @@ class Archive:
         """
         if not self.out.parent.is_dir():
             raise CannotBeMoved(f"There is no directory {self.out.parent}. Make it first")
+        for place in (self.out, self._journal):
+            if place.is_symlink():
+                raise CannotBeMoved(f"{place} is a symbolic link, and would be replaced. Name another file")
+        with FileLock(self.out.with_name(f".{self.out.name}.lock")):
+            return self._made(digest)
+
+    def _made(self, digest: str | None) -> bool:
+        own = re.compile(re.escape(f".{self.out.name}.") + "[0-9a-f]{8}[.]partial")
         for left in self.out.parent.glob(".*.partial"):
-            if left.name.startswith(f".{self.out.name}."):
+            if own.fullmatch(left.name):
                 left.unlink(missing_ok=True)
         events = self._noted()
         if not events or events[0] not in self._in_log(events):
             with StateReader(self.settings) as reader:
-                run = self._finished_run(reader)
-                if run is None:
+                if self._finished_run(reader) is None:
                     return False
-                if digest not in (None, run.digest):
-                    raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make another")
-                events = self._prepared(reader)
+                events = self._prepared(reader, digest)
             self._note(events)
             self._send(events[:1])
         self._end(events)
@@ -156,21 +170,32 @@ class Archive:
             if not self._is_done():
                 raise
             return None
-        if run.status == "archived" and not run.trials:
-            if self._is_done():
-                return None
-            raise CannotBeMoved(f"{self.run_id} was deleted before, and {self.out} is no archive of it")
+        if run.status == "archived" and not run.trials and self._is_done():
+            return None
         if not is_over(run):
-            raise CannotBeMoved(
-                f"{self.run_id} is {state_of(run, datetime.now(UTC))}, and only finished runs are archived. "
-                "If nothing more will come, publish its run_finished event first"
-            )
+            raise CannotBeMoved(_unfinished(self.run_id, f"is {state_of(run, datetime.now(UTC))}"))
         return run
 
     def _is_done(self) -> bool:
-        """Whether the log says so: it has the events of the file, and then the deletion."""
+        """Whether the log says so: it has the events of the file, and then the deletion.
+
+        Raises:
+            CannotBeMoved: it does, and events came later that count nowhere.
+        """
         beyond = self._beyond(self._source().records)
-        return any(map(_is_deletion, (beyond or [])[:1]))
+        if not beyond or not _is_deletion(beyond[0]):
+            return False
+        covered = _revision(beyond[0])
+        late = {one.value for one in beyond if not _is_deletion(one) and _revision(one) <= covered}
+        with self.out.open("rb") as file:
+            late -= {one.value for one in Contents(file).records()} if late else set()
+        if late:
+            raise CannotBeMoved(
+                f"{self.run_id} was archived before in {self.out}. {counted(len(late), 'event')} came since. "
+                "The file does not have them, and the deletion covers them. If they matter, publish them "
+                f"again with revisions above {covered}"
+            )
+        return True
 
     def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
         """What follows the events of the file in place; None: it has others, or there is no archive."""
@@ -186,18 +211,47 @@ class Archive:
     def _source(self) -> bundle.Source:
         return bundle.source_of_run(self.settings, self.run_id, is_history=False)
 
-    def _prepared(self, reader: StateReader) -> list[bytes]:
+    def _prepared(self, reader: StateReader, digest: str | None = None) -> list[bytes]:
         """Put the archive in its place, equal to Redis and the log; the events that delete the run."""
-        revision = time.time_ns()  # from before the log is read: what is newer than this is not covered
+        now = time.time_ns()  # from before the log is read: what is newer than this is not covered
+        self._refuse_rejected()
         with self._written() as partial:
             with partial.open("rb") as file:
                 contents = Contents(file)
                 self._compare(contents)
-                revision = max(revision, max(map(_revision, contents.records())))
-            lines = self.lines(reader, revision + 1)
+                standing = Standing.of(contents.records(), self.run_id, self.prices)
+                latest = max(contents.records(), key=_revision)
+            if standing is None or standing.archived:
+                raise CannotBeMoved(
+                    f"{self.run_id} has no trials any more, and {self.out} is no archive of it"
+                )
+            if standing.open_because:
+                raise CannotBeMoved(_unfinished(self.run_id, standing.open_because))
+            if digest not in (None, standing.digest):
+                raise CannotBeMoved(f"{self.run_id} has changed since the plan was made: make another")
+            if _revision(latest) > now + MOST_AHEAD_NS:
+                raise CannotBeMoved(
+                    f"{self.run_id} stays: its event at offset {latest.offset} has a revision a day ahead. "
+                    "A deletion would cover all that comes until then. `streamer bundle` makes a file"
+                )
+            revision = max(now, _revision(latest))
+            deletion = {"type": "run_deleted", "run_id": self.run_id, "revision": revision}
+            events = [canonical_json(event) for event in (deletion, *self.lines(reader, revision + 1))]
+            for event in events:
+                if isinstance(reason := event_in(event)[0], Reason):
+                    raise CannotBeMoved(f"{self.run_id} stays: its lines would be rejected: {reason.message}")
             self._place(partial)
-        deletion = {"type": "run_deleted", "run_id": self.run_id, "revision": revision}
-        return [canonical_json(event) for event in (deletion, *lines)]
+        return events
+
+    def _refuse_rejected(self) -> None:
+        """Raise CannotBeMoved if the log has records of the run that an upgrade or a correction may bring."""
+        rejected = sum(is_rejected(one, self.run_id) for one in RunLog(self.settings, self.run_id).records())
+        if rejected and not self.without_rejected:
+            raise CannotBeMoved(
+                f"{self.run_id} stays: {counted(rejected, 'record')} of it cannot be read, so the file would "
+                f"lack them. `streamer rejections list --run {self.run_id}` shows them. If you have requeued "
+                "them, or need them no more, give --without-rejected"
+            )
 
     @contextmanager
     def _written(self, before: int | None = None) -> Iterator[Path]:
@@ -232,7 +286,8 @@ class Archive:
             beyond = self._beyond(Contents(file).records())
         if self.out.exists() and (beyond is None or any(map(_is_deletion, beyond))):
             raise CannotBeMoved(
-                f"{self.out} is there, and has other events than {self.run_id}. Name a file that is not there"
+                f"{self.out} is there, and has other events than {self.run_id}. Choose another file: "
+                f"`streamer archive {self.run_id} OTHER`"
             )
         partial.replace(self.out)
         sync_directory(self.out.parent)
@@ -243,15 +298,16 @@ class Archive:
 
     def _noted(self) -> list[bytes]:
         """The events that a killed try was about to send; []: it had not come so far."""
-        content = self._journal.read_bytes() if self._journal.exists() else b""
-        return content.splitlines() if content.endswith(b"\n") else []
+        events = _lines_in(self._journal)
+        if events and (run_id := _run_deleted(events)) != self.run_id:
+            raise CannotBeMoved(
+                f"{self.out} is the file of {run_id}, whose archive was broken off. End that first: "
+                f"`streamer archive {run_id} {self.out}`"
+            )
+        return events
 
     def _note(self, events: list[bytes]) -> None:
-        with self._journal.open("wb") as file:
-            file.write(b"".join(event + b"\n" for event in events))
-            file.flush()
-            os.fsync(file.fileno())
-        sync_directory(self.out.parent)
+        write_synced(self._journal, b"".join(event + b"\n" for event in events))
 
     def _in_log(self, events: Collection[bytes]) -> dict[bytes, int]:
         """The first offsets of these events, as far as the log has them: a producer may repeat one."""
@@ -262,29 +318,51 @@ class Archive:
         return there
 
     def _send(self, events: Iterable[bytes]) -> None:
-        with ThreadedPublisher(self.settings) as publisher:
-            for event in events:
-                publisher.send(Outgoing(self.run_id.encode(), event))
+        try:
+            with ThreadedPublisher(self.settings) as publisher:
+                for event in events:
+                    publisher.send(Outgoing(self.run_id.encode(), event))
+        except NotDelivered as error:
+            raise NotDone(
+                f"{self.run_id}: the broker at {self.settings.bootstrap} did not acknowledge its deletion. "
+                f"Call `streamer archive {self.run_id} {self.out}` again"
+            ) from error
 
     def _end(self, events: list[bytes]) -> None:
-        """Do what is left once the deletion is in the log."""
+        """Do what is left once the deletion is in the log.
+
+        The lines come first. Whatever stops the rest, the ledger has them.
+        """
         there = self._in_log(events)
-        self._complete(there[events[0]])
         self._send(event for event in events if event not in there)
+        self._complete(there[events[0]])
+        left = Standing.of(self._source().records, self.run_id, self.prices)
+        if left and not left.archived:
+            self._journal.unlink(missing_ok=True)
+            raise CannotBeMoved(
+                f"{self.run_id} is archived in {self.out}, and has begun again with later events. Archive it "
+                f"into another file once it has finished: `streamer archive {self.run_id} OTHER`"
+            )
         with StateReader(self.settings) as reader:
-            kept = len(events) > 1
+            kept = left is not None
             if not wait_until_deleted(reader, self.run_id, archived=kept, seconds=self.wait_seconds):
                 raise NotDone(
                     f"{self.run_id}: {self.out} is complete and the deletion is published, but after "
                     f"{self.wait_seconds:g} s the run is still in Redis. A worker will see to it: "
                     "`streamer status` shows whether one is running"
                 )
-        self._journal.unlink()
+        self._journal.unlink(missing_ok=True)
 
     def _complete(self, deleted_at: int) -> None:
-        """Add the events that came after the comparison and before the deletion: it may cover them."""
-        if self._beyond(_before(self._source().records, deleted_at)) == []:
-            return
+        """Add the events that came after the comparison and before the deletion: it may cover them.
+
+        Another command may have deleted the run before this one: the first deletion is the end of the file.
+        """
+        beyond = self._beyond(self._source().records)
+        if beyond is not None:
+            deleted_at = next((one.offset for one in beyond if _is_deletion(one)), deleted_at)
+            if not list(_before(beyond, deleted_at)):
+                return
         with self._written(deleted_at) as partial:
             self._place(partial)
 
@@ -300,6 +378,22 @@ def _same(one: LogRecord, other: LogRecord | None) -> bool:
 
 def _is_deletion(record: LogRecord) -> bool:
     return isinstance(event_in(record.value)[0], RunDeleted)
+
+
+def _unfinished(run_id: str, because: str) -> str:
+    return (
+        f"{run_id} {because}, and only finished runs are archived. If nothing more will come, publish a "
+        "run_finished event with a later revision that says so: status completed, scores_pending false"
+    )
+
+
+def _lines_in(journal: Path) -> list[bytes]:
+    content = journal.read_bytes() if journal.exists() else b""
+    return content.splitlines() if content.endswith(b"\n") else []
+
+
+def _run_deleted(events: list[bytes]) -> str:
+    return str(orjson.loads(events[0])["run_id"])
 
 
 def _revision(record: LogRecord) -> int:
@@ -349,6 +443,7 @@ class ArchivePlan:
         before: datetime | None,
         labels: Mapping[str, str],
         baselines: Collection[str],
+        standing: Callable[[str], Standing | None],
     ) -> ArchivePlan:
         """Choose runs.
 
@@ -358,18 +453,24 @@ class ArchivePlan:
             before: those whose last event is older; None: of any age.
             labels: those that have all of these.
             baselines: runs that a ledger rests on; they stay.
+            standing: gives a run as its events have it; asked of those that nothing else keeps.
         """
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
             is_old = before is None or (run.last_event_at is not None and run.last_event_at < before)
-            if not is_old or not is_chosen(run, None, labels) or run.status == "archived":
+            is_gone = run.status == "archived" and not run.trials
+            if not is_old or not is_chosen(run, None, labels) or is_gone:
                 continue
             if not is_over(run):
                 kept.append((run.run_id, state_of(run, datetime.now(UTC))))
             elif run.run_id in baselines:
                 kept.append((run.run_id, "the baseline of a ledger"))
+            elif (own := standing(run.run_id)) is None:
+                kept.append((run.run_id, "the log does not have it, or cannot be folded"))
+            elif own.open_because:
+                kept.append((run.run_id, own.open_because))
             else:
-                chosen.append((run.run_id, run.digest, f"{file_name(run.run_id)}.tar"))
+                chosen.append((run.run_id, own.digest, f"{file_name(run.run_id)}.tar"))
         return cls(folder.resolve(), tuple(chosen), tuple(kept))
 
     @classmethod
@@ -385,7 +486,18 @@ class ArchivePlan:
     def confirm(self) -> None:
         """Keep the plan beside its archives: runs that are gone would make another hash."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.file.write_bytes(self.content)
+        write_synced(self.file, self.content)
+
+    def broken_off(self) -> list[tuple[str, Path]]:
+        """Runs outside the plan whose deletion was begun and not ended, and their files in the folder."""
+        planned = {self.folder / name for _, _, name in self.runs}
+        journals = {one: _lines_in(one) for one in sorted(self.folder.glob(".*.deletion"))}
+        files = (
+            (_run_deleted(events), one.with_name(one.name[1:].removesuffix(".deletion")))
+            for one, events in journals.items()
+            if events
+        )
+        return [(run_id, file) for run_id, file in files if file not in planned]
 
 
 # -----------------------------------------------------------------------------

@@ -74,6 +74,17 @@ def is_event(record: LogRecord, run_id: str | None = None) -> bool:
     return not isinstance(event, Reason) and run_id in (None, event.run_id)
 
 
+def is_rejected(record: LogRecord, run_id: str) -> bool:
+    """Whether a record is no event, and names the run all the same."""
+    if not isinstance(record.value, bytes) or not isinstance(event_in(record.value)[0], Reason):
+        return False
+    try:
+        said = orjson.loads(record.value)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(said, dict) and said.get("run_id") == run_id
+
+
 def source_of_run(settings: Settings, run_id: str, *, is_history: bool) -> Source:
     """A run in the event log: its own events alone, whatever else the partition holds.
 
@@ -467,10 +478,14 @@ class Contents:
         if damage := damage_of(file):
             raise NotABundle(f"Damaged: {', '.join(one.key for one in damage)}")
         self._file, self._parts = file, _parts(file)
-        self.manifest = _json(MANIFEST, _read(file, self._parts, MANIFEST))
-        if self.manifest.get("bundle") != FORMAT:
-            _refuse_other(self.manifest)
-        self.summaries = _stored_summaries(_read(file, self._parts, SUMMARIES))
+        try:
+            self.manifest = _json(MANIFEST, _read(file, self._parts, MANIFEST))
+            if self.manifest.get("bundle") != FORMAT:
+                _refuse_other(self.manifest)
+            self.summaries = _stored_summaries(_read(file, self._parts, SUMMARIES))
+            _ = self.manifest["semantics_version"], [one["kind"] for one in self.manifest["sources"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise NotABundle(f"{MANIFEST} or {SUMMARIES} lacks something: {error!r}") from error
 
     def records(self) -> Iterator[LogRecord]:
         """The records as they stood in the log, read as they are asked for."""

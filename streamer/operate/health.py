@@ -544,16 +544,16 @@ def wait_until_deleted(reader: StateReader, run_id: str, *, archived: bool, seco
     from streamer.client.queries import UnknownRun
 
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while True:
         try:
-            if archived and reader.run(run_id).status == "archived":
+            if reader.run(run_id).status == "archived" and archived:
                 return True
-            reader.run(run_id)
         except UnknownRun:
-            if run_id not in quarantined(reader):
+            if not archived and run_id not in quarantined(reader):
                 return True
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(POLL_SECONDS)
-    return False
 
 
 def repair(settings: Settings, run_id: str, *, wait_seconds: float) -> None:

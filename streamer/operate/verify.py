@@ -16,18 +16,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 import orjson
 
+from streamer.client.folded import RunLog
 from streamer.client.readers import StateReader
-from streamer.folding.fold import BATCH, Pipeline
+from streamer.folding.fold import BATCH, Pipeline, fold_records
 from streamer.folding.prices import PriceTable
 from streamer.folding.run import Run
 from streamer.folding.slots import RunUpdate, ScoredChange, SummaryChange
 from streamer.operate.health import Flow, PartitionLag, live_workers, read_lags
 from streamer.schemas.base import SEMANTICS_VERSION, decode_id, run_of_key
-from streamer.schemas.wire import NOT_DIGESTED, RUN, SummaryKind, canonical_json, digest_of, sha256_hex
+from streamer.schemas.wire import (
+    NOT_DIGESTED,
+    RUN,
+    LogRecord,
+    SummaryKind,
+    canonical_json,
+    digest_of,
+    sha256_hex,
+)
 from streamer.settings import Settings
 from streamer.storage.entries import DELETED, HASHES, IN_FLIGHT, TASKS, Keys, entry_of
 from streamer.storage.kafka import (
@@ -352,6 +361,56 @@ def _fold(settings: Settings, prices: PriceTable, run_id: str | None, log: Folde
         if not later:
             return pipeline
         deletions |= later
+
+
+# -----------------------------------------------------------------------------
+# Whether a run is finished, and by which numbers, from its events alone.
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run as its events have it.
+
+    Attributes:
+        digest: of all its summaries.
+        open_because: what may still come (R13, R19), in words; None: it is finished.
+        archived: nothing is left of it, but perhaps its lines in a ledger.
+    """
+
+    digest: str
+    open_because: str | None
+    archived: bool
+
+    @classmethod
+    def of(cls, records: Iterable[LogRecord], run_id: str, prices: PriceTable) -> Self | None:
+        """Fold the events of a run; None: nothing stands of it, or it cannot be folded."""
+        folding = fold_records(records, prices=prices, owns=run_id.__eq__)
+        if run_id in folding.pipeline.failed or run_id not in folding.runs():
+            return None
+        run = folding.pipeline.run(run_id)
+        changes = {change.group.redis_suffix: change for change in run.summaries()}
+        summary = changes["run"].summary
+        if summary is None:
+            return None
+        state, plan = run.state, run.state.plan
+        unscored = any(
+            change.summary and change.summary.get("grade_provisional") for change in changes.values()
+        )
+        because = None
+        if plan.finished and not plan.has_ended:
+            because = f"was broken off ({plan.finished.status}), and its trials may be run again"
+        elif not state.has_ended:
+            because = "has no end yet, or trials that may be run again"
+        elif unscored or state.scores.roster.lineup(RUN).count_any(state.open_states()):
+            because = "waits for the scores of a judge"
+        digests = sorted((key, change.digest) for key, change in changes.items())
+        archived = summary["status"] == "archived" and not summary["trials"]
+        return cls(sha256_hex(canonical_json(digests)), because, archived)
+
+    @classmethod
+    def in_log(cls, settings: Settings, run_id: str, prices: PriceTable) -> Self | None:
+        """The same from the event log, as far as it is by now; raises what `fold_log` raises."""
+        return cls.of(RunLog(settings, run_id).records(), run_id, prices)
 
 
 # -----------------------------------------------------------------------------

@@ -6,22 +6,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from streamer.client.readers import StateReader
-from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, NotDone, restore
+from streamer.folding.prices import PriceTable
+from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, Lines, NotDone, restore
 from streamer.operate.bundle import NotABundle
 from streamer.operate.rows import file_name
+from streamer.operate.verify import Standing
 from streamer.settings import Settings
 from streamer.terminal import FAILED, explain, fail_if, print_line, say
 from streamer.terminal.operate import kept_lines, since
 from streamer.terminal.options import label_of, price_table, wait_option, with_settings
 from streamer.terminal.replay import CANNOT, ledgers_upon
 from streamer.text import counted
+from streamer.views.decide.gate import possible_runs
 
 # -----------------------------------------------------------------------------
 # `streamer archive` and `streamer restore`: finished runs as files, and gone from the stack until wanted.
@@ -35,6 +38,9 @@ from streamer.text import counted
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label.")
 @click.option("--yes", "plan_hash", metavar="HASH", help="Do what was shown with this hash.")
+@click.option(
+    "--without-rejected", is_flag=True, help="Records of a run that were rejected do not keep it here."
+)
 @wait_option(15.0, "How long to wait for results in flight, and for Redis.")
 @with_settings
 def archive_command(
@@ -43,6 +49,7 @@ def archive_command(
     older_than: str | None,
     labels: tuple[str, ...],
     plan_hash: str | None,
+    without_rejected: bool,
     wait: float,
     settings: Settings,
 ) -> None:
@@ -59,7 +66,8 @@ def archive_command(
     prices = price_table(settings.prices_file)
 
     def archive(run_id: str, file: Path, digest: str | None = None) -> bool:
-        return _archive(Archive(settings, run_id, file, prices, _lines_of(settings, run_id), wait), digest)
+        lines = _lines_of(settings, run_id, prices)
+        return _archive(Archive(settings, run_id, file, prices, lines, wait, without_rejected), digest)
 
     if older_than is None and not labels:
         if plan_hash:
@@ -69,22 +77,37 @@ def archive_command(
     if out is not None:
         raise click.UsageError("with --older-than or --label name one directory, and no file")
     plan = _archive_plan(settings, Path(what), older_than, labels, plan_hash)
+    broken_off = plan.broken_off()
+    for run_id, file in broken_off:
+        say(f"streamer: the archive of {run_id} was broken off: call `streamer archive {run_id} {file}`")
+    done = []
     if plan_hash is not None:
         plan.confirm()
         done = [archive(run_id, plan.folder / name, digest) for run_id, digest, name in plan.runs]
-        fail_if(not all(done))
+    fail_if(bool(broken_off) or not all(done))
 
 
-def _lines_of(settings: Settings, run_id: str) -> Callable[[StateReader, int], list[dict[str, Any]]]:
-    return lambda reader, revision: kept_lines(settings, reader, run_id, revision)
+def _lines_of(settings: Settings, run_id: str, prices: PriceTable) -> Lines:
+    def lines(reader: StateReader, revision: int) -> list[dict[str, Any]]:
+        runs = {run.run_id: run for run in reader.runs()}
+        if run_id not in runs:
+            raise CannotBeMoved(f"{run_id} stays: by now Redis does not have it. Call the command again")
+        for base in possible_runs(entry.baseline) if (entry := runs[run_id].ledger) else ():
+            if base in runs and (own := Standing.in_log(settings, base, prices)) and own.open_because:
+                raise CannotBeMoved(f"{run_id} stays: {base}, the baseline of its ledger, has not finished")
+        return kept_lines(settings, list(runs.values()), run_id, revision)
+
+    return lines
 
 
 def _archive(archive: Archive, digest: str | None) -> bool:
     """Archive a run, and say how it went; False: it stays, or Redis still has it."""
     try:
         made = archive.make(digest)
-    except (CannotBeMoved, NotABundle, NotDone, click.UsageError, *CANNOT) as error:
+    except (CannotBeMoved, NotABundle, NotDone, click.UsageError, OSError, *CANNOT) as error:
         text = error.message if isinstance(error, click.UsageError) else explain(error, archive.settings)
+        if isinstance(error, OSError):
+            text += ". Call the command again with the same OUT"
         say(f"streamer: {text}")
         return False
     say(f"{archive.run_id}: {'archived in' if made else 'was archived before in'} {archive.out}")
@@ -97,14 +120,21 @@ def _archive_plan(
     """The plan of that hash; without a hash what would be done now, which is printed."""
     if plan_hash is not None and (confirmed := ArchivePlan.confirmed(folder, plan_hash)):
         return confirmed
+    before = None if older_than is None else since(older_than)
+    if before and before > datetime.now(UTC):
+        raise click.UsageError(
+            f"--older-than {older_than} is in the future: give an age, as 90d, or a past time"
+        )
     with StateReader(settings) as reader:
         runs = reader.runs()
+    prices = price_table(settings.prices_file)
     plan = ArchivePlan.of(
         runs,
         folder,
-        before=None if older_than is None else since(older_than),
+        before=before,
         labels=dict(map(label_of, labels)),
         baselines={run.run_id for run in runs if ledgers_upon(run.run_id, runs)},
+        standing=lambda run_id: Standing.in_log(settings, run_id, prices),
     )
     if plan_hash == plan.hash:
         return plan

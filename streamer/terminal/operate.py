@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from streamer.client.queries import WorkerStatus
     from streamer.client.readers import StateReader
     from streamer.operate.bundle import Source
+    from streamer.schemas.summaries import RunSummary
     from streamer.sources.base import ConvertReport
 
 # -----------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def delete_command(run: str, yes: bool, from_ledger: bool, settings: Settings) -
         if not yes:
             _ask(run, trials)
         revision = time.time_ns()
-        kept = [] if from_ledger else kept_lines(settings, reader, run, revision + 1)
+        kept = [] if from_ledger else kept_lines(settings, reader.runs(), run, revision + 1)
         _publish(settings, [{"type": "run_deleted", "run_id": run, "revision": revision}, *kept])
         if not wait_until_deleted(reader, run, archived=bool(kept), seconds=WAIT_SECONDS):
             say(
@@ -220,9 +221,8 @@ def _publish(settings: Settings, events: list[dict[str, Any]]) -> None:
             publisher.send(record)
 
 
-def kept_lines(settings: Settings, reader: StateReader, run: str, revision: int) -> list[dict[str, Any]]:
-    """The events that keep the run's lines in its ledger; []: it belongs to none."""
-    runs = reader.runs()
+def kept_lines(settings: Settings, runs: list[RunSummary], run: str, revision: int) -> list[dict[str, Any]]:
+    """The events that keep the run's lines in its ledger; []: it belongs to none of these runs' ledgers."""
     if not any(one.run_id == run for one in runs):
         say(f"{run}: has no summary to say whether it belongs to a ledger, so no lines of it are kept")
     if not any(one.ledger and run in f"{one.run_id} {one.ledger.baseline}" for one in runs):

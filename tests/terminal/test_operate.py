@@ -221,7 +221,7 @@ def test_a_run_whose_ledger_cannot_be_folded_is_not_deleted(monkeypatch: pytest.
 
     monkeypatch.setattr(folded, "fold_states", fails)
     with pytest.raises(click.UsageError, match=r"c is not deleted.*run 'd' cannot be folded.*--from-ledger"):
-        kept(Settings(), Reads(*IN_LEDGER), "c", 1)
+        kept(Settings(), Reads(*IN_LEDGER).runs(), "c", 1)
 
 
 def test_lines_that_rest_on_a_truncated_log_say_so(
@@ -229,13 +229,13 @@ def test_lines_that_rest_on_a_truncated_log_say_so(
 ) -> None:
     states = states_of(IN_LEDGER)
     monkeypatch.setattr(folded, "fold_states", lambda *_: (states, {"partition 3": 70}))
-    [plan, _] = kept(Settings(), Reads(*IN_LEDGER), "c", 1)
+    [plan, _] = kept(Settings(), Reads(*IN_LEDGER).runs(), "c", 1)
     assert plan["ledger"]["lines"].keys() == {"b:m"}
     assert "the log of partition 3 begins at offset 70" in capsys.readouterr().err
 
 
 def test_a_run_without_a_summary_says_that_no_lines_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    assert kept(Settings(), Reads(*IN_LEDGER, without="c"), "c", 1) == []
+    assert kept(Settings(), Reads(*IN_LEDGER, without="c").runs(), "c", 1) == []
     assert "c: has no summary to say whether it belongs to a ledger" in capsys.readouterr().err
 
 
@@ -245,9 +245,9 @@ def test_a_baseline_is_refused_and_a_run_with_a_name_like_it_is_not(run: str, is
     reader = Reads(*entered("c", 4, range(14), ledger=named), a_trial(run_id=run))
     if is_baseline:
         with pytest.raises(click.UsageError, match="base is the baseline of ledger nightly"):
-            kept(Settings(), reader, run, 1)
+            kept(Settings(), reader.runs(), run, 1)
     else:
-        assert kept(Settings(), reader, run, 1) == []
+        assert kept(Settings(), reader.runs(), run, 1) == []
 
 
 def test_a_deletion_is_not_published_without_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
