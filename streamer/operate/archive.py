@@ -152,7 +152,10 @@ class Archive:
             if own.fullmatch(left.name):
                 left.unlink(missing_ok=True)
         events = self._noted()
-        if not events or events[0] not in self._in_log(events):
+        if events and events[0] not in self._in_log(events):
+            self._journal.unlink()  # nothing has happened, and perhaps nothing will
+            events = []
+        if not events:
             with StateReader(self.settings) as reader:
                 if self._finished_run(reader) is None:
                     return False
@@ -222,9 +225,7 @@ class Archive:
                 standing = Standing.of(contents.records(), self.run_id, self.prices)
                 latest = max(contents.records(), key=_revision)
             if standing is None or standing.archived:
-                raise CannotBeMoved(
-                    f"{self.run_id} has no trials any more, and {self.out} is no archive of it"
-                )
+                raise CannotBeMoved(f"{self.run_id} has no trials, and {self.out} is no archive of it")
             if standing.open_because:
                 raise CannotBeMoved(_unfinished(self.run_id, standing.open_because))
             if digest not in (None, standing.digest):
@@ -388,8 +389,8 @@ def _unfinished(run_id: str, because: str) -> str:
 
 
 def _lines_in(journal: Path) -> list[bytes]:
-    content = journal.read_bytes() if journal.exists() else b""
-    return content.splitlines() if content.endswith(b"\n") else []
+    events = journal.read_bytes().splitlines() if journal.exists() else []
+    return events if events and isinstance(event_in(events[0])[0], RunDeleted) else []
 
 
 def _run_deleted(events: list[bytes]) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from typing import Any
 import click
 import orjson
 import pytest
+from filelock import FileLock, Timeout
 
 from streamer.client.folded import RunLog, fold_run
 from streamer.client.queries import UnknownRun
@@ -34,7 +36,7 @@ from streamer.schemas.summaries import RunSummary
 from streamer.schemas.wire import LogRecord, Position, Record, canonical_json, may_name, time_of
 from streamer.settings import Settings
 from streamer.storage.entries import Keys
-from streamer.storage.outbox import Outgoing, ThreadedPublisher
+from streamer.storage.outbox import NotDelivered, Outgoing, ThreadedPublisher
 from streamer.terminal.archive import _archive as archived
 from streamer.terminal.archive import _archive_plan as plan_of
 from streamer.terminal.archive import _lines_of as lines_of
@@ -205,6 +207,56 @@ def test_a_deletion_by_another_command_takes_no_line_from_the_ledger(
     assert (a.make(), b.make(), log.types().count("run_deleted")) == (False, False, 2)
 
 
+def test_a_command_that_finds_its_run_archived_by_another_leaves_no_journal(log: Log, tmp_path: Path) -> None:
+    log.put(*a_short_run("c", ledger=NAMED))
+    a, b = (the_archive("c", tmp_path / name, lines=True) for name in ("a.tar", "b.tar"))
+    a._note(a._prepared(log))
+    assert b.make()
+    assert not a.make()
+    assert files_in(tmp_path) == ["a.tar", "b.tar"]
+
+
+def test_the_lines_are_sent_before_anything_can_fail(
+    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    log.put(*a_short_run("c", ledger=NAMED))
+    one = the_archive("c", tmp_path / "c.tar", lines=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Archive, "_complete", full)
+        with pytest.raises(OSError, match="No space"):
+            one.make()
+    assert log.run("c").status == "archived"
+    assert one.make()
+    assert (log.types().count("run_deleted"), files_in(tmp_path)) == (1, ["c.tar"])
+
+
+def test_one_command_at_a_time_has_a_file(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log.put(*a_short_run("r"))
+    monkeypatch.setattr(archive, "FileLock", partial(FileLock, blocking=False))
+    with FileLock(tmp_path / ".r.tar.lock"), pytest.raises(Timeout):
+        the_archive("r", tmp_path / "r.tar").make()
+    assert (files_in(tmp_path), log.types().count("run_deleted")) == ([], 0)
+    assert the_archive("r", tmp_path / "r.tar").make()
+
+
+def test_a_broker_that_takes_no_deletion_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refuses(*_: Any) -> Any:
+        raise NotDelivered(1, 0, "broker:9092", OSError("gone"))
+
+    monkeypatch.setattr(archive, "ThreadedPublisher", refuses)
+    monkeypatch.setattr(Archive, "make", lambda self, _: self._send([b"{}"]))
+    out = tmp_path / "r.tar"
+    assert not archived(the_archive("r", out), None)
+    assert (
+        f"did not acknowledge its deletion. Call `streamer archive r {out}` again" in capsys.readouterr().err
+    )
+
+
 JUDGED = a_short_run("r", judged=True)
 
 
@@ -345,7 +397,7 @@ def test_a_status_archived_of_the_harness_is_a_status_like_others(log: Log, tmp_
     log.put(*a_short_run("r", "archived"), {"type": "run_finished", "run_id": "empty", "status": "archived"})
     assert [run for run, *_ in a_plan_of(log, tmp_path).runs] == ["r"]
     assert the_archive("r", tmp_path / "r.tar").make()
-    assert "empty has no trials any more" in refusal(the_archive("empty", tmp_path / "e.tar"))
+    assert "empty has no trials, and" in refusal(the_archive("empty", tmp_path / "e.tar"))
 
 
 def a_plan_of(log: Log, folder: Path) -> ArchivePlan:
@@ -732,6 +784,37 @@ def test_a_policy_does_what_it_showed_and_nothing_else(stack: Online, tmp_path: 
     assert b"p1: was archived before in" in done.stderr
     assert [len(deletions(stack, name)) for name in ("p1", "p2", "goes", "unlabelled")] == [1, 1, 0, 0]
     assert files_in(folder) == ["p1.tar", "p2.tar", f"plan-{plan_hash}.json"]
+
+
+def test_an_archive_that_a_policy_broke_off_is_named_by_the_next_plan(stack: Online, tmp_path: Path) -> None:
+    labels = {"policy": "broken"}
+    events = [event for name in ("b1", "b2") for event in a_finished_run(name, labels=labels)]
+    published(stack, events, "b1", "b2")
+    policy = ("archive", "--label", "policy=broken", tmp_path)
+    plan_hash = call(stack, *policy).stdout.split()[-3].decode()
+    killed(stack, "_complete:after:1", *policy, "--yes", plan_hash)
+    wait_for(lambda: the_run(stack, "b1") == {}, "the deletion of b1", 60)
+    out = tmp_path.resolve() / "b1.tar"
+    shown = call(stack, *policy)
+    assert (shown.returncode, shown.stdout.startswith(b"b2: archive in")) == (1, True)
+    assert f"the archive of b1 was broken off: call `streamer archive b1 {out}`" in shown.stderr.decode()
+    assert call(stack, "archive", "b1", out).returncode == 0
+    assert (call(stack, *policy).returncode, len(deletions(stack, "b1"))) == (0, 1)
+
+
+def test_a_run_that_waits_for_its_judge_stays_until_its_end_says_that_no_score_comes(
+    stack: Online, tmp_path: Path
+) -> None:
+    """R13: `judged` without scores waits, `scores_pending: false` ends that."""
+    events = a_short_run("awaited", judged=True, labels={"policy": "judged"})
+    published(stack, events, "awaited")
+    shown = call(stack, "archive", "--label", "policy=judged", tmp_path)
+    assert b"awaited: stays (waits for the scores of a judge)" in shown.stdout
+    refused = call(stack, "archive", "awaited", tmp_path / "out.tar")
+    assert (refused.returncode, b"awaited waits for the scores" in refused.stderr) == (1, True)
+    assert (files_in(tmp_path), deletions(stack, "awaited")) == ([], [])
+    published(stack, [events[-1] | {"revision": 2, "scores_pending": False}], "awaited")
+    assert call(stack, "archive", "awaited", tmp_path / "out.tar").returncode == 0
 
 
 def test_a_run_that_changed_since_the_plan_stays(stack: Online, tmp_path: Path) -> None:
