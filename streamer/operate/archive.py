@@ -467,7 +467,7 @@ class ArchivePlan:
             elif run.run_id in baselines:
                 kept.append((run.run_id, "the baseline of a ledger"))
             elif (own := standing(run.run_id)) is None:
-                kept.append((run.run_id, "the log does not have it, or cannot be folded"))
+                kept.append((run.run_id, "the log does not have it, or it cannot be folded"))
             elif own.open_because:
                 kept.append((run.run_id, own.open_because))
             else:

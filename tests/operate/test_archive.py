@@ -265,6 +265,10 @@ JUDGED = a_short_run("r", judged=True)
     [
         (a_short_run("r", None, judged=True), "waits for the scores of a judge"),
         (JUDGED, "waits for the scores of a judge"),
+        (
+            [*JUDGED, *(a_short_trial("r", task, resolved=None, score=0.5, revision=2) for task in "xy")],
+            "waits for the scores of a judge",
+        ),
         (a_short_run("r", "Interrupted"), "was broken off"),
         (a_short_run("r", "error"), "was broken off"),
         (
