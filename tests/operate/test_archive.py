@@ -45,7 +45,8 @@ from tests.operate.test_bundle import changed
 from tests.operate.verifying import a_run, client, publish, verdict_of
 from tests.support.cli import COMMAND
 from tests.support.events import Event, a_trial
-from tests.support.online import Online, online
+from tests.support.layers import EMBEDDED_ALONE, ENGINES
+from tests.support.online import Online, bootstrap_of, online
 from tests.support.worker_process import wait_for
 from tests.terminal.calling import call, settled, the_run
 from tests.views.test_ledger import BASE, entered
@@ -88,6 +89,11 @@ def bundle_of(stack: Online, run_id: str, tmp_path: Path) -> bytes:
 def digests_of(stack: Online, run_id: str, as_of: Position | None = None) -> list[str | None]:
     run = fold_run(stack.settings, run_id, PRICES, as_of).run
     return [change.digest for change in run.summaries()]
+
+
+@pytest.fixture(params=EMBEDDED_ALONE, scope="module")
+def engine(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param, bootstrap_of(request, request.param)
 
 
 @pytest.fixture
@@ -487,6 +493,7 @@ def test_a_manifest_without_sources_is_no_bundle(log: Log, tmp_path: Path) -> No
 # There and back: a run moves from one stack to another.
 
 
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_a_run_moves_to_another_stack_with_its_bytes_times_and_revisions(
     stack: Online, elsewhere: Online, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from tests.client.publish.publishing import make_topics, settings_of
 from tests.operate.verifying import a_run, client, publish, scatter, verdict_of, wait_until_published
 from tests.support.cli import streamer
 from tests.support.events import a_deletion, a_trial, folded
-from tests.support.layers import ENGINES
+from tests.support.layers import KAFKA_ALONE
 from tests.support.online import PARTITIONS, Online, bootstrap_of, online
 from tests.support.servers import RedisServer
 from tests.worker.deployment import Deployment, trial_events
@@ -77,7 +77,7 @@ ABOVE_ALL = 10**9
 """A state version that no event of the test reaches."""
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=KAFKA_ALONE)
 def deployment(
     request: pytest.FixtureRequest, tmp_path: Path, redis_server: RedisServer, namespace: str
 ) -> Iterator[Deployment]:

@@ -30,6 +30,9 @@ STACK = {"session_redis", "embedded_broker", "secure_redis"}
 ENGINES = [pytest.param("embedded", marks=pytest.mark.stack), pytest.param("kafka", marks=pytest.mark.kafka)]
 """For a fixture that looks a broker up by name: the embedded one and Apache Kafka, each in its layer."""
 
+EMBEDDED_ALONE, KAFKA_ALONE = ENGINES[:1], ENGINES[1:]
+"""For tests of which one engine is enough: commands that read, or that are called again and again."""
+
 BY_GUARD = r"operate/local/parent_death\.py\0"
 AS_WORKER = r"-m\0streamer\.worker\b"
 BY_COMMAND = r"(main\(\)\0|\bstreamer[\0 ])(up|demo|live|worker)\b"

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.layers import ENGINES
+from tests.support.layers import KAFKA_ALONE
 from tests.support.online import Online, bootstrap_of, online
 from tests.web.report.conftest import environment, feed, settings
 
 __all__ = ["environment", "feed", "settings", "stack"]
 
 
-@pytest.fixture(params=ENGINES, scope="package")
+@pytest.fixture(params=KAFKA_ALONE, scope="package")
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Online]:
     """A broker, a Redis and a worker, for all tests of this folder."""
     directory = tmp_path_factory.mktemp("online")
