@@ -593,7 +593,7 @@ def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) ->
     Raises:
         CannotBeMoved: there is something else, so the run lives here, or was deleted here.
     """
-    held, others, deleted_to = Counter[str](), 0, None
+    held, others, deletions = Counter[str](), 0, list[int]()
     for record in RunLog(settings, run_id).records():
         event, *_ = event_in(record.value)
         if isinstance(event, Reason) or event.run_id != run_id:
@@ -603,10 +603,10 @@ def _held(settings: Settings, run_id: str, expected: Counter[str], name: str) ->
             continue
         others += 1
         if isinstance(event, RunDeleted):
-            deleted_to = max(event.revision, event.revision if deleted_to is None else deleted_to)
-    if deleted_to is not None:
+            deletions.append(event.revision)
+    if deletions:
         raise CannotBeMoved(
-            f"{run_id} was deleted here up to revision {deleted_to}: its events would be ignored. "
+            f"{run_id} was deleted here up to revision {max(deletions)}: its events would be ignored. "
             "Restore it on another stack, or on this one in another --namespace"
         )
     if others:

@@ -422,8 +422,8 @@ class ComparisonTable(TaskTable):
             column: Pair(outcome(a, column), outcome(b, column))
             for column in np.flatnonzero(~left_out).tolist()
         }
-        unknown = {-1: Pair(None, None)}
-        ordered = [one for column in order if (one := (pairs | unknown).get(column))]
+        listed = pairs | {-1: Pair(None, None)}
+        ordered = [listed[column] for column in order if column in listed]
         planned = int(self._pairs[a, b])
         return final_difference(ordered[:planned], planned, every=list(pairs.values()))
 

@@ -696,7 +696,7 @@ MOST_PLANS = 20
 
 
 class Decision(Message):
-    """An estimate of the pairs, cost and time that two agents need before evidence tells them apart."""
+    """Estimate of the pairs two agents still need for a decision, with their cost and time."""
 
     ahead: Label
     behind: Label
