@@ -43,7 +43,7 @@ ASKED: dict[str, tuple[str, str, float | None]] = {
 """Figure -> what it is, its unit, and what it may be at most; None: nothing is asked."""
 
 MADE = """async (matrix) => {
-  const { MatrixGrid } = await import("/static/js/matrix.js");
+  const { MatrixGrid } = await import("/static/js/shared.js");
   window.grid = new MatrixGrid(null);
   document.getElementById("main").replaceChildren(grid.element);
   grid.update(matrix);

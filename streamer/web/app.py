@@ -58,7 +58,7 @@ from streamer.web.models import (
     problem,
     status_of,
 )
-from streamer.web.pages import boards_module, hash_of, sheet
+from streamer.web.pages import hash_of, shared_module, sheet
 from streamer.web.protocols.connections import (
     DATA_PATHS,
     EVENTS_PATH,
@@ -404,7 +404,7 @@ def create_app(
         Route(EVENTS_PATH, _endpoint(web, events), methods=["POST"]),
         Route(METRICS_PATH, _endpoint(web, partial(results, web.reader))),
         *(Route(path, _endpoint(web, answer)) for path, answer in answers.items()),
-        Route("/static/js/boards.js", _boards),
+        Route("/static/js/shared.js", _shared),
         Mount("/static", _Static(directory=STATIC)),
         *([Route(MCP_PATH, tools, methods=["POST"])] if tools else []),
     ]
@@ -526,8 +526,12 @@ async def _index(request: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
 
-async def _boards(request: Request) -> Response:
-    return Response(boards_module(), media_type="text/javascript", headers={"cache-control": "no-cache"})
+async def _shared(request: Request) -> Response:
+    module = shared_module()
+    headers = {"cache-control": "no-cache", "etag": f'"{hash_of(module)}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(module, media_type="text/javascript", headers=headers)
 
 
 class _Static(StaticFiles):

@@ -60,6 +60,7 @@ def filled(
     tiles: str = "",
     data: str = "",
     scripts: Sequence[str] = (),
+    module: str = "",
 ) -> bytes:
     """A self-contained file with this body: head, brand, colours and policy are the same in every file.
 
@@ -69,11 +70,13 @@ def filled(
         tiles: HTML that stands above the body.
         data: JSON for the scripts, with `<` escaped; "": none.
         scripts: run at the end, in this order; the policy allows them.
+        module: run after them, as a module; "": none.
     """
     style, theme = style_sheet(), static_file("js/theme.js")
     elements = [f'<script type="application/json" id="data">{data}</script>'] if data else []
+    modules = [module] if module else []
     page = Template((TEMPLATES / "one_file.html").read_text(encoding="utf-8")).substitute(
-        policy=policy_of([*map(hash_of, (theme, *scripts))], [hash_of(style)]),
+        policy=policy_of([*map(hash_of, (theme, *scripts, *modules))], [hash_of(style)]),
         title=text(title),
         style=style,
         theme=theme,
@@ -82,7 +85,13 @@ def filled(
         tiles=tiles,
         body=body,
         foot=text(foot),
-        scripts="".join([*elements, *(f"<script>{script}</script>" for script in scripts)]),
+        scripts="".join(
+            [
+                *elements,
+                *(f"<script>{script}</script>" for script in scripts),
+                *(f'<script type="module">{module}</script>' for module in modules),
+            ]
+        ),
     )
     return page.encode()
 
@@ -206,13 +215,35 @@ def _number(column: Column) -> str:
 
 
 # -----------------------------------------------------------------------------
-# The module `boards.js` of the page: the boards, words and rules that it draws by.
+# The module `shared.js`: what the page and reports draw with. It imports nothing: a report holds it as it is.
 
 
-def boards_module() -> str:
-    """JavaScript that exports BOARDS, WORDS and NAMED."""
-    parts = _for_page().items()
-    return "".join(f"export const {name.upper()} = {orjson.dumps(part).decode()};\n" for name, part in parts)
+CHAPTERS = (
+    "dom",
+    "format",
+    "named",
+    "metrics",
+    "sorting",
+    "drawn",
+    "controls",
+    "picks",
+    "legend",
+    "frontier",
+    "curves",
+    "timechart",
+    "charts",
+    "matrix",
+)
+"""Files of `static/js/shared` in the order in which they stand in the module; all share its names."""
+
+
+def shared_module() -> str:
+    """The module: boards, words and rules as constants, then the chapters."""
+    constants = (
+        f"export const {name.upper()} = {orjson.dumps(part).decode()};\n"
+        for name, part in _for_page().items()
+    )
+    return "\n".join(["".join(constants), *(static_file(f"js/shared/{one}.js") for one in CHAPTERS)])
 
 
 def _for_page() -> dict[str, Any]:

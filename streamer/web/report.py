@@ -72,8 +72,8 @@ from streamer.views.tables import (
     run_document,
     trials_table,
 )
-from streamer.web import REPORT_FORMATS, STATIC
-from streamer.web.pages import boards_module, card, drawn_card, filled, in_words, static_file
+from streamer.web import REPORT_FORMATS
+from streamer.web.pages import card, drawn_card, filled, in_words, shared_module, static_file
 
 Json = dict[str, Any]
 
@@ -426,56 +426,6 @@ def _is_plain(plain: str, at: int, kept: frozenset[str]) -> bool:
 
 
 # -----------------------------------------------------------------------------
-# The page's own modules as one script, so that a report draws what the page draws.
-#
-# Only what the page's modules do is understood: imports by name from a file beside it, on one line, and
-# exports of declarations. Each module becomes a function, so that names do not meet.
-
-
-OURS = Path(__file__).with_name("report_static")
-
-_IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./([\w-]+)\.js";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-
-
-def script(entry: Path) -> str:
-    """A module with everything that it imports, the imported ones first.
-
-    Raises:
-        ValueError: a module does what is not understood.
-    """
-    modules: dict[str, str] = {"boards": _as_function("boards", boards_module())}
-    _add(entry, modules)
-    return '"use strict";\n' + "\n".join(modules.values())
-
-
-def _add(file: Path, modules: dict[str, str]) -> None:
-    source = file.read_text(encoding="utf-8")
-    for _, imported in _IMPORT.findall(source):
-        if imported not in modules:
-            _add(_find(imported), modules)
-    modules[file.stem] = _as_function(file.stem, source)
-
-
-def _find(module: str) -> Path:
-    ours = OURS / f"{module}.js"
-    return ours if ours.exists() else STATIC / "js" / f"{module}.js"
-
-
-def _as_function(module: str, source: str) -> str:
-    exported = [match[1] for match in _EXPORT.finditer(source)]
-    body = _IMPORT.sub(lambda match: f"const {{ {match[1]} }} = {_variable(match[2])};", source)
-    body = _EXPORT.sub("", body)
-    if left := re.search(r"^(?:import|export)\b.*", body, re.MULTILINE):
-        raise ValueError(f"{module}.js: {left[0]!r} cannot be put into a report; import and export by name")
-    return f"const {_variable(module)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
-
-
-def _variable(module: str) -> str:
-    return f"module_{module.replace('-', '_')}"
-
-
-# -----------------------------------------------------------------------------
 # A run as one HTML file that needs nothing else: styles, scripts and data stand in it.
 #
 # Without JavaScript it is static tables; with it, the page's own board, tiers and charts. The content
@@ -483,6 +433,10 @@ def _variable(module: str) -> str:
 # anywhere. What agents wrote is text: escaped in the tables, and JSON with `<` written as `\u003c` in the
 # data.
 
+
+OURS = Path(__file__).with_name("report_static")
+SCRIPTS = ("report_matrix.js", "report.js")
+"""Scripts that stand behind the chapters of the page's `shared.js`, and use its names."""
 
 MAX_TRIALS = 1000
 """So many trials are listed; CSV and Parquet have all of them."""
@@ -506,7 +460,8 @@ def as_html(data: RunData) -> bytes:
         document.foot,
         tiles=f'<dl class="tiles">{"".join(_tiles(data.run))}</dl>',
         data=_embedded(data),
-        scripts=[_plot(), script(OURS / "report.js")],
+        scripts=[_plot()],
+        module="\n".join([shared_module(), *((OURS / name).read_text("utf-8") for name in SCRIPTS)]),
     )
 
 

@@ -95,7 +95,7 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     report = printed(tree, "report", "--from", events, "--format", "md").splitlines()
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
-    page = run_python(tree, "from streamer.web.pages import boards_module; print(boards_module())").decode()
+    page = run_python(tree, "from streamer.web.pages import shared_module; print(shared_module())").decode()
     boards = json.loads(page.partition("export const BOARDS = ")[2].partition(";\n")[0])
     assert boards["agents"][-1] | {"name": "tasks", "format": "count"} == boards["agents"][-1]
     screen = run_python(tree, WATCHED).decode()

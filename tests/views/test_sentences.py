@@ -242,7 +242,7 @@ SURFACES = (
     "streamer/web/answers.py",
     "streamer/web/boards.py",
     "streamer/web/report.py",
-    "streamer/web/static/js/*.js",
+    "streamer/web/static/js/**/*.js",
 )
 
 UNREAD = (

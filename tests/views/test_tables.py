@@ -36,7 +36,7 @@ from streamer.views.tables import (
     trials_table,
 )
 from streamer.web import STATIC
-from streamer.web.pages import boards_module
+from streamer.web.pages import shared_module
 from streamer.web.report import FORMATS, FORMULA_STARTS, ParquetMissing, RunData, as_parquet
 from tests.support.builders import a_run_change, a_tier_change, an_agent_model_change
 from tests.support.events import a_trial
@@ -456,5 +456,5 @@ def test_no_board_of_a_run_shows_ability_so_that_json_alone_marks_it_incomplete(
     assert first["uncertainty"]["ability"]["incomplete"]
     without = first | {"uncertainty": first["uncertainty"] | {"ability": None}}
     assert agents_table([first]) == agents_table([without])
-    scripts = boards_module() + "".join(path.read_text("utf-8") for path in (STATIC / "js").glob("*.js"))
+    scripts = shared_module() + "".join(path.read_text("utf-8") for path in (STATIC / "js").rglob("*.js"))
     assert not re.findall(r"\bability\b", scripts)

@@ -491,7 +491,7 @@ def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, we
     for groups in (agents, summaries("agent_model"), summaries("tier"), []):
         drawn = page.evaluate(
             """async (groups) => {
-                const { namedColumns } = await import("/static/js/named.js");
+                const { namedColumns } = await import("/static/js/shared.js");
                 return namedColumns(groups).slice(0, 6);
             }""",
             groups,

@@ -213,7 +213,7 @@ def test_the_page_writes_shares_and_spans_as_the_terminal_does(page: Page, web: 
     page.goto(web.url)
     drawn = page.evaluate(
         """async ([shares, seconds]) => {
-            const format = await import("/static/js/format.js");
+            const format = await import("/static/js/shared.js");
             const { duration, percent } = format;
             return [...shares.map(percent), ...seconds.map(duration)];
         }""",
@@ -233,7 +233,7 @@ def test_the_page_writes_times_in_utc_as_the_terminal_does(browser: Browser, web
     page.goto(web.url)
     drawn = page.evaluate(
         """async ([now, moments]) => {
-            const { age, clock, moment } = await import("/static/js/format.js");
+            const { age, clock, moment } = await import("/static/js/shared.js");
             const dates = moments.map((text) => new Date(text));
             return [
               ...dates.map((at) => age(at.getTime(), new Date(now).getTime())),
@@ -253,7 +253,7 @@ def test_the_axis_of_a_single_moment_has_a_minute_to_each_side(page: Page, web: 
     page.goto(web.url)
     spans = page.evaluate(
         """async () => {
-            const { TimeChart } = await import("/static/js/timechart.js");
+            const { TimeChart } = await import("/static/js/shared.js");
             const { span } = TimeChart.prototype;
             const of = (xs, high) => span.call({ along: "time", data: [xs] }, 600, high);
             return [of([600], 600 + 86_400_000), of([600, 900], 900), of([600, 601], 601)];
@@ -266,7 +266,7 @@ def test_a_row_that_stays_in_its_place_keeps_what_is_selected_in_it(page: Page, 
     page.goto(web.url)
     order, selected, moved = page.evaluate(
         """async () => {
-            const { DrawnTable } = await import("/static/js/drawn.js");
+            const { DrawnTable } = await import("/static/js/shared.js");
             const table = new DrawnTable("Agents");
             document.body.append(table.element);
             const head = (id, more) => ["th", { "data-id": id, ...more }, id];

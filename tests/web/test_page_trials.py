@@ -231,7 +231,7 @@ def test_repeats_carry_name_and_time(page: Page, url: str) -> None:
 
 
 DRAWN = """async (matrix) => {
-  const { MatrixGrid } = await import("/static/js/matrix.js");
+  const { MatrixGrid } = await import("/static/js/shared.js");
   const grid = new MatrixGrid(null);
   document.getElementById("main").replaceChildren(grid.element);
   grid.update(matrix);

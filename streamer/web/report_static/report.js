@@ -1,16 +1,10 @@
 // Draws what can be drawn better than as a plain table; without it the tables stand as they are.
 
-import { Charts } from "./charts.js";
-import { h } from "./dom.js";
-import { color } from "./metrics.js";
-import { ReportMatrix } from "./report_matrix.js";
-import { enliven } from "./sorting.js";
-
 const data = JSON.parse(document.getElementById("data").textContent);
-const place = (id, ...elements) => document.getElementById(id)?.replaceChildren(...elements);
+const put = (id, ...elements) => document.getElementById(id)?.replaceChildren(...elements);
 
-const charts = new Charts(data.run.run_id);
-place("charts", charts.element);
+const charts = new Charts();
+put("charts", charts.element);
 charts.update(data.agents, data.tiers, data.run.primary_metric);
 charts.curves.take({ state_version: data.run.state_version, curves: data.curves });
 
@@ -20,5 +14,5 @@ charts.told = () => swatches.forEach((swatch, at) => swatch.style.setProperty("-
 charts.told();
 enliven();
 
-if (data.matrix) place("matrix", new ReportMatrix(data.matrix, data.trials ?? null).element);
-else if (data.no_matrix) place("matrix", h("p", { class: "note" }, data.no_matrix));
+if (data.matrix) put("matrix", new ReportMatrix(data.matrix, data.trials ?? null).element);
+else if (data.no_matrix) put("matrix", h("p", { class: "note" }, data.no_matrix));

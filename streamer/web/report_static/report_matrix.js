@@ -1,9 +1,5 @@
 // The matrix of a report: the file has every colour and order. A cell opens its trials; the address says which.
 
-import { card, h, made, name } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
-import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
-
 const START = "#tasks?";
 
 export class ReportMatrix {

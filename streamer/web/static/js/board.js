@@ -1,8 +1,6 @@
 // The board: every agent:model of a run, as the server draws it, in the colours of the charts.
 
-import { h } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
-import { color } from "./metrics.js";
+import { color, DrawnTable, h } from "./shared.js";
 
 export class Board {
   // indexOf(label): number of an agent's colour

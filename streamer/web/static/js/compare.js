@@ -1,8 +1,7 @@
 // Two runs, or two agents, on the tasks that both have done.
 
 import { drawn, get, runPath } from "./api.js";
-import { card, h, made, visible } from "./dom.js";
-import { Pager, offer, select } from "./controls.js";
+import { card, h, made, offer, Pager, select, visible } from "./shared.js";
 
 const PAGE = 50;
 const MOST_RUNS = 500;

@@ -1,12 +1,9 @@
 // One trial with everything that is known of it, and why it failed or fell back.
 
 import { get, runPath, taskPage } from "./api.js";
-import { WORDS } from "./boards.js";
 import { Files } from "./files.js";
 import { asWritten, written } from "./said.js";
-import { h, name, visible } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
-import { UNKNOWN, count, duration, grade, moment, number, outcome, percent, ratio, times, usd } from "./format.js";
+import { count, DrawnTable, duration, grade, h, moment, name, number, outcome, percent, ratio, times, UNKNOWN, usd, visible, WORDS } from "./shared.js";
 
 const dialog = document.getElementById("drawer");
 const MOST_BENCHMARKS = 200;

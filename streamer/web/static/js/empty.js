@@ -1,6 +1,6 @@
 // What stands where there is nothing yet: how the first run comes here, with commands to copy.
 
-import { h } from "./dom.js";
+import { h } from "./shared.js";
 
 const WAYS = [
   ["Follow the directory of a run, finished or not", "streamer tail RUN_DIRECTORY"],

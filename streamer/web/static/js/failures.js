@@ -1,9 +1,7 @@
 // Why trials failed: groups of alike ones, each one click from its trials.
 
 import { drawn, runPath } from "./api.js";
-import { card, h } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
-import { count } from "./format.js";
+import { card, count, DrawnTable, h } from "./shared.js";
 import { Trouble } from "./trouble.js";
 
 const FIRST = 6;

@@ -1,8 +1,8 @@
 // The files that a trial left: each opens in its place, read by the server as steps, lines, a diff or a recording.
 
 import { get, runPath } from "./api.js";
-import { h, name } from "./dom.js";
 import { linesView } from "./log.js";
+import { h, name } from "./shared.js";
 import { stepsView } from "./steps.js";
 
 // opened(number): which file is open now, null for none, so that the address can follow

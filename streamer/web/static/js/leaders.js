@@ -1,9 +1,7 @@
 // The leaderboard of each benchmark: agents with their finished runs pooled, what is left out below.
 
 import { drawn } from "./api.js";
-import { select } from "./controls.js";
-import { card, field, h, made } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
+import { card, DrawnTable, field, h, made, select } from "./shared.js";
 
 const REFRESH_MS = 5000;
 const MIXED = "mixed";

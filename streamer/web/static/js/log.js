@@ -1,7 +1,7 @@
 // Lines of a log with the attributes that the terminal had, and diffs as diffs.
 
-import { h } from "./dom.js";
 import { asWritten } from "./said.js";
+import { h } from "./shared.js";
 
 const MARKS = [["+++", "file"], ["---", "file"], ["diff ", "file"], ["@@", "hunk"], ["+", "added"], ["-", "removed"]];
 const FLAGS = ["bold", "dim", "italic", "underline"];

@@ -2,12 +2,12 @@
 
 import { Compare } from "./compare.js";
 import { signIn } from "./api.js";
-import { card, field, h, visible } from "./dom.js";
 import { Leaders } from "./leaders.js";
 import { Pulse } from "./pulse.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
 import { offerLink } from "./share.js";
+import { card, field, h, visible } from "./shared.js";
 
 const main = document.getElementById("main");
 const live = document.getElementById("live");

@@ -1,9 +1,7 @@
 // Trials that are running, and what becomes of a budget.
 
 import { drawn, runPath } from "./api.js";
-import { card, h, visible } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
-import { count } from "./format.js";
+import { card, count, DrawnTable, h, visible } from "./shared.js";
 
 const SHOWN = 8;
 

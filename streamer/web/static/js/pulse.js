@@ -1,8 +1,7 @@
 // Whether the numbers on the page are current: what is away, and what to do. Old numbers stay, in grey.
 
 import { get } from "./api.js";
-import { h, visible } from "./dom.js";
-import { second } from "./format.js";
+import { h, second, visible } from "./shared.js";
 
 const EVERY_MS = 5000;
 const PATIENCE_MS = 1200;

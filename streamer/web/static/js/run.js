@@ -1,16 +1,13 @@
 // One run: its head, and what is chosen of board, tiers, trials and comparison.
 
 import { Board } from "./board.js";
-import { WORDS } from "./boards.js";
-import { Charts } from "./charts.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
-import { card, field, h, made, name, visible } from "./dom.js";
-import { tick } from "./format.js";
 import { Live } from "./live.js";
 import { Running, budgetWords } from "./outlook.js";
 import { runLink } from "./runs.js";
 import { get, runPath } from "./api.js";
+import { card, Charts, field, h, made, name, tick, visible, WORDS } from "./shared.js";
 import { Tasks } from "./tasks.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -149,7 +146,7 @@ export class Run {
   }
 
   boardBody() {
-    this.charts = new Charts(this.id);
+    this.charts = new Charts(() => get(runPath(this.id, "/curves")));
     this.board = new Board((label) => this.charts.indexOf(label));
     this.charts.told = () => this.board.paint();
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });

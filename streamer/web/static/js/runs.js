@@ -1,11 +1,9 @@
 // A page of the runs, as they change. The server searches, sorts and pages.
 
 import { drawn } from "./api.js";
-import { Pager } from "./controls.js";
-import { card, field, h } from "./dom.js";
-import { DrawnTable, MAJOR } from "./drawn.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
+import { card, DrawnTable, field, h, MAJOR, Pager } from "./shared.js";
 import { Trouble } from "./trouble.js";
 
 const PAGE = 100;

@@ -1,6 +1,6 @@
 // The address of this view, copied. A browser allows that on https and on this machine; elsewhere it is shown, chosen.
 
-import { h } from "./dom.js";
+import { h } from "./shared.js";
 
 const SHOWN_MS = 4000;
 

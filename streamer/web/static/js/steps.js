@@ -1,8 +1,7 @@
 // The steps of a trajectory: calls folded, errors marked, search.
 
-import { h, field, name } from "./dom.js";
-import { badge, count, counted, usd } from "./format.js";
 import { asWritten, written } from "./said.js";
+import { badge, count, counted, field, h, name, usd } from "./shared.js";
 
 const SOURCES = { agent: "agent", user: "user", system: "system", environment: "environment" };
 

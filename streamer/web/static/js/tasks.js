@@ -1,9 +1,8 @@
 // The tab of the matrix: asks for it, and again while the run goes on.
 
 import { get, runPath, taskPage } from "./api.js";
-import { h } from "./dom.js";
-import { MatrixGrid, matrixCard, matrixChoices, matrixShare } from "./matrix.js";
 import { runLink } from "./runs.js";
+import { h, matrixCard, matrixChoices, MatrixGrid, matrixShare } from "./shared.js";
 import { Trouble } from "./trouble.js";
 
 const REFRESH_MS = 3000;

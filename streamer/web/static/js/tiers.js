@@ -1,9 +1,6 @@
 // The tiers of a run as the server draws them: pooled over the agents, or each agent within each tier.
 
-import { WORDS } from "./boards.js";
-import { segments, select } from "./controls.js";
-import { card, h, made } from "./dom.js";
-import { DrawnTable } from "./drawn.js";
+import { card, DrawnTable, h, made, segments, select, WORDS } from "./shared.js";
 
 export class Tiers {
   // ask(): what is drawn has changed

@@ -1,11 +1,8 @@
 // The trials of a run, a page at a time; the server filters and sorts. What is chosen stands in the address.
 
 import { drawn, runPath } from "./api.js";
-import { WORDS } from "./boards.js";
-import { card, field, h, name } from "./dom.js";
-import { Pager, offer, select } from "./controls.js";
-import { DrawnTable } from "./drawn.js";
 import { Failures } from "./failures.js";
+import { card, DrawnTable, field, h, name, offer, Pager, select, WORDS } from "./shared.js";
 import { Trouble } from "./trouble.js";
 
 const PAGE = 50;

@@ -1,6 +1,6 @@
 // A card that asks the API by itself: why it has no answer stands in it, old numbers go grey, and it asks again.
 
-import { h, visible } from "./dom.js";
+import { h, visible } from "./shared.js";
 
 const AGAIN_MS = 3000;
 const CLOSED = 501;

@@ -1,13 +1,5 @@
 // The two charts of a run, side by side, with what can be chosen of them.
 
-import { segments, select } from "./controls.js";
-import { Curves } from "./curves.js";
-import { card, h } from "./dom.js";
-import { Frontier } from "./frontier.js";
-import { METRICS, known, namedMetrics, plannedMetrics, valueOf } from "./metrics.js";
-import { Picks } from "./picks.js";
-import { TimeChart } from "./timechart.js";
-
 const LINES = ["pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage", "cost_of_pass", "total_cost", "trials"];
 // Not every run has these; of tiers, none has FormulaCode's.
 const SOMETIMES = ["composite_score", "mean_speedup", "agent_advantage"];
@@ -18,15 +10,15 @@ const pick = (names) => names.map((name) => METRICS[name]);
 const titled = (metrics) => metrics.map((metric) => [metric.name, metric.title]);
 
 export class Charts {
-  constructor(run) {
-    this.run = run;
+  // ask(): the curves as the server works them out
+  constructor(ask = null) {
     this.agents = [];
     this.tiers = [];
     this.metrics = METRICS;
     const again = () => this.draw();
     this.picks = { agent_model: new Picks(() => this.picked()), tier: new Picks(again) };
     this.choice = { kind: "agent_model", line: "", quality: "", cost: "mean_cost", along: "time" };
-    this.curves = new Curves(run, again);
+    this.curves = new Curves(ask, again);
     this.chart = new TimeChart(this.curves, (kind) => this.picks[kind]);
     this.frontier = new Frontier(this.picks.agent_model);
     this.line = select("Metric", titled(pick(LINES)), "", this.again("line"));

@@ -1,8 +1,5 @@
 // Numbers, times and grades for people. Infinity and NaN travel as texts; unknown is null.
 
-import { WORDS } from "./boards.js";
-import { h } from "./dom.js";
-
 export const UNKNOWN = "–";
 const integers = new Intl.NumberFormat("en");
 const ratios = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });

@@ -1,10 +1,6 @@
 // A table that the server draws. Rows and cells stay the same elements while others change, so that focus, what is
 // selected and the place survive.
 
-import { h, made } from "./dom.js";
-import { tick } from "./format.js";
-import { arrange, mark } from "./sorting.js";
-
 // A phone shows so many columns besides the first, unless it is asked for all.
 export const MAJOR = 5;
 

@@ -1,10 +1,5 @@
 // A metric while trials came in, one line per agent:model or tier. Drawn by uPlot; the legend is ours.
 
-import { h, name, visible } from "./dom.js";
-import { counted, percent, ratio } from "./format.js";
-import { Legend } from "./legend.js";
-import { color } from "./metrics.js";
-
 const HEIGHT = 280;
 const MOST_BANDS = 2;
 const NEAR = 24;
@@ -21,7 +16,7 @@ const CLOCK = [
   [0.001, "{ss}.{fff}", "\n{HH}:{mm}", null, "\n{HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 
-const tick = (metric, value) => (metric.write === percent ? `${Math.round(100 * value)} %` : metric.share ? ratio(value) : metric.write(value));
+const axisText = (metric, value) => (metric.write === percent ? `${Math.round(100 * value)} %` : metric.share ? ratio(value) : metric.write(value));
 
 export class TimeChart {
   // curves: a Curves; picksOf(kind): which lines are in colour
@@ -90,7 +85,7 @@ export class TimeChart {
         focus: { alpha: 0.3 },
         cursor: { points: { size: 7 }, focus: { prox: NEAR } },
         scales: { x: { time: this.along === "time", range: (_, low, high) => this.span(low, high) }, ...(metric.share ? { y: { range: [0, 1.02] } } : {}) },
-        axes: [xAxis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => tick(metric, value)) }],
+        axes: [xAxis, { ...axis, size: 64, values: (_, splits) => splits.map((value) => axisText(metric, value)) }],
         series: [{}, ...lines],
         hooks: { setCursor: [(plot) => this.write(plot.cursor.idx)], setSeries: [(_, index) => this.near(index)], drawAxes: [(plot) => this.bands(plot)] },
       },

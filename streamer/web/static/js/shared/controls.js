@@ -1,8 +1,5 @@
 // Choices: a list to select from, a row of buttons of which one is pressed, and the pages of a long list.
 
-import { field, h, visible } from "./dom.js";
-import { count } from "./format.js";
-
 // options: [value, title]; what is chosen stays chosen while it is among them.
 export function select(title, options, chosen, onchange) {
   const element = h("select", { onchange: () => onchange(element.value) });

@@ -1,8 +1,5 @@
 // The names of a chart's lines with their values. The grey ones stand apart, folded.
 
-import { h, name } from "./dom.js";
-import { color } from "./metrics.js";
-
 export class Legend {
   // pick(label); point(label or null): the pointer, or the keyboard, is there
   constructor(pick, point) {

@@ -1,17 +1,12 @@
 // Every agent on every task. Drawn on a canvas, so that 60 x 500 scroll; a cell is chosen by mouse or by keys.
 
-import { WORDS } from "./boards.js";
-import { select } from "./controls.js";
-import { card, h, visible } from "./dom.js";
-import { count, counted, duration, number, percent, times, usd, ratio } from "./format.js";
-
-const METRICS = { outcome: "Outcome", composite_score: "Composite", cost_usd: "Cost", duration_seconds: "Duration", task_speedup: "Speedup" };
+const COLOURS = { outcome: "Outcome", composite_score: "Composite", cost_usd: "Cost", duration_seconds: "Duration", task_speedup: "Speedup" };
 const WRITE = { composite_score: ratio, cost_usd: usd, duration_seconds: duration, task_speedup: times };
 const SORTS = { difficulty: "hardest first", disagreement: "most disagreement first", task: "by name" };
 const CELL = { width: 26, height: 20 };
 const HEAD = 116;
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-15, 0], PageDown: [15, 0] };
-const [TRIALS, PASSES, UNKNOWN, RUNNING, VALUE] = [0, 1, 2, 3, 4];
+const [TRIALS, PASSES, NO_VERDICT, RUNNING, VALUE] = [0, 1, 2, 3, 4];
 
 export class MatrixGrid {
   // open(agent, task): show the trials of a cell; null: cells open nothing
@@ -120,7 +115,7 @@ export class MatrixGrid {
   colour(ink, cell) {
     if (this.matrix.metric !== "outcome") return cell[VALUE] === null ? ink.sunk : ink.accent;
     if (!cell[TRIALS]) return ink.sunk;
-    if (cell[UNKNOWN] === cell[TRIALS]) return ink.warn;
+    if (cell[NO_VERDICT] === cell[TRIALS]) return ink.warn;
     return cell[PASSES] * 2 >= cell[TRIALS] ? ink.good : ink.bad;
   }
 
@@ -182,10 +177,10 @@ export class MatrixGrid {
   words(cell) {
     if (!cell) return "no trial yet";
     const found = [`${count(cell[PASSES])} of ${count(cell[TRIALS])} passed`];
-    if (cell[UNKNOWN]) found.push(`${count(cell[UNKNOWN])} without a verdict`);
+    if (cell[NO_VERDICT]) found.push(`${count(cell[NO_VERDICT])} without a verdict`);
     if (cell[RUNNING]) found.push(`${count(cell[RUNNING])} running`);
     const metric = this.matrix.metric;
-    if (metric !== "outcome") found.push(`${METRICS[metric].toLowerCase()} ${WRITE[metric](cell[VALUE])}`);
+    if (metric !== "outcome") found.push(`${COLOURS[metric].toLowerCase()} ${WRITE[metric](cell[VALUE])}`);
     return found.join(", ");
   }
 
@@ -203,7 +198,7 @@ export class MatrixGrid {
 // Several trials: how many passed; one: a cross where it failed, so that colour is not all that tells.
 function marks(cell) {
   if (cell[TRIALS] > 1) return `${cell[PASSES]}/${cell[TRIALS]}`;
-  if (cell[TRIALS] === 1) return cell[UNKNOWN] ? "?" : cell[PASSES] ? "" : "×";
+  if (cell[TRIALS] === 1) return cell[NO_VERDICT] ? "?" : cell[PASSES] ? "" : "×";
   return cell[RUNNING] ? "…" : "";
 }
 
@@ -234,8 +229,8 @@ function legend() {
 }
 
 // metrics: what a cell may be coloured by
-export const matrixChoices = (chosen, change, metrics = Object.keys(METRICS)) => [
-  select("Colour", metrics.map((metric) => [metric, METRICS[metric]]), chosen.metric ?? "outcome", (metric) => change({ metric })).element,
+export const matrixChoices = (chosen, change, metrics = Object.keys(COLOURS)) => [
+  select("Colour", metrics.map((metric) => [metric, COLOURS[metric]]), chosen.metric ?? "outcome", (metric) => change({ metric })).element,
   select("Order", Object.entries(SORTS), chosen.sort ?? "difficulty", (sort) => change({ sort })).element,
 ];
 

@@ -1,9 +1,5 @@
 // Metrics that harnesses name themselves, as streamer/views/columns.py makes columns of them.
 
-import { NAMED } from "./boards.js";
-import { UNKNOWN } from "./format.js";
-import { visible } from "./dom.js";
-
 // The column of a named metric. says: direction, unit and label, as summaries have them; null: not known.
 function namedColumn(name, says) {
   const label = visible(says?.label || name);

@@ -1,9 +1,5 @@
 // Cost against quality, with the Pareto frontier: those that nobody beats in both. SVG, every point focusable.
 
-import { h, svg, visible } from "./dom.js";
-import { percent, ratio, usd } from "./format.js";
-import { color, valueOf } from "./metrics.js";
-
 const WIDE = { width: 560, height: 330, left: 58, right: 24, top: 14, bottom: 44 };
 const LONGEST_LABEL = 26;
 const OFFSETS = [4, -10, 18, 32, -24, 46, -38];

@@ -1,9 +1,5 @@
 // What can be shown of an agent:model or a tier in charts: the numbers of the board of agents.
 
-import { BOARDS } from "./boards.js";
-import { count, duration, number, percent, ratio, share, times, usd } from "./format.js";
-import { namedColumns, plannedColumns } from "./named.js";
-
 const WRITERS = { pass_rate: percent, count, dollars: usd, number: ratio, percent, ratio, score: share, span: duration, times };
 
 // Names of metrics come from outside: `constructor` is none unless the row has it itself.

@@ -1,16 +1,13 @@
 // The learning curves of a run as columns for the plot: by time, or by the number of trials done.
 
-import { get, runPath } from "./api.js";
-import { number } from "./format.js";
-import { prefixed } from "./named.js";
-
 const LEAST_MS = 1000;
 const REST = 8;
 
 // The curves as the server works them out, asked for again when the run has changed, and not at once.
 export class Curves {
-  constructor(run, changed) {
-    this.run = run;
+  // ask(): what the server says of them; null: it is never asked
+  constructor(ask, changed) {
+    this.ask = ask;
     this.changed = changed;
     this.groups = { agent_model: new Map(), tier: new Map() };
     this.problem = null;
@@ -28,7 +25,7 @@ export class Curves {
   async load() {
     const began = performance.now();
     try {
-      const found = document.hidden ? null : await get(runPath(this.run, "/curves"));
+      const found = document.hidden ? null : await this.ask();
       this.problem = null;
       if (found) this.take(found);
     } catch (error) {
