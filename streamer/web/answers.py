@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import partial
 from math import isfinite
 from typing import Any
+from urllib.parse import quote
 
 from streamer.schemas.events import BOARD_METRICS, NAMED
 from streamer.schemas.summaries import RunSummary
+from streamer.storage.kafka import KafkaError, broker_problem
 from streamer.text import UNSEEN, counted, visible
 from streamer.views import drawing
 from streamer.views.cells import place
@@ -21,9 +23,11 @@ from streamer.views.decide.leaderboard import POOLED, BenchmarkBoard, BoardRow, 
 from streamer.views.decide.outlook import Outlook
 from streamer.views.models import Comparison, FailureGroup, FlipGroup, RunNow, SideTotals
 from streamer.web import models
-from streamer.web.api import Web
+from streamer.web.api import Web, event_of
+from streamer.web.artifacts import ArtifactView
 from streamer.web.boards import run_link
 from streamer.web.models import OutlookQuery, Query
+from streamer.web.opened import opened_file, opened_trial
 from streamer.web.protocols.live import Json
 
 # -----------------------------------------------------------------------------
@@ -93,6 +97,33 @@ def _metrics(asked: str, runs: Iterable[RunSummary]) -> list[tuple[str, str]]:
     return [(column.name, drawing.title_of(column)) for column in columns]
 
 
+async def _trial_answer(web: Web, query: Query, found: bytes, run: str, trial: str) -> Json:
+    event, problem, payload = None, None, json.loads(found)
+    try:
+        event = await event_of(web, models.NoQuery(), run, trial)
+    except Exception as error:
+        if models.status_of(error) is None:
+            raise
+        problem = refusal(web, error)
+    agents = await web.reader.agents(run)
+    agent = next((one for one in agents if one.agent_model == payload["agent_model"]), None)
+    return opened_trial(payload, event, problem, agent)
+
+
+def refusal(web: Web, error: Exception) -> str:
+    """What an error says to a person, where the server names a status for it."""
+    if isinstance(error, KafkaError):
+        return f"This needs the broker, and {broker_problem(error, web.settings.bootstrap)}"
+    return str(error)
+
+
+async def _file_answer(
+    web: Web, query: Query, found: ArtifactView, run: str, trial: str, artifact: str
+) -> Json:
+    path = "/".join(quote(part, safe="") for part in (run, "trials", trial, "artifacts", artifact))
+    return {"file": opened_file(found, f"/api/runs/{path}/player")}
+
+
 async def _outlook_answer(web: Web, query: OutlookQuery, found: Outlook, run: str) -> Json:
     return {"budget": outlooks.budget_words(found.budget, found.at) if found.budget else None}
 
@@ -100,6 +131,8 @@ async def _outlook_answer(web: Web, query: OutlookQuery, found: Outlook, run: st
 DRAWN: dict[str, Callable[..., Awaitable[Json]]] = {
     "/api/runs": _runs_answer,
     "/api/runs/{run}/trials": _trials_answer,
+    "/api/runs/{run}/trials/{trial}": _trial_answer,
+    "/api/runs/{run}/trials/{trial}/artifacts/{artifact}": _file_answer,
     "/api/runs/{run}/failures": _failures_answer,
     "/api/runs/{run}/outlook": _outlook_answer,
     "/api/compare": _compare_answer,

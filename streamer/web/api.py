@@ -593,7 +593,7 @@ async def _trial(web: Web, query: NoQuery, run: str, trial: str) -> bytes:
     "/api/runs/{run}/trials/{trial}/event",
     "What the harness said of a trial besides its numbers: message, times, files.",
 )
-async def _event(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
+async def event_of(web: Web, query: NoQuery, run: str, trial: str) -> TrialEvent:
     event = await _event_of(web, run, trial)
     given, closed = event.artifacts or [], None
     try:

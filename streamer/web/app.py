@@ -37,12 +37,11 @@ from streamer.schemas.events import EVENT_TYPES
 from streamer.schemas.export import VERSION, definitions
 from streamer.schemas.wire import canonical_json
 from streamer.settings import Settings
-from streamer.storage.kafka import KafkaError, broker_problem
 from streamer.storage.redis import check_protocol
 from streamer.text import visible
 from streamer.views.tables import Document
 from streamer.web import BACKLOG, DEFAULT_HOST, STATIC, announcement, check_tokens, listening
-from streamer.web.answers import DRAWN, DRAWN_TYPE
+from streamer.web.answers import DRAWN, DRAWN_TYPE, refusal
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS, WRITERS, Web, download, recorded, values_of
 from streamer.web.boards import view_of
 from streamer.web.models import (
@@ -502,10 +501,7 @@ def _explained(web: Web, error: Exception) -> Response:
     if status is None:
         log.exception("An answer failed")
         return problem(500, f"An error of this server's own, {type(error).__name__}; its log says more")
-    said = str(error)
-    if isinstance(error, KafkaError):
-        said = f"This needs the broker, and {broker_problem(error, web.settings.bootstrap)}"
-    return problem(status, said, again=isinstance(error, Refused) and error.again)
+    return problem(status, refusal(web, error), again=isinstance(error, Refused) and error.again)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

@@ -153,12 +153,10 @@ def _tiers(run: Json, tiers: Sequence[Json], query: ViewQuery) -> Iterable[Part]
 
 
 def _groups(agents: Sequence[Json], tiers: Sequence[Json]) -> Json:
-    """What trials can be narrowed to, and the agents whose judge is awaited (R13)."""
-    awaited = [a for a in agents if a["grade_basis"] == "composite_median" and a["grade_provisional"]]
+    """What trials can be narrowed to."""
     return {
         "agents": [agent["agent_model"] for agent in agents],
         "tiers": list(dict.fromkeys(tier["tier"] for tier in tiers)),
-        "awaited": [agent["agent_model"] for agent in awaited],
     }
 
 

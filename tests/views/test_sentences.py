@@ -241,6 +241,7 @@ SURFACES = (
     "streamer/operate/notice_rules.py",
     "streamer/web/answers.py",
     "streamer/web/boards.py",
+    "streamer/web/opened.py",
     "streamer/web/report.py",
     "streamer/web/static/js/**/*.js",
 )

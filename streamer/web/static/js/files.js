@@ -1,33 +1,19 @@
-// The files that a trial left: each opens in its place, read by the server as steps, lines, a diff or a recording.
+// The files that a trial left: each opens in its place, read and drawn by the server; steps can be searched.
 
-import { get, runPath } from "./api.js";
-import { linesView } from "./log.js";
-import { h, name } from "./shared.js";
-import { stepsView } from "./steps.js";
+import { drawn } from "./api.js";
+import { h, made } from "./shared.js";
 
-// opened(number): which file is open now, null for none, so that the address can follow
+// element: of the trial; address(number): of a file; opened(number): which file is open now, null for none
 export class Files {
-  constructor(run, trial, files, opened) {
-    this.path = (number, rest = "") => runPath(run, `/trials/${trial}/artifacts/${number}${rest}`);
-    this.opened = opened;
-    this.pane = h("div", { class: "file", "aria-live": "polite" });
-    this.buttons = new Map();
-    const list = h("ul", { class: "files" }, ...files.map((file) => h("li", {}, this.entry(file))));
-    const closed = files.find((file) => file.closed)?.closed;
-    const note = closed ? h("p", { class: "note" }, closed) : null;
-    this.element = files.length ? h("section", {}, h("h3", {}, "Files"), list, note, this.pane) : null;
-  }
-
-  entry(file) {
-    if (file.url) return h("a", { href: file.url, target: "_blank", rel: "noopener noreferrer nofollow" }, name(file.name), " ↗");
-    if (file.closed) return h("span", { class: "note" }, name(file.path));
-    const button = h("button", { type: "button", class: "plain", "aria-expanded": "false", onclick: () => this.toggle(file.number) }, name(file.name));
-    this.buttons.set(file.number, button);
-    return button;
+  constructor(element, address, opened) {
+    Object.assign(this, { address, opened });
+    this.pane = element.querySelector(".file");
+    this.buttons = new Map([...element.querySelectorAll("button[data-file]")].map((button) => [Number(button.dataset.file), button]));
+    for (const [number, button] of this.buttons) button.addEventListener("click", () => this.toggle(number));
   }
 
   toggle(number) {
-    const open = this.buttons.get(number)?.getAttribute("aria-expanded") === "true";
+    const open = this.shown === number;
     this.opened(open ? null : number);
     if (open) this.close();
     else this.open(number);
@@ -51,16 +37,28 @@ export class Files {
 
   async read(number) {
     try {
-      const view = await get(this.path(number));
-      if (view.kind === "steps") return stepsView(view);
-      return view.kind === "cast" ? this.player(number) : linesView(view);
+      const file = made((await drawn(this.address(number))).file);
+      if (file.querySelector(".steps")) searched(file);
+      return file;
     } catch (error) {
       return h("p", { class: "error", role: "alert" }, error.message);
     }
   }
+}
 
-  // Without an origin of its own: it can play what stands in it, and reach nothing.
-  player(number) {
-    return h("iframe", { class: "player", title: "Recording of the terminal", sandbox: "allow-scripts", src: this.path(number, "/player") });
-  }
+function searched(file) {
+  const [search, errors] = file.querySelectorAll("input");
+  const status = file.querySelector("[role=status]");
+  const [all, steps] = [status.textContent, [...file.querySelectorAll(".steps > li")]];
+  const has = (element, wanted) => element.textContent.toLowerCase().includes(wanted);
+  const show = () => {
+    const wanted = search.value.toLowerCase();
+    for (const step of steps) {
+      step.hidden = (errors.checked && !step.classList.contains("failed")) || !has(step, wanted);
+      if (!step.hidden && wanted) for (const call of step.querySelectorAll("details")) call.open = has(call, wanted);
+    }
+    const shown = steps.filter((step) => !step.hidden).length;
+    status.textContent = shown === steps.length ? all : `${shown} of ${all}`;
+  };
+  for (const input of [search, errors]) input.addEventListener("input", show);
 }

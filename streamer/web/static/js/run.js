@@ -28,7 +28,7 @@ export class Run {
     this.agents = new Map();
     this.tiers = new Map();
     this.run = null; // what the server says of it besides the tables
-    this.groups = { agents: [], tiers: [], awaited: [] };
+    this.groups = { agents: [], tiers: [] };
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
     this.tiles = h("dl", { class: "tiles" });
     this.running = new Running();
@@ -134,11 +134,8 @@ export class Run {
   openTrial() {
     const change = (chosen) => this.address({ ...this.options, ...chosen });
     const closed = () => change({ trial: undefined, file: undefined });
-    openTrial(this.id, this.options.trial, (label) => this.awaited(label), { file: this.options.file, change, closed });
+    openTrial(this.id, this.options.trial, { file: this.options.file, change, closed });
   }
-
-  // A judge is expected, and its score may still come (R13).
-  awaited = (label) => this.groups.awaited.includes(label);
 
   address(chosen, push = false) {
     this.options = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined && value !== null));
