@@ -381,9 +381,11 @@ def read_as(name: str, says: Any) -> BoardMetric:
     return named_metric(name, {part: value_at(says, (part,)) for part in ("direction", "unit", "label")})
 
 
-def for_page() -> dict[str, Any]:
-    """The rules of this module that `streamer/web/static/js/named.js` follows, as a JSON value."""
-    return {"prefix": NAMED, "formats": _FORMATS, "format": _FORMAT}
+def named_of(groups: Iterable[Any], *, planned: bool = False) -> list[Column]:
+    """Columns of all named metrics of groups, or of those alone that the plan names; the foremost first."""
+    says = _said(groups, most=None)
+    wanted = [name for name, of in says.items() if not planned or value_at(of, ("planned",))]
+    return [named(NAMED + name, says[name]) for name in wanted]
 
 
 def with_named(board: Board, groups: Iterable[Any]) -> Board:
@@ -395,7 +397,7 @@ def with_named(board: Board, groups: Iterable[Any]) -> Board:
     return _behind(board, _BEHIND, [named(NAMED + name, of) for name, of in says.items()])
 
 
-def _said(groups: Iterable[Any], least: int = 0) -> dict[str, Any]:
+def _said(groups: Iterable[Any], least: int = 0, most: int | None = MOST_NAMED_COLUMNS) -> dict[str, Any]:
     """The foremost named metrics of groups with their readings, of those that so many trials have."""
     says: dict[str, Any] = {}
     counts: Counter[str] = Counter()
@@ -405,7 +407,7 @@ def _said(groups: Iterable[Any], least: int = 0) -> dict[str, Any]:
             counts[name] += value_at(statistics, ("count",))
     planned = {name for name, of in says.items() if value_at(of, ("planned",))}
     known = {name: trials for name, trials in counts.items() if trials >= least}
-    return {name: says[name] for name in foremost(known, planned, MOST_NAMED_COLUMNS)}
+    return {name: says[name] for name in foremost(known, planned, most)}
 
 
 def with_values_of(board: Board, groups: Iterable[Any]) -> Board:
@@ -432,7 +434,7 @@ def with_values(
     return _behind(board, _BEHIND_OF_TRIALS, [_of_trial(name, reading.get(name)) for name in names])
 
 
-def foremost(counts: Mapping[str, int], planned: Container[str], most: int) -> list[str]:
+def foremost(counts: Mapping[str, int], planned: Container[str], most: int | None) -> list[str]:
     """At most so many names: planned ones first, then those with more trials, then by name.
 
     >>> foremost({"a": 1, "b": 2, "c": 2, "z": 0}, {"z"}, 3)

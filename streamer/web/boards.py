@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from urllib.parse import quote, urlencode
 
+from streamer.schemas.events import PRIMARY_METRIC
 from streamer.schemas.summaries import plan_words
 from streamer.text import UNSEEN, counted
 from streamer.views import drawing
+from streamer.views.charts import COSTS, NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import pass_owner, primary_of, shows_grades
 from streamer.views.decide import outlook as outlooks
 from streamer.views.decide.outlook import Outlook
@@ -95,13 +97,19 @@ def view_of(web: Web, room: Room, query: ViewQuery, run_id: str | None) -> View 
         return _kept(room, ViewQuery(view="runs"), partial(_drawn_runs, room))
     if query.spread not in drawing.SPREADS:  # what is kept must not grow with what is asked for
         query = query.model_copy(update={"spread": ""})
+    if query.cost not in COSTS:
+        query = query.model_copy(update={"cost": ""})
+    if query.quality:
+        agents = _of(room.states, "agent_model_summary")
+        offered = dict(charts_of(agents, [], PRIMARY_METRIC)["qualities"])
+        query = query.model_copy(update={"quality": query.quality if query.quality in offered else ""})
     load = partial(outlook_at, web, OutlookQuery(), run_id)
     outlook = room.kept.setdefault("outlook", RunOutlook(room, load))
     return _kept(room, query, partial(_drawn_run, room, outlook, query))
 
 
 def _kept(room: Room, query: ViewQuery, draw: Callable[[], Iterable[Part]]) -> View:
-    view: View = room.kept.setdefault(query, View(room, draw, summaries=query.view == "board"))
+    view: View = room.kept.setdefault(query, View(room, draw))
     return view
 
 
@@ -125,6 +133,10 @@ def _drawn_run(room: Room, outlook: RunOutlook, query: ViewQuery) -> Iterable[Pa
     agents = [agent | shown for agent in agents]
     yield Part("run", "", drawn_head(run, outlook.found) | {"own_grades": own} | shown)
     if query.view == "board":
+        yield Part("charts", "", charts_of(agents, tiers, primary_of(run)))
+        sheet = NARROW if query.narrow else WIDE
+        drawn = draw_frontier(agents, query.cost, query.quality, primary=primary_of(run), sheet=sheet)
+        yield Part("frontier", "", drawn)
         yield from _board(run, agents, outlook.found)
     elif query.view == "tiers":
         yield from _tiers(run, [tier | shown for tier in tiers], query)

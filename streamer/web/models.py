@@ -233,6 +233,9 @@ class ViewQuery(Query):
     grades: bool = optional("Show grades also in a run without tiers and judge.", False)
     within: bool = optional("Tiers by agent, not pooled.", False)
     spread: str = optional("The metric whose spread tiers show.", "pass_rate", max_length=64)
+    cost: str = optional("The cost that quality is drawn against.", "", max_length=64)
+    quality: str = optional("The metric drawn against it; empty: the primary one.", "", max_length=200)
+    narrow: bool = optional("Draw it for a phone.", False)
 
 
 class AsOfQuery(Query):

@@ -11,7 +11,6 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from html import escape
 from itertools import repeat
 from pathlib import Path
@@ -20,14 +19,12 @@ from typing import Any
 
 import orjson
 
-from streamer.schemas.events import BOARD_METRICS
+from streamer.schemas.events import NAMED
 from streamer.text import visible
-from streamer.views import columns as named_columns
 from streamer.views.cells import EVENT_TIME
-from streamer.views.columns import AGENTS, GRADE_MARKS, OUTCOMES, Board, Column
-from streamer.views.drawing import Drawn, h, html_of, title_of
+from streamer.views.columns import GRADE_MARKS, OUTCOMES, Column
+from streamer.views.drawing import Drawn, h, html_of
 from streamer.views.drawing import table as drawn_table
-from streamer.views.models import NO_FAILURE
 from streamer.views.tables import Document, Table
 from streamer.web import STATIC
 
@@ -221,7 +218,6 @@ def _number(column: Column) -> str:
 CHAPTERS = (
     "dom",
     "format",
-    "named",
     "metrics",
     "sorting",
     "drawn",
@@ -238,7 +234,7 @@ CHAPTERS = (
 
 
 def shared_module() -> str:
-    """The module: boards, words and rules as constants, then the chapters."""
+    """The module: words as constants, then the chapters."""
     constants = (
         f"export const {name.upper()} = {orjson.dumps(part).decode()};\n"
         for name, part in _for_page().items()
@@ -247,22 +243,6 @@ def shared_module() -> str:
 
 
 def _for_page() -> dict[str, Any]:
-    """What the page draws by itself, as JSON values: metrics of charts, words, and rules of named metrics."""
-    words = {
-        "event_time": EVENT_TIME,
-        "grade_marks": GRADE_MARKS,
-        "no_failure": NO_FAILURE,
-        "outcomes": OUTCOMES,
-    }
-    return {"boards": {"agents": _page_columns(AGENTS)}, "words": words, "named": named_columns.for_page()}
-
-
-def _page_columns(board: Board) -> list[dict[str, Any]]:
-    kept = ("name", "format", "path", "beside", "sort", "empty", "hint", "about")
-    columns = board.shown_on("page")
-    return [
-        {key: value for key, value in asdict(column).items() if key in kept}
-        | {"title": title_of(column)}
-        | {"left": column.left, "metric": column.name in BOARD_METRICS}
-        for column in columns
-    ]
+    """Words that scripts say, and the prefix of named metrics, as JSON values."""
+    words = {"event_time": EVENT_TIME, "grade_marks": GRADE_MARKS, "outcomes": OUTCOMES}
+    return {"words": words, "named": NAMED}

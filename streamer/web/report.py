@@ -47,6 +47,7 @@ from streamer.statistics.pairs import GateVerdict
 from streamer.storage.entries import entry_of
 from streamer.text import UNSEEN, dollars, estimated, percent, shown, visible
 from streamer.views.cells import of_planned, resolved_of
+from streamer.views.charts import NARROW, WIDE, charts_of, draw_frontier
 from streamer.views.columns import (
     GRADE_MARKS,
     Column,
@@ -518,9 +519,20 @@ def _trials(data: RunData) -> str:
 
 def _embedded(data: RunData) -> str:
     """The data that the scripts draw, as JSON that cannot end its element."""
+    primary = primary_of(data.run)
+    charts = charts_of(data.agents, data.tiers, primary)
+    frontiers = {
+        cost: {
+            quality: [
+                draw_frontier(data.agents, cost, quality, primary=primary, sheet=sheet)
+                for sheet in (WIDE, NARROW)
+            ]
+            for quality, _ in charts["qualities"]
+        }
+        for cost, _ in charts["costs"]
+    }
     drawn = {"run": data.run, "agents": data.agents, "tiers": data.tiers, "curves": data.curves}
-    ranked = sorted(data.agents, key=best_first(primary_of(data.run)))
-    drawn |= {"ranked": [agent["agent_model"] for agent in ranked]}
+    drawn |= {"charts": charts, "frontiers": frontiers}
     if data.trials:
         rows = [TrialRow.of("", trial) for trial in data.trials]
         try:

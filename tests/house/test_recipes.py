@@ -95,9 +95,8 @@ def test_a_column_of_a_board_takes_one_file(tree: Path, events: Path) -> None:
     report = printed(tree, "report", "--from", events, "--format", "md").splitlines()
     [head] = [line for line in report if line.startswith("| agent:model |") and line.endswith("| tasks |")]
     assert report[report.index(head) + 2].endswith("| 3 |")
-    page = run_python(tree, "from streamer.web.pages import shared_module; print(shared_module())").decode()
-    boards = json.loads(page.partition("export const BOARDS = ")[2].partition(";\n")[0])
-    assert boards["agents"][-1] | {"name": "tasks", "format": "count"} == boards["agents"][-1]
+    page = run_python(tree, "from streamer.views.columns import AGENTS; print(AGENTS.shown_on('page')[-1])")
+    assert page.decode().startswith("Column(name='tasks', title='tasks', format='count'")
     screen = run_python(tree, WATCHED).decode()
     assert screen.splitlines()[-1] == "tasks"
 

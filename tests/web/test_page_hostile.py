@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from streamer.client.readers import StateReader
 from streamer.schemas.wire import Reason, decode
 from streamer.settings import Settings
-from streamer.views.columns import AGENTS, TRIALS, with_named, with_values, with_values_of
+from streamer.views.charts import charts_of
+from streamer.views.columns import AGENTS, TRIALS, named_of, with_named, with_values, with_values_of
 from streamer.web import STATIC
 from streamer.web.api import DOWNLOADS, OPERATIONS, SHEETS
 from streamer.web.app import PLAYER_PATH
@@ -482,29 +483,20 @@ def summaries(kind: str) -> list[dict[str, Any]]:
     return [summary for key, summary in result.items() if key.startswith(f"{kind} ")]
 
 
-def test_the_columns_of_the_page_follow_the_rules_of_the_terminal(page: Page, web: WebProcess) -> None:
+def test_charts_offer_all_named_metrics_and_begin_with_those_of_the_terminal() -> None:
     many = a_plan(metrics={"m8": {"unit": "seconds", "direction": "lower"}})
     counted = [a_trial(task_id=f"t{n}", metrics={f"m{k}": 1.0 for k in range(n + 1)}) for n in range(9)]
     frequent = summarised([many, *counted])
     agents = [summary for key, summary in frequent.items() if key.startswith("agent_model ")]
-    page.goto(web.url)
     for groups in (agents, summaries("agent_model"), summaries("tier"), []):
-        drawn = page.evaluate(
-            """async (groups) => {
-                const { namedColumns } = await import("/static/js/shared.js");
-                return namedColumns(groups).slice(0, 6);
-            }""",
-            groups,
-        )
-        expected = [
-            (column.name, column.format, list(column.path), column.sort, column.empty, column.left)
-            for column in with_named(AGENTS, groups).columns
-            if column.outside
-        ]
-        keys = ("name", "format", "path", "sort", "empty", "left")
-        assert [tuple(column[key] for key in keys) for column in drawn] == expected
-        titles = {c.name: c.title for c in with_named(AGENTS, groups).columns if c.outside}
-        assert {c["name"]: c["title"] for c in drawn if c.get("outside")} == titles
+        columns = named_of(groups)
+        assert columns[:6] == [column for column in with_named(AGENTS, groups).columns if column.outside]
+        assert {column.name for column in columns} == {
+            f"metrics/{name}" for group in groups for name in group["metrics"]
+        }
+    assert [name for name, _ in charts_of(agents, [], "pass_rate")["qualities"]][2:] == [
+        column.name for column in named_of(agents)
+    ]
 
 
 def test_boards_have_columns_and_are_sorted_by_the_primary_metric(

@@ -97,7 +97,7 @@ def test_a_late_answer_leaves_the_trial_alone_that_was_opened_since(page: Page, 
     page.route(re.compile("/trials/[0-9a-f]{24}$"), hold, times=1)
     drawer = page.get_by_role("dialog")
     links = page.locator("tbody button.link")
-    with page.expect_request(re.compile("/event$")):
+    with page.expect_request(re.compile("/trials/[0-9a-f]{24}$")):
         links.filter(has_text="task-1").click()
     expect(drawer).to_contain_text("Loading…")
     drawer.get_by_role("button", name="Close").click()

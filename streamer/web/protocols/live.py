@@ -234,20 +234,13 @@ class View:
     Args:
         room: whose states are drawn.
         draw: gives all parts as they stand.
-        summaries: its viewers need these as well.
         clock: monotonic seconds. A view is drawn at most once in :data:`PACE_SECONDS`.
     """
 
     def __init__(
-        self,
-        room: Room,
-        draw: Callable[[], Iterable[Part]],
-        *,
-        summaries: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        self, room: Room, draw: Callable[[], Iterable[Part]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._room, self._draw, self._clock = room, draw, clock
-        self.summaries = summaries
         self._parts: dict[tuple[str, str], tuple[int, bytes]] = {}
         self._revision, self._at = 0, -PACE_SECONDS
         self._fragments: dict[int, bytes] = {}
@@ -448,7 +441,7 @@ class Hub:
             begin = []
             if position is None or room.has_dropped(position):
                 begin, position = [event_bytes("snapshot", {})], 0
-            frames, position = room.since(position, summaries=view is None or view.summaries)
+            frames, position = room.since(position, summaries=view is None)
             if view is not None:
                 fragment, drawn = view.since(drawn)
                 frames.append(fragment)

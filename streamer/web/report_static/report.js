@@ -3,14 +3,19 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const put = (id, ...elements) => document.getElementById(id)?.replaceChildren(...elements);
 
-const charts = new Charts();
+const drawFrontier = () => {
+  const { cost, quality, narrow } = charts.view();
+  charts.frontier.take(data.frontiers[cost][quality]?.[narrow ? 1 : 0] ?? h("p"));
+};
+const charts = new Charts(null, drawFrontier);
 put("charts", charts.element);
-charts.update(data.agents, data.tiers, data.run.primary_metric);
-charts.curves.take({ state_version: data.run.state_version, curves: data.curves });
+charts.update(data.charts);
+charts.curves.take({ state_version: 0, curves: data.curves });
+drawFrontier();
 
-// The rows stand in the order of `data.ranked`.
+// The rows stand in the order of the agents.
 const swatches = [...document.querySelectorAll("#agents .swatch")];
-charts.told = () => swatches.forEach((swatch, at) => swatch.style.setProperty("--color", color(charts.indexOf(data.ranked[at]))));
+charts.told = () => swatches.forEach((swatch, at) => swatch.style.setProperty("--color", color(charts.indexOf(data.charts.order.agent_model[at]))));
 charts.told();
 enliven();
 

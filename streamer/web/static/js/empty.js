@@ -1,5 +1,6 @@
 // What stands where there is nothing yet: how the first run comes here, with commands to copy.
 
+import { copied } from "./share.js";
 import { h } from "./shared.js";
 
 const WAYS = [
@@ -8,24 +9,20 @@ const WAYS = [
 ];
 
 export function howToBegin() {
-  const items = WAYS.map(([what, command]) => h("li", {}, h("span", {}, what), copied(command)));
+  const items = WAYS.map(([what, command]) => h("li", {}, h("span", {}, what), offered(command)));
   return h("div", { class: "begin" }, h("p", {}, "No runs yet. The first one comes here by itself:"), h("ul", {}, ...items));
 }
 
 // A command with a button that copies it; without a clipboard it is selected.
-function copied(command) {
+function offered(command) {
   const code = h("code", {}, command);
   const said = h("span", { class: "unseen", role: "status" });
-  const button = h("button", { type: "button", class: "plain", "aria-label": `Copy: ${command}`, onclick: () => copy() }, "Copy");
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(command);
-      button.textContent = "Copied";
-      said.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Selected";
-    }
+    const taken = await copied(command);
+    if (!taken) getSelection().selectAllChildren(code);
+    button.textContent = taken ? "Copied" : "Selected";
+    said.textContent = taken ? "Copied" : "";
   };
+  const button = h("button", { type: "button", class: "plain", "aria-label": `Copy: ${command}`, onclick: copy }, "Copy");
   return h("span", { class: "command" }, code, button, said);
 }

@@ -1,55 +1,33 @@
-// Why trials failed: groups of alike ones, each one click from its trials.
+// Why trials failed, in groups of alike messages; a group leads to its trials.
 
 import { drawn, runPath } from "./api.js";
-import { card, count, DrawnTable, h } from "./shared.js";
-import { Trouble } from "./trouble.js";
+import { card, FoldedTable } from "./shared.js";
+import { Asking } from "./trouble.js";
 
 const FIRST = 6;
 
 export class Failures {
   // choose(failure_mode, kind): show the trials of a group
   constructor(run, choose) {
-    this.run = run;
-    this.all = h("button", { type: "button", class: "plain", onclick: () => this.showAll() });
-    this.table = new DrawnTable("Why trials failed", {
-      onopen: (key) => {
-        const [mode, kind] = JSON.parse(key);
-        choose(mode ?? "", kind);
-      },
-    });
-    this.element = card("Why trials failed", [this.all], this.table.element);
+    const onopen = (key) => {
+      const [mode, kind] = JSON.parse(key);
+      choose(mode ?? "", kind);
+    };
+    this.table = new FoldedTable("Why trials failed", FIRST, { onopen });
+    this.element = card("Why trials failed", [this.table.more], this.table.element);
     this.element.hidden = true;
-    this.trouble = new Trouble(this.element, () => this.load());
+    this.asking = new Asking(this.element, (signal) => this.load(run, signal), () => this.show(false));
+    this.asking.ask();
   }
 
-  async load() {
-    try {
-      this.found = (await drawn(runPath(this.run, "/failures"))).failures;
-      this.trouble.over();
-      this.draw();
-    } catch (error) {
-      this.trouble.tell(error);
-      this.table.element.hidden = this.groups() === 0;
-      this.element.hidden = false;
-    }
+  async load(run, signal) {
+    this.table.fold((await drawn(runPath(run, "/failures"), {}, signal)).failures);
+    this.show(true);
   }
 
-  groups = () => this.found?.[""].order.length ?? 0;
-
-  showAll() {
-    this.whole = !this.whole;
-    this.draw();
-  }
-
-  draw() {
-    this.element.hidden = this.groups() === 0;
-    this.table.element.hidden = false;
-    this.all.hidden = this.groups() <= FIRST;
-    this.all.textContent = this.whole ? `The first ${FIRST}` : `All ${count(this.groups())}`;
-    this.table.take(this.found, this.whole ? undefined : FIRST);
-  }
-
-  close() {
-    this.trouble.close();
+  // Without any group there is only what went wrong.
+  show(answered) {
+    this.table.element.hidden = !this.table.total;
+    this.element.hidden = answered && !this.table.total;
   }
 }

@@ -31,18 +31,10 @@ export class Files {
     this.shown = number;
     this.buttons.get(number).setAttribute("aria-expanded", "true");
     this.pane.replaceChildren(h("p", { class: "note" }, "Loading…"));
-    const found = await this.read(number);
+    const problem = (error) => h("p", { class: "error", role: "alert" }, error.message);
+    const found = await drawn(this.address(number)).then(({ file }) => made(file), problem);
+    if (found.querySelector(".steps")) searched(found);
     if (this.shown === number) this.pane.replaceChildren(found);
-  }
-
-  async read(number) {
-    try {
-      const file = made((await drawn(this.address(number))).file);
-      if (file.querySelector(".steps")) searched(file);
-      return file;
-    } catch (error) {
-      return h("p", { class: "error", role: "alert" }, error.message);
-    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { drawn } from "./api.js";
 import { card, DrawnTable, field, h, made, select } from "./shared.js";
+import { Asking } from "./trouble.js";
 
 const REFRESH_MS = 5000;
 const MIXED = "mixed";
@@ -19,18 +20,18 @@ export class Leaders {
     const set = (what) => {
       Object.assign(this.chosen, what);
       change(this.chosen);
-      this.ask();
+      this.asking.ask();
     };
     this.boards = new Map();
     this.metric = select("By", [], "", (metric) => set({ metric }));
     this.benchmark = select("Benchmark", [["", "one board each"]], "", (value) => set(value === MIXED ? { benchmark: "", all_benchmarks: "true" } : { benchmark: value, all_benchmarks: "" }));
     const label = h("input", { type: "search", value: this.chosen.label, placeholder: "KEY=VALUE", pattern: "[^=]+=.*", title: "KEY=VALUE", onchange: () => label.reportValidity() && set({ label: label.value }) });
     this.file = h("a", { class: "plain", download: "leaderboards.html" }, "HTML file");
-    this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.list = h("div", { class: "boards" }, h("p", { class: "empty" }, "Reading…"));
-    this.element = card("Leaderboard", [this.metric.element, this.benchmark.element, field("Label", label), this.file], this.problem, this.list);
-    this.ask();
-    this.timer = setInterval(() => document.hidden || this.ask(), REFRESH_MS);
+    this.element = card("Leaderboard", [this.metric.element, this.benchmark.element, field("Label", label), this.file], this.list);
+    this.asking = new Asking(this.element, (signal) => this.load(signal), () => state("lost"));
+    this.asking.ask();
+    this.timer = setInterval(() => document.hidden || this.asking.ask(), REFRESH_MS);
   }
 
   // What the server offers; which of it is chosen follows the address.
@@ -43,25 +44,12 @@ export class Leaders {
     this.benchmark.select.value = mixed ? MIXED : benchmark;
   }
 
-  async ask() {
-    const asked = { ...this.chosen };
-    this.file.href = `/api/leaderboards.html?${new URLSearchParams(Object.entries(asked).filter(([, value]) => value))}`;
-    try {
-      const found = await drawn("/api/leaderboards", asked);
-      if (JSON.stringify(asked) !== JSON.stringify(this.chosen)) return;
-      this.offer(found);
-      this.show(found.boards);
-      this.say("");
-      this.state("live");
-    } catch (error) {
-      this.say(error.message);
-      this.state("lost");
-    }
-  }
-
-  say(problem) {
-    this.problem.textContent = problem;
-    this.problem.hidden = !problem;
+  async load(signal) {
+    this.file.href = `/api/leaderboards.html?${new URLSearchParams(Object.entries(this.chosen).filter(([, value]) => value))}`;
+    const found = await drawn("/api/leaderboards", this.chosen, signal);
+    this.offer(found);
+    this.show(found.boards);
+    this.state("live");
   }
 
   // A table for each board; one that was there before stays the same element.
@@ -77,6 +65,7 @@ export class Leaders {
 
   close() {
     clearInterval(this.timer);
+    this.asking.close();
   }
 }
 

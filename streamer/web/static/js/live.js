@@ -1,10 +1,9 @@
 // Follows a stream of updates for ever: the browser resumes by Last-Event-ID; where it gives up, we open anew.
 
-const KINDS = ["run_summary", "agent_model_summary", "tier_summary"];
 const REOPEN_MS = 1500;
 
 export class Live {
-  // handlers: reset(), put(summary), remove(gone), told(), state(word), refused(error): the server does not stream,
+  // handlers: reset(), remove(gone), told(), state(word), refused(error): the server does not stream,
   //           view(): what the server draws, drawn(parts): by table
   constructor(path, handlers) {
     this.path = path;
@@ -24,7 +23,6 @@ export class Live {
         act(message.data ? JSON.parse(message.data) : null);
       });
     on("snapshot", () => this.handlers.reset());
-    for (const kind of KINDS) on(kind, (summary) => this.handlers.put(summary));
     on("deleted", (gone) => this.handlers.remove(gone));
     on("drawn", (parts) => this.handlers.drawn(parts));
     on("told", () => {

@@ -1,13 +1,12 @@
 // One run: its head, and what is chosen of board, tiers, trials and comparison.
 
-import { Board } from "./board.js";
 import { Compare } from "./compare.js";
 import { closeDrawer, openTrial } from "./drawer.js";
 import { Live } from "./live.js";
 import { Running, budgetWords } from "./outlook.js";
 import { runLink } from "./runs.js";
 import { get, runPath } from "./api.js";
-import { card, Charts, field, h, made, name, tick, visible, WORDS } from "./shared.js";
+import { card, Charts, color, DrawnTable, field, h, made, name, tick, visible, WORDS } from "./shared.js";
 import { Tasks } from "./tasks.js";
 import { Tiers } from "./tiers.js";
 import { Trials } from "./trials.js";
@@ -25,8 +24,6 @@ export class Run {
     this.follow = follow;
     this.id = run;
     this.tab = TABS[tab] ? tab : "board";
-    this.agents = new Map();
-    this.tiers = new Map();
     this.run = null; // what the server says of it besides the tables
     this.groups = { agents: [], tiers: [] };
     this.head = h("div", { class: "head" }, h("h1", {}, name(run)));
@@ -39,8 +36,7 @@ export class Run {
     this.rest = [this.tiles, this.nav, ...this.body()];
     this.parts = [this.head, ...this.rest];
     this.live = new Live(runPath(run, "/updates"), {
-      reset: () => this.reset(),
-      put: (summary) => this.put(summary),
+      reset: () => (this.run = null),
       remove: (gone) => this.remove(gone),
       told: () => this.draw(),
       refused: () => this.ask(state),
@@ -72,15 +68,18 @@ export class Run {
 
   // What the server is asked to draw.
   view() {
-    if (this.board) return { view: "board", grades: this.options.grades ? "true" : "false" };
+    if (this.board) return { view: "board", grades: Boolean(this.options.grades), ...this.charts.view() };
     return this.tierView?.view ?? { view: "part" };
   }
 
   // What it has drawn: values and tables by name.
-  take({ run, groups, agents, running, ...tiers }) {
+  take({ run, groups, agents, running, charts, frontier, ...tiers }) {
     if (run) this.takeRun(run[""]);
+    if (charts) this.charts.update(charts[""]);
+    if (frontier) this.charts.frontier.take(frontier[""]);
+    if (run) this.charts?.curves.want(run[""].state_version);
     if (groups) this.groups = groups[""];
-    if (agents) this.board?.table.take(agents);
+    if (agents) this.board.take(agents);
     if (running) this.running.take(running);
     this.tierView?.take(tiers);
   }
@@ -143,41 +142,26 @@ export class Run {
   }
 
   boardBody() {
-    this.charts = new Charts(() => get(runPath(this.id, "/curves")));
-    this.board = new Board((label) => this.charts.indexOf(label));
-    this.charts.told = () => this.board.paint();
+    this.charts = new Charts(() => get(runPath(this.id, "/curves")), () => this.live.again());
+    const paint = (label, row) => row.querySelector(".swatch")?.style.setProperty("--color", color(this.charts.indexOf(label)));
+    this.board = new DrawnTable("Agents of this run", { paint });
+    this.charts.told = () => this.board.paintAll();
     const budget = h("input", { type: "number", min: "0", step: "any", size: "8", value: this.budget, onchange: () => this.setBudget(budget) });
     const grades = h("input", { type: "checkbox", checked: Boolean(this.options.grades), onchange: () => this.setGrades(grades.checked) });
     this.gradesChoice = field("Grades", grades);
     this.gradeMarks = h("span", { class: "note" }, WORDS.grade_marks);
-    return [card("Board", [this.gradesChoice, this.gradeMarks, field("Budget, $", budget)], this.board.element), this.charts.element, this.running.element];
-  }
-
-  // A snapshot begins: what it does not name is gone. The chart asks what happened meanwhile.
-  reset() {
-    this.run = null;
-    this.agents.clear();
-    this.tiers.clear();
-  }
-
-  // Summaries come for the charts alone.
-  put(summary) {
-    if (summary.type === "agent_model_summary") this.agents.set(summary.agent_model, summary);
-    if (summary.type === "tier_summary") this.tiers.set(`${summary.tier}\n${summary.agent_model ?? ""}`, summary);
+    return [card("Board", [this.gradesChoice, this.gradeMarks, field("Budget, $", budget)], this.board.element, this.board.notes), this.charts.element, this.running.element];
   }
 
   remove(gone) {
     if (gone.type === "run_summary") this.run = null;
-    else if (gone.type === "agent_model_summary") this.agents.delete(gone.agent_model);
-    else this.tiers.delete(`${gone.tier}\n${gone.agent_model ?? ""}`);
   }
 
   draw() {
     if (!this.run) this.drawGone("This run is gone: it was deleted, or Redis was emptied.");
-    this.charts?.update([...this.agents.values()], [...this.tiers.values()], this.run?.primary_metric, this.run?.state_version);
-    this.board?.paint();
+    this.board?.paintAll();
     this.trialView?.update(this.groups);
-    this.taskView?.update();
+    this.taskView?.asking.soon();
   }
 
   // Nothing is streamed of a run that is not there: the page says so, and waits for it.

@@ -4,7 +4,7 @@ import { drawn } from "./api.js";
 import { howToBegin } from "./empty.js";
 import { Live } from "./live.js";
 import { card, DrawnTable, field, h, MAJOR, Pager } from "./shared.js";
-import { Trouble } from "./trouble.js";
+import { Asking } from "./trouble.js";
 
 const PAGE = 100;
 const TYPING_MS = 250;
@@ -25,7 +25,7 @@ export class Runs {
     this.pager = new Pager(PAGE, (offset) => this.choose({ offset }));
     this.pager.element.hidden = true;
     this.element = card("Runs", [this.searching], this.table.element, this.pager.element);
-    this.trouble = new Trouble(this.element, () => this.ask());
+    this.asking = new Asking(this.element, (signal) => this.load(signal));
     this.live = new Live("/api/updates", {
       view: () => ({ view: "runs" }),
       reset: () => (this.begins = true),
@@ -74,24 +74,17 @@ export class Runs {
     this.ask();
   }
 
-  async ask() {
+  ask() {
     clearTimeout(this.again);
     this.again = 0;
-    this.pending?.abort();
-    this.pending = new AbortController();
-    try {
-      const { runs, matching } = await drawn("/api/runs", this.query, this.pending.signal);
-      if (runs[""].order.length === 0 && matching > 0) return this.choose({ offset: 0 });
-      this.matching = matching;
-      this.total = this.query.search ? Math.max(this.total, matching) : matching;
-      this.draw(runs);
-      this.trouble.over();
-    } catch (error) {
-      if (error.name !== "AbortError") this.trouble.tell(error);
-    }
+    return this.asking.ask();
   }
 
-  draw(runs) {
+  async load(signal) {
+    const { runs, matching } = await drawn("/api/runs", this.query, signal);
+    if (runs[""].order.length === 0 && matching > 0) return void this.choose({ offset: 0 });
+    this.matching = matching;
+    this.total = this.query.search ? Math.max(this.total, matching) : matching;
     this.searching.hidden = this.total <= PAGE && !this.query.search;
     this.table.take(runs);
     if (!this.total && !this.query.search) this.table.nothing?.firstChild.replaceChildren(howToBegin());
@@ -101,8 +94,7 @@ export class Runs {
 
   close() {
     for (const timer of [this.again, this.typing]) clearTimeout(timer);
-    this.pending?.abort();
-    this.trouble.close();
+    this.asking.close();
     this.live.close();
   }
 }

@@ -4,20 +4,21 @@ import { h } from "./shared.js";
 
 const SHOWN_MS = 4000;
 
+// Whether the clipboard took the text.
+export const copied = (text) => navigator.clipboard?.writeText(text).then(() => true, () => false) ?? false;
+
 export function offerLink() {
-  const button = document.getElementById("copy");
   const said = document.getElementById("copied");
   let timer = 0;
-  button.addEventListener("click", async () => {
+  document.getElementById("copy").addEventListener("click", async () => {
     clearTimeout(timer);
-    try {
-      await navigator.clipboard.writeText(location.href);
+    if (await copied(location.href)) {
       said.replaceChildren("copied");
       timer = setTimeout(() => said.replaceChildren(), SHOWN_MS);
-    } catch {
-      const shown = h("input", { readonly: true, value: location.href, "aria-label": "Link to this view", onblur: () => said.replaceChildren() });
-      said.replaceChildren(shown);
-      shown.select();
+      return;
     }
+    const shown = h("input", { readonly: true, value: location.href, "aria-label": "Link to this view", onblur: () => said.replaceChildren() });
+    said.replaceChildren(shown);
+    shown.select();
   });
 }

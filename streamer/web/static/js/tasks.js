@@ -3,9 +3,7 @@
 import { get, runPath, taskPage } from "./api.js";
 import { runLink } from "./runs.js";
 import { h, matrixCard, matrixChoices, MatrixGrid, matrixShare } from "./shared.js";
-import { Trouble } from "./trouble.js";
-
-const REFRESH_MS = 3000;
+import { Asking } from "./trouble.js";
 
 export class Tasks {
   // options: {metric, sort}; change(options): so that the address can follow
@@ -19,42 +17,23 @@ export class Tasks {
     const choose = (chosen) => {
       Object.assign(this.options, chosen);
       change(this.options);
-      this.ask();
+      this.asking.ask();
     };
     this.element = matrixCard(this.grid, matrixChoices(options, choose), this.note);
-    this.trouble = new Trouble(this.element, () => this.ask());
-    this.ask();
+    this.asking = new Asking(this.element, (signal) => this.load(signal), () => this.found || (this.note.textContent = ""));
+    this.asking.ask();
   }
 
-  update() {
-    if (this.refreshing || document.hidden) return;
-    this.refreshing = setTimeout(() => {
-      this.refreshing = 0;
-      this.ask();
-    }, REFRESH_MS);
-  }
-
-  async ask() {
-    this.pending?.abort();
-    this.pending = new AbortController();
+  async load(signal) {
     const { metric, sort } = this.options;
-    try {
-      const matrix = await get(runPath(this.run, "/matrix"), { metric, sort }, this.pending.signal);
-      this.grid.update(matrix);
-      this.note.textContent = matrix.tasks.length ? matrixShare(matrix) : "No trial yet.";
-      this.found = true;
-      this.trouble.over();
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      this.trouble.tell(error);
-      if (!this.found) this.note.textContent = "";
-    }
+    const matrix = await get(runPath(this.run, "/matrix"), { metric, sort }, signal);
+    this.grid.update(matrix);
+    this.note.textContent = matrix.tasks.length ? matrixShare(matrix) : "No trial yet.";
+    this.found = true;
   }
 
   close() {
-    clearTimeout(this.refreshing);
-    this.pending?.abort();
-    this.trouble.close();
+    this.asking.close();
     this.grid.close();
   }
 }

@@ -3,10 +3,9 @@
 import { drawn, runPath } from "./api.js";
 import { Failures } from "./failures.js";
 import { card, DrawnTable, field, h, name, offer, Pager, select, WORDS } from "./shared.js";
-import { Trouble } from "./trouble.js";
+import { Asking } from "./trouble.js";
 
 const PAGE = 50;
-const REFRESH_MS = 3000;
 const KEPT = ["search", "outcome", "agent", "tier", "task", "failure_mode", "kind", "sort", "descending", "offset"];
 // Filters without a control of their own: said above the list, and taken away there.
 const SAID = { task: "task", failure_mode: "failure", kind: "message" };
@@ -33,12 +32,11 @@ export class Trials {
     const downloads = h("span", { class: "downloads", role: "group", "aria-label": "All trials as a file" }, ...files);
     const list = card("Trials", [controls, downloads], this.table.element, this.pager.element);
     this.failures = new Failures(run, (failure_mode, kind) => this.choose({ failure_mode, kind, offset: 0 }));
-    this.trouble = new Trouble(list, () => this.ask());
+    this.asking = new Asking(list, (signal) => this.load(signal), () => this.page || (this.pager.said.textContent = ""));
     this.element = h("div", { class: "stack" }, this.failures.element, list);
     this.offered = [[], []];
     this.offer();
-    this.ask();
-    this.failures.load();
+    this.asking.ask();
   }
 
   later(search) {
@@ -46,16 +44,11 @@ export class Trials {
     this.typing = setTimeout(() => this.choose({ search, offset: 0 }), 250);
   }
 
-  // The state of the run moved: look again, but not all the time.
   update({ agents, tiers }) {
     this.offered = [agents, tiers];
     this.offer();
-    if (this.refreshing || document.hidden) return;
-    this.refreshing = setTimeout(() => {
-      this.refreshing = 0;
-      this.ask();
-      this.failures.load();
-    }, REFRESH_MS);
+    this.asking.soon();
+    this.failures.asking.soon();
   }
 
   // What is chosen is offered too, whether or not it is known yet.
@@ -81,7 +74,7 @@ export class Trials {
     for (const key of Object.keys(SAID)) if (this.query[key] === undefined) delete this.query[key];
     this.change(this.address());
     this.offer();
-    this.ask();
+    this.asking.ask();
   }
 
   // The part of the address that is not as it is without choosing.
@@ -90,34 +83,18 @@ export class Trials {
     return Object.fromEntries(KEPT.filter((key) => this.query[key] !== undefined && this.query[key] !== plain[key]).map((key) => [key, String(this.query[key])]));
   }
 
-  async ask() {
-    this.pending?.abort();
-    this.pending = new AbortController();
-    try {
-      this.show(await drawn(this.path(), {}, this.pending.signal));
-      this.trouble.over();
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      this.trouble.tell(error);
-      if (!this.page) this.pager.said.textContent = "";
-    }
-  }
-
   // An empty failure mode means: none; so it must not be left out.
-  path = () => runPath(this.run, `/trials?${new URLSearchParams(Object.entries(this.query))}`);
-
-  show(page) {
+  async load(signal) {
+    const page = await drawn(runPath(this.run, `/trials?${new URLSearchParams(Object.entries(this.query))}`), {}, signal);
     this.page = page;
     this.table.take(page.trials);
     this.pager.show(page.offset, page.trials[""].order.length, page.matching, page.total);
   }
 
   close() {
-    clearTimeout(this.refreshing);
     clearTimeout(this.typing);
-    this.pending?.abort();
-    this.trouble.close();
-    this.failures.close();
+    this.asking.close();
+    this.failures.asking.close();
   }
 }
 

@@ -4,7 +4,8 @@
 export function select(title, options, chosen, onchange) {
   const element = h("select", { onchange: () => onchange(element.value) });
   offer(element, options, chosen);
-  return { element: field(title, element), offer: (anew) => offer(element, anew, element.value), select: element };
+  const choose = (value) => offer(element, [...element.options].map((option) => [option.value, option.text]), value);
+  return { element: field(title, element), offer: (anew) => offer(element, anew, element.value), choose, select: element };
 }
 
 export function offer(element, options, chosen) {

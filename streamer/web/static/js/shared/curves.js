@@ -41,7 +41,7 @@ export class Curves {
     this.version = found.state_version;
     this.groups = { agent_model: new Map(), tier: new Map() };
     for (const curve of found.curves) {
-      const points = curve.points.map((point) => ({ at: point.at === null ? null : new Date(point.at) / 1000, trials: point.trials, final: point.final, values: { ...point, ...prefixed(point.metrics) } }));
+      const points = curve.points.map((point) => ({ at: point.at === null ? null : new Date(point.at) / 1000, trials: point.trials, final: point.final, values: { ...point, ...Object.fromEntries(Object.entries(point.metrics).map(([name, value]) => [NAMED + name, value])) } }));
       this.groups[curve.tier === null ? "agent_model" : "tier"].set(curve.tier ?? curve.agent_model, points);
     }
     this.changed();

@@ -36,6 +36,10 @@ export class DrawnTable {
     tick(this.body);
   }
 
+  paintAll() {
+    for (const [key, { element }] of this.rows) this.paint(key, element);
+  }
+
   takeHeads(heads) {
     if (JSON.stringify(heads) === this.heads) return false;
     this.heads = JSON.stringify(heads);
@@ -86,6 +90,30 @@ export class DrawnTable {
     const at = [...this.head.cells].findIndex((head) => head.dataset.id === held.id);
     const cell = at < 0 || !held.row.isConnected ? null : held.row.cells[at];
     if (cell) focusable(cell)[Math.max(0, held.at)]?.focus({ preventScroll: true });
+  }
+}
+
+// A table of which the first rows are shown until its button is pressed.
+export class FoldedTable extends DrawnTable {
+  constructor(caption, first, options) {
+    super(caption, options);
+    this.first = first;
+    this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.unfold() });
+  }
+
+  unfold() {
+    this.whole = !this.whole;
+    this.fold({});
+  }
+
+  // Rows that have not changed may be missing: they are kept for when all are shown, and until they are over.
+  fold(parts) {
+    const found = { ...this.found, ...parts };
+    this.total = found[""].order.length;
+    this.found = Object.fromEntries(["", ...found[""].order].map((key) => [key, found[key]]));
+    this.more.hidden = this.total <= this.first;
+    this.more.textContent = this.whole ? "Show fewer" : `Show all ${count(this.total)}`;
+    if (this.total) this.take(this.found, this.whole ? undefined : this.first);
   }
 }
 

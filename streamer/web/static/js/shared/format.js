@@ -1,4 +1,4 @@
-// Numbers, times and grades for people. Infinity and NaN travel as texts; unknown is null.
+// Numbers and times for people. Infinity and NaN travel as texts; unknown is null.
 
 export const UNKNOWN = "–";
 const integers = new Intl.NumberFormat("en");
@@ -38,7 +38,6 @@ export const usd = (value) =>
 
 // Times are in UTC, and in the words of `streamer/views/tables.py`.
 const iso = (date, from, to) => date.toISOString().slice(from, to);
-const minute = (date) => `${iso(date, 0, 16).replace("T", " ")} UTC`;
 export const second = (date) => `${iso(date, 11, 19)} UTC`;
 
 // "03:40", or "2 Feb 03:40" where it may be another day.
@@ -52,10 +51,6 @@ export const duration = (value) =>
     if (size < 200_000) return `${ratios.format(Number((v / 3600).toPrecision(3)))} h`;
     return `${ratios.format(Number((v / 86_400).toPrecision(3)))} d`;
   });
-
-export function moment(text) {
-  return text ? h("time", { datetime: text, title: text }, minute(new Date(text))) : UNKNOWN;
-}
 
 // A time further ahead of this clock is not of this clock; an older one is a date.
 const AHEAD = 60;
@@ -80,10 +75,3 @@ export function tick(root) {
     if (now - at < -1000 * AHEAD) time.title = WORDS.event_time;
   }
 }
-
-const OUTCOMES = { passed: "good", failed: "bad", fell_back: "warn" };
-const MOODS = { S: "good", A: "good", B: "accent", C: "accent", D: "warn", F: "bad" };
-
-export const badge = (text, mood) => h("span", { class: `badge ${mood}` }, text);
-export const grade = (value) => (value ? badge(value, `grade ${MOODS[value] ?? ""}`) : UNKNOWN);
-export const outcome = (word) => badge(WORDS.outcomes[word] ?? word, OUTCOMES[word] ?? "");

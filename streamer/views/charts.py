@@ -1,0 +1,295 @@
+"""The charts of a run: the choices of their lines, and cost against quality as a drawing. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from streamer.text import visible
+from streamer.views.columns import AGENTS, Column, best_first, named_of, value_at
+from streamer.views.drawing import NUMBERS, Element, h, ratio, title_of
+
+Json = dict[str, Any]
+
+COSTS = ("mean_cost", "cost_of_pass", "total_cost")
+QUALITIES = ("pass_rate", "composite_score", "accuracy", "mean_speedup", "agent_advantage")
+_SOMETIMES = ("composite_score", "mean_speedup", "agent_advantage")
+"""Not every run has these; tiers have none of FormulaCode's."""
+_LINES = (*QUALITIES, "cost_of_pass", "total_cost", "trials")
+_CHARTED = {column.name: column for column in AGENTS.shown_on("page")}
+
+
+def charts_of(agents: Sequence[Json], tiers: Sequence[Json], primary: str) -> Json:
+    """The choices of both charts, and the order in which lines get a colour.
+
+    Args:
+        agents, tiers: AgentModelSummary and TierSummary each.
+        primary: METRIC that the run names as its primary one.
+    """
+    qualities = _known([*(_CHARTED[name] for name in QUALITIES), *named_of(agents)], agents)
+    pooled = sorted(tier["tier"] for tier in tiers if tier["agent_model"] is None)
+    return {
+        "primary": primary,
+        "order": {
+            "agent_model": [agent["agent_model"] for agent in sorted(agents, key=best_first(primary))],
+            "tier": pooled,
+        },
+        "lines": {"agent_model": _lines(agents), "tier": _lines(tiers)},
+        "costs": [(name, title_of(_CHARTED[name])) for name in COSTS],
+        "qualities": [(column.name, title_of(column)) for column in qualities],
+    }
+
+
+def _lines(groups: Sequence[Json]) -> list[Json]:
+    """Metrics for the lines of some groups. Of named metrics the history keeps only planned ones."""
+    planned = named_of(groups, planned=True)
+    offered = [_CHARTED[name] for name in _LINES if name not in _SOMETIMES]
+    known = _known([*(_CHARTED[name] for name in _SOMETIMES), *planned], groups)
+    own = [column for column in _CHARTED.values() if column in offered or column in known]
+    columns = [
+        *sorted(own, key=lambda column: _LINES.index(column.name)),
+        *(c for c in planned if c in known),
+    ]
+    return [
+        {"name": column.name, "title": title_of(column), "format": column.format, "share": _is_share(column)}
+        for column in columns
+    ]
+
+
+def _is_share(column: Column) -> bool:
+    return column.format in ("pass_rate", "percent", "score")
+
+
+def _known(columns: Iterable[Column], groups: Sequence[Json]) -> list[Column]:
+    return [column for column in columns if any(_number_at(group, column) is not None for group in groups)]
+
+
+def _number_at(group: Json, column: Column) -> float | None:
+    value = value_at(group, column.path)
+    return None if value is None or value == "NaN" else float(value)
+
+
+# -----------------------------------------------------------------------------
+# Cost against quality, with the Pareto frontier: agents that no other beats in both.
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Width and height of the drawing, and its margins, in pixels."""
+
+    width: int = 560
+    height: int = 330
+    left: int = 58
+    right: int = 24
+    top: int = 14
+    bottom: int = 44
+
+    @property
+    def floor(self) -> int:
+        return self.height - self.bottom
+
+    @property
+    def end(self) -> int:
+        return self.width - self.right
+
+
+WIDE, NARROW = Sheet(), Sheet(width=360, height=300)
+LONGEST_LABEL = 26
+_LOG_FROM = 20
+"""Costs that differ by more than this factor stand on a logarithmic axis."""
+_LETTER = 6.8
+_OFFSETS = (4, -10, 18, 32, -24, 46, -38)
+
+
+class _Point(NamedTuple):
+    agent: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From values to places on a sheet."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool
+
+    @classmethod
+    def of(cls, values: Sequence[float], start: float, end: float, *, log: bool, limited: bool) -> _Axis:
+        """The axis of some values. Costs begin at 0; shares stay within 0 and 1."""
+        low, high = min(values), max(values)
+        if log:
+            low, high = math.log10(low), math.log10(high)
+        elif not limited and low > 0:
+            low = 0.0
+        room = max(0.35 * (high - low), 0.04) if limited else (high - low or abs(high) or 1.0) * 0.08
+        high += room
+        if log or limited or low < 0:
+            low -= room
+        if limited:
+            low, high = max(low, -0.02), min(high, 1.02)
+        return cls(low, high, start, end, log)
+
+    def at(self, value: float) -> float:
+        place = math.log10(value) if self.log else value
+        return round(self.start + (place - self.low) / (self.high - self.low) * (self.end - self.start), 2)
+
+    @property
+    def ticks(self) -> list[float]:
+        if self.log:
+            powers = range(math.floor(self.low), math.floor(self.high) + 1)
+            decades = [factor * 10.0**power for power in powers for factor in (1, 3)]
+            return [tick for tick in decades if self.low <= math.log10(tick) <= self.high]
+        step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
+        stride = next(f * step for f in (1, 2, 2.5, 5, 10) if (self.high - self.low) / (f * step) <= 5)
+        first = math.ceil(self.low / stride)
+        return [float(f"{n * stride:.12g}") for n in range(first, math.floor(self.high / stride) + 1)]
+
+
+def frontier(points: Iterable[_Point], *, high: bool = True) -> list[_Point]:
+    """The points with no other that costs no more and is no worse, cheapest first.
+
+    >>> [point.agent for point in frontier([_Point("a", 2, 0.5), _Point("b", 1, 0.4), _Point("c", 3, 0.5)])]
+    ['b', 'a']
+    """
+    sign, found = (1 if high else -1), list[_Point]()
+    for point in sorted(points, key=lambda point: (point.x, -sign * point.y)):
+        if not found or sign * point.y > sign * found[-1].y:
+            found.append(point)
+    return found
+
+
+def draw_frontier(
+    agents: Sequence[Json], cost: str = "", quality: str = "", *, primary: str, sheet: Sheet = WIDE
+) -> Element:
+    """Cost against quality of the agents but baselines; the page colours the points.
+
+    Args:
+        agents: AgentModelSummary each.
+        cost: one of COSTS.
+        quality: what stands upwards; what these agents do not know is replaced by the primary metric.
+        primary: METRIC that the run names as its primary one.
+    """
+    columns = {**_CHARTED, **{column.name: column for column in named_of(agents)}}
+    across = columns[cost if cost in COSTS else COSTS[0]]
+    offered = [name for name, _ in charts_of(agents, [], primary)["qualities"]]
+    wanted = [name for name in (quality, primary, *offered, "pass_rate") if name in (*offered, "pass_rate")]
+    up = columns[wanted[0]]
+    ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
+    read = [(str(one["agent_model"]), _number_at(one, across), _number_at(one, up)) for one in ranked]
+    points = [
+        _Point(agent, x, y)
+        for agent, x, y in read
+        if x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
+    ]
+    if not points:
+        return h("p", {"class": "empty"}, "No agent has both a known cost and this score.")
+    return _scatter(points, across, up, sheet)
+
+
+def _scatter(points: Sequence[_Point], across: Column, up: Column, sheet: Sheet) -> Element:
+    best = frontier(points, high=up.sort == "greatest")
+    costs = [point.x for point in points]
+    log = min(costs) > 0 and max(costs) / min(costs) > _LOG_FROM
+    x = _Axis.of(costs, sheet.left, sheet.end, log=log, limited=False)
+    y = _Axis.of([p.y for p in points], sheet.floor, sheet.top, log=False, limited=_is_share(up))
+    names = ", ".join(visible(point.agent) for point in best)
+    title = f"{title_of(up)} against {title_of(across).lower()}. On the frontier, cheapest first: {names}"
+    path = [f"M {x.at(best[0].x)} {sheet.floor}", *(f"H {x.at(one.x)} V {y.at(one.y)}" for one in best)]
+    labels = _labels(points, best, x, y, sheet)
+    dots = [_dot(point, labels.get(point.agent), x, y, point in best, across, up) for point in points]
+    return h(
+        "svg",
+        {
+            "class": "scatter",
+            "viewBox": f"0 0 {sheet.width} {sheet.height}",
+            "role": "group",
+            "aria-label": title,
+        },
+        *_grid(x, y, across, up, sheet),
+        h("path", {"class": "front", "d": f"{' '.join(path)} H {sheet.end}"}),
+        *reversed(dots),
+    )
+
+
+def _grid(x: _Axis, y: _Axis, across: Column, up: Column, sheet: Sheet) -> Iterable[Element]:
+    hidden = {"aria-hidden": "true"}
+    for tick in y.ticks:
+        at = y.at(tick)
+        said = f"{ratio(100 * tick)} %" if up.format in ("pass_rate", "percent") else ratio(tick)
+        yield h("line", {"class": "grid", "x1": sheet.left, "x2": sheet.end, "y1": at, "y2": at})
+        yield h("text", {"x": sheet.left - 8, "y": at + 4, "text-anchor": "end", **hidden}, said)
+    for tick in x.ticks:
+        place = {"x": x.at(tick), "y": sheet.floor + 18, "text-anchor": "middle"}
+        yield h("text", {**place, **hidden}, f"${float(f'{tick:.3g}'):.10g}")
+    floor = {"x1": sheet.left, "x2": sheet.end, "y1": sheet.floor, "y2": sheet.floor}
+    yield h("line", {"class": "axis", **floor})
+    middle = {"x": (sheet.left + sheet.end) / 2, "y": sheet.height - 6, "text-anchor": "middle"}
+    yield h("text", middle, f"{title_of(across)} (USD) →")
+
+
+def _labels(
+    points: Sequence[_Point], best: Sequence[_Point], x: _Axis, y: _Axis, sheet: Sheet
+) -> dict[str, Json]:
+    """Places of names: right of the point, or left where there is no room, at the first free height.
+
+    The frontier comes first, then the best in order. A name that finds no place has none. The page shows
+    the names of the points that it colours.
+    """
+    taken = [(y.at(point.y) + 4, x.at(point.x) - 7, 14.0) for point in points]
+    found: dict[str, Json] = {}
+    for point in [*best, *(one for one in points if one not in best)]:
+        text = _short(visible(point.agent))
+        width, at = len(text) * _LETTER, x.at(point.x)
+        sides = [(at + 9, "start", at + 9), (at - 9 - width, "end", at - 9)]
+        if at + 9 + width >= sheet.width:
+            sides.reverse()
+        heights = [y.at(point.y) + offset for offset in _OFFSETS]
+        free = (
+            (left, anchor, place, top)
+            for left, anchor, place in sides
+            if left >= 0 and left + width <= sheet.width + 10
+            for top in heights
+            if 10 <= top <= sheet.floor + 4
+            and not any(
+                abs(other - top) < 14 and left < start + size and start < left + width
+                for other, start, size in taken
+            )
+        )
+        if (chosen := next(free, None)) is not None:
+            left, anchor, place, top = chosen
+            taken.append((top, left, width))
+            where = {"x": round(place, 2), "y": round(top, 2), "text-anchor": anchor}
+            found[point.agent] = {"text": text, "where": where}
+    return found
+
+
+def _short(text: str) -> str:
+    plain = re.sub(r":[^:/]*/", ":", text, count=1)
+    return f"{plain[: LONGEST_LABEL - 1]}…" if len(plain) > LONGEST_LABEL else plain
+
+
+def _dot(
+    point: _Point, label: Json | None, x: _Axis, y: _Axis, best: bool, across: Column, up: Column
+) -> Element:
+    score, cost = NUMBERS[up.format](point.y), NUMBERS[across.format](point.x)
+    facts = f"{title_of(up).lower()} {score}, {title_of(across).lower()} {cost}"
+    told = f"{visible(point.agent)}: {facts}{', on the frontier' if best else ''}"
+    return h(
+        "g",
+        {
+            "class": "point" if best else "point dominated",
+            "tabindex": "0",
+            "role": "button",
+            "data-agent": point.agent,
+        },
+        h("title", {}, told),
+        h("circle", {"cx": x.at(point.x), "cy": y.at(point.y), "r": 5}),
+        h("text", {**label["where"], "aria-hidden": "true"}, label["text"]) if label else None,
+    )
