@@ -108,6 +108,8 @@ class _Point(NamedTuple):
     agent: str
     x: float
     y: float
+    place: int = 0
+    """Place of the agent in the order of the lines."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ def draw_frontier(
     ranked = sorted((agent for agent in agents if not agent["baseline"]), key=best_first(primary))
     read = [(str(one["agent_model"]), _number_at(one, across), _number_at(one, up)) for one in ranked]
     points = [
-        _Point(agent, x, y)
-        for agent, x, y in read
+        _Point(agent, x, y, place)
+        for place, (agent, x, y) in enumerate(read)
         if x is not None and y is not None and math.isfinite(x) and math.isfinite(y)
     ]
     if not points:
@@ -287,7 +289,7 @@ def _dot(
             "class": "point" if best else "point dominated",
             "tabindex": "0",
             "role": "button",
-            "data-agent": point.agent,
+            "data-place": point.place,
         },
         h("title", {}, told),
         h("circle", {"cx": x.at(point.x), "cy": y.at(point.y), "r": 5}),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from streamer.client.readers import StateReader
 from streamer.settings import Settings
@@ -111,6 +111,17 @@ def test_charts_switch_metric_and_groups_and_the_frontier_names_who_is_on_it(
     expect(scatter).to_have_attribute("aria-label", re.compile("On the frontier, cheapest first: .+"))
     expect(scatter.locator(".point")).to_have_count(3)
     assert page.locator("svg.scatter path.front").count() == 1
+
+
+def test_a_chart_says_that_it_is_loading(page: Page, web: WebProcess, simulated: None) -> None:
+    held: list[Route] = []
+    page.route(re.compile("/curves$"), held.append, times=1)
+    page.goto(f"{web.url}/#/run/{TIERED_RUN}")
+    note = page.locator(".chart-note")
+    expect(note).to_have_text("Loading the curves…")
+    wait_for(lambda: held, "the curves are asked for")
+    held[0].continue_()
+    expect(note).to_contain_text("Along: time, UTC.")
 
 
 def test_tiers_have_grade_uplift_spread_and_variances(page: Page, web: WebProcess, simulated: None) -> None:

@@ -83,12 +83,11 @@ export class Runs {
   async load(signal) {
     const { runs, matching } = await drawn("/api/runs", this.query, signal);
     if (runs[""].order.length === 0 && matching > 0) return void this.choose({ offset: 0 });
-    this.matching = matching;
     this.total = this.query.search ? Math.max(this.total, matching) : matching;
     this.searching.hidden = this.total <= PAGE && !this.query.search;
     this.table.take(runs);
     if (!this.total && !this.query.search) this.table.nothing?.firstChild.replaceChildren(howToBegin());
-    this.pager.show(this.query.offset, runs[""].order.length, this.matching, this.total);
+    this.pager.show(this.query.offset, runs[""].order.length, matching, this.total);
     this.pager.element.hidden = this.total <= PAGE;
   }
 

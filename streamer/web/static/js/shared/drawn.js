@@ -98,16 +98,12 @@ export class FoldedTable extends DrawnTable {
   constructor(caption, first, options) {
     super(caption, options);
     this.first = first;
-    this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.unfold() });
-  }
-
-  unfold() {
-    this.whole = !this.whole;
-    this.fold({});
+    this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.fold({}, !this.whole) });
   }
 
   // Rows that have not changed may be missing: they are kept for when all are shown, and until they are over.
-  fold(parts) {
+  fold(parts, whole = this.whole) {
+    this.whole = whole;
     const found = { ...this.found, ...parts };
     this.total = found[""].order.length;
     this.found = Object.fromEntries(["", ...found[""].order].map((key) => [key, found[key]]));

@@ -4,7 +4,7 @@ const COLOURS = { outcome: "Outcome", composite_score: "Composite", cost_usd: "C
 const WRITE = { composite_score: ratio, cost_usd: usd, duration_seconds: duration, task_speedup: times };
 const SORTS = { difficulty: "hardest first", disagreement: "most disagreement first", task: "by name" };
 const CELL = { width: 26, height: 20 };
-const HEAD = 116;
+const SLANT = Math.PI / 3.4;
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-15, 0], PageDown: [15, 0] };
 const [TRIALS, PASSES, NO_VERDICT, RUNNING, VALUE] = [0, 1, 2, 3, 4];
 
@@ -17,8 +17,7 @@ export class MatrixGrid {
     this.at = [0, 0];
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.space = h("div", { class: "space" }, this.canvas);
-    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell" }, this.space);
-    this.box.title = open ? "Enter or a click opens the trials" : "";
+    this.box = h("div", { class: "matrix", tabindex: "0", role: "application", "aria-label": "Agents by tasks", "aria-describedby": "matrix-cell", title: open ? "Enter or a click opens the trials" : null }, this.space);
     this.status = h("p", { class: "note", id: "matrix-cell", role: "status" }, "");
     this.element = h("div", {}, this.box, h("div", { class: "body" }, this.status, legend()));
     this.box.addEventListener("scroll", () => this.drawSoon(), { passive: true });
@@ -34,9 +33,13 @@ export class MatrixGrid {
     this.matrix = matrix;
     const [rows, columns] = [matrix.tasks.length, matrix.agents.length];
     this.at = [Math.min(this.at[0], Math.max(0, rows - 1)), Math.min(this.at[1], Math.max(0, columns - 1))];
-    this.side = this.box.clientWidth < 520 ? 110 : 210;
-    this.space.style.setProperty("width", `${this.side + columns * CELL.width + 70}px`);
-    this.space.style.setProperty("height", `${HEAD + rows * CELL.height + 4}px`);
+    const pen = this.canvas.getContext("2d");
+    pen.font = `12px ${inks(this.box).font}`;
+    const widest = (texts, most) => Math.min(most, 20 + Math.max(60, ...texts.map((text) => pen.measureText(visible(text)).width)));
+    this.side = widest(matrix.tasks.map(this.title), 0.4 * this.box.clientWidth);
+    this.head = Math.sin(SLANT) * widest(matrix.agents, 320);
+    this.space.style.setProperty("width", `${this.side + columns * CELL.width + 0.75 * this.head}px`);
+    this.space.style.setProperty("height", `${this.head + rows * CELL.height + 4}px`);
     this.box.dataset.cells = String(matrix.tasks.reduce((sum, task) => sum + task.cells.filter(Boolean).length, 0));
     this.drawSoon();
   }
@@ -60,21 +63,21 @@ export class MatrixGrid {
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
     const ink = inks(this.box);
-    const rows = span(top, height - HEAD, CELL.height, this.matrix.tasks.length);
+    const rows = span(top, height - this.head, CELL.height, this.matrix.tasks.length);
     const columns = span(left, width - this.side, CELL.width, this.matrix.agents.length);
-    clipped(pen, this.side, HEAD, width, height, () => {
-      for (const row of rows) for (const column of columns) this.cell(pen, ink, row, column, this.side + column * CELL.width - left, HEAD + row * CELL.height - top);
+    clipped(pen, this.side, this.head, width, height, () => {
+      for (const row of rows) for (const column of columns) this.cell(pen, ink, row, column, this.side + column * CELL.width - left, this.head + row * CELL.height - top);
     });
     pen.font = `12px ${ink.font}`;
     pen.textBaseline = "middle";
-    clipped(pen, 0, HEAD, this.side - 6, height, () => {
-      for (const row of rows) this.label(pen, ink, this.title(this.matrix.tasks[row]), 8, HEAD + (row + 0.5) * CELL.height - top, row === this.at[0]);
+    clipped(pen, 0, this.head, this.side - 6, height, () => {
+      for (const row of rows) this.label(pen, ink, this.title(this.matrix.tasks[row]), 8, this.head + (row + 0.5) * CELL.height - top, row === this.at[0]);
     });
-    clipped(pen, this.side, 0, width, HEAD, () => {
+    clipped(pen, this.side, 0, width, this.head, () => {
       for (const column of columns) {
         pen.save();
-        pen.translate(this.side + (column + 0.5) * CELL.width - left, HEAD - 6);
-        pen.rotate(-Math.PI / 3.4);
+        pen.translate(this.side + (column + 0.5) * CELL.width - left, this.head - 6);
+        pen.rotate(-SLANT);
         this.label(pen, ink, this.matrix.agents[column], 0, 0, column === this.at[1]);
         pen.restore();
       }
@@ -83,7 +86,7 @@ export class MatrixGrid {
 
   label(pen, ink, text, x, y, chosen) {
     pen.fillStyle = chosen ? ink.accent : ink.text;
-    pen.fillText(visible(text).slice(0, 60), x, y);
+    pen.fillText(visible(text), x, y);
   }
 
   cell(pen, ink, row, column, x, y) {
@@ -134,8 +137,8 @@ export class MatrixGrid {
   point(event) {
     const bounds = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - bounds.left, event.clientY - bounds.top];
-    if (!this.matrix || x < this.side || y < HEAD) return false;
-    const row = Math.floor((y - HEAD + this.box.scrollTop) / CELL.height);
+    if (!this.matrix || x < this.side || y < this.head) return false;
+    const row = Math.floor((y - this.head + this.box.scrollTop) / CELL.height);
     const column = Math.floor((x - this.side + this.box.scrollLeft) / CELL.width);
     if (row >= this.matrix.tasks.length || column >= this.matrix.agents.length) return false;
     this.move(row, column);
@@ -162,7 +165,7 @@ export class MatrixGrid {
   reveal() {
     const [row, column] = this.at;
     const within = (scroll, size, start, length) => Math.max(start + length - size, Math.min(scroll, start));
-    this.box.scrollTop = within(this.box.scrollTop, this.box.clientHeight - HEAD, row * CELL.height, CELL.height);
+    this.box.scrollTop = within(this.box.scrollTop, this.box.clientHeight - this.head, row * CELL.height, CELL.height);
     this.box.scrollLeft = within(this.box.scrollLeft, this.box.clientWidth - this.side, column * CELL.width, CELL.width);
   }
 

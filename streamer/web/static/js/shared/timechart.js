@@ -163,6 +163,7 @@ export class TimeChart {
   }
 
   note(banded) {
+    if (this.curves.version < 0 && !this.curves.problem) return ["Loading the curves…"];
     if (this.curves.problem) return [`${this.keys.length ? "Old curves" : "No curves"}: ${visible(this.curves.problem)}`];
     const grey = this.keys.length - this.keys.filter((key) => this.picks.has(key)).length;
     return [[grey ? `${grey} grey: point at a line or its name.` : null, banded ? "Band: where the final pass rate lay." : null, this.along === "trials" ? "Along: trials done." : "Along: time, UTC."].filter(Boolean).join(" ")];
