@@ -417,6 +417,13 @@ def test_without_the_token_there_is_no_data_but_the_page_loads(closed: Serving) 
     assert closed.get("/static/js/main.js").status == 200
 
 
+def test_the_shared_module_is_sent_once_and_again_only_when_it_has_changed(closed: Serving) -> None:
+    first = closed.get("/static/js/shared.js")
+    assert (first.status, first.headers["cache-control"]) == (200, "no-cache")
+    assert closed.get("/static/js/shared.js", if_none_match=first.headers["etag"]).status == 304
+    assert closed.get("/static/js/shared.js", if_none_match='"another"').status == 200
+
+
 @pytest.mark.parametrize(
     "path",
     ["/%61pi/runs", "//api/runs", "/api%2Fruns", "/static/../api/runs", "/API/runs", "/api/../api/runs"],
