@@ -357,7 +357,7 @@ def nights() -> list[Iterable[Event]]:
 def test_a_row_has_place_interval_trend_and_change_and_what_is_left_out_says_why() -> None:
     [table] = tables(*nights())
     first, second, below = cells(table)
-    assert table.title == "tb 2: pass rate, highest first"
+    assert table.title == "tb: pass rate, highest first"
     assert (first["agent:model"], first["order"], first["place"]) == ("a:m", "1", "1")
     assert (second["agent:model"], second["order"], second["place"]) == ("b:m", "2", "2")
     assert (first["pass rate"], first["runs"], first["newest run"]) == ("50.0 %", "2", "n2")
@@ -396,6 +396,18 @@ def test_runs_are_counted_beside_the_newest_and_versions_are_named() -> None:
     assert (row["runs"], row["newest run"]) == ("5", "n5")
     assert "Versions of the benchmark are pooled: 0, 1." in table.note
     assert table.title.startswith("tb: ")
+
+
+@pytest.mark.parametrize(("without", "says"), [(1, "1 run names no"), (2, "2 runs name no")])
+def test_a_run_that_names_no_version_does_not_stand_under_one(without: int, says: str) -> None:
+    versions = [{} if n < without else {"benchmark_version": "7"} for n in range(3)]
+    runs = [list(a_night(f"n{n}", n + 1, {"a": "+" * 6}, **plan)) for n, plan in enumerate(versions)]
+    [table] = tables(*runs)
+    assert table.title.startswith("tb: ")
+    assert f"{says} version of the benchmark." in table.note
+    [alone] = tables(*runs[without:])
+    assert alone.title.startswith("tb 7: ")
+    assert "no version" not in alone.note
 
 
 def test_hostile_names_are_visible_and_an_empty_document_says_so() -> None:

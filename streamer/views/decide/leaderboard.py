@@ -22,7 +22,7 @@ from streamer.schemas.summaries import AgentModelSummary, Rank, TaskOutcomes, is
 from streamer.schemas.wire import json_number
 from streamer.statistics.ability import Clusters, rate_interval
 from streamer.statistics.pairs import Attempts, Paired, common_tasks, outcomes_of, paired, places_at_end
-from streamer.text import UNSEEN, ends_in_points, points, shown
+from streamer.text import UNSEEN, counted, ends_in_points, points, shown
 from streamer.views.cells import place, text
 from streamer.views.columns import ALIKE, Board, Column, metric, named, value_at
 from streamer.views.decide.comparable import Pool, comparable
@@ -270,6 +270,7 @@ class BenchmarkBoard(Message):
     benchmark: str | None = Field(description="Null: several, or runs that name none.")
     mixed: bool = Field(description="Its runs are of several benchmarks, because that was asked for.")
     versions: list[str] = Field(description="Versions of the benchmark that its runs name.")
+    unversioned: int = Field(ge=0, description="Runs on it that name no version of the benchmark.")
     title: str = optional("For people; names are not escaped.", "")
     notes: list[str] = optional("What its columns mean, a sentence or two each.", [])
     metric: str = Field(description="METRIC of the board, or metrics/NAME.")
@@ -333,14 +334,15 @@ def _board(runs: Sequence[BoardRun], metric: str, now: datetime, *, together: bo
     )
     below = [entry for entry in entries if entry.left_out is not None]
     below.sort(key=lambda entry: (sign * entry.value, entry.agent.agent_model, entry.run.run.run_id))
-    named = {run.run.benchmark_version for run in runs}
+    named = [run.run.benchmark_version for run in runs]
     return BenchmarkBoard.like(
         of,
         title="",
         notes=[],
         benchmark=None if mixed else next(iter(names)),
         mixed=mixed,
-        versions=sorted(version for version in named if version is not None),
+        versions=sorted({version for version in named if version is not None}),
+        unversioned=named.count(None),
         metric=metric,
         rows=_placed(pooled, {label: Rank(best=p.best, worst=p.worst) for label, p in ranks.items()}),
         below=[_row_below(entry, now) for entry in below],
@@ -565,9 +567,8 @@ def title_of(board: BenchmarkBoard) -> str:
     elif board.benchmark is None:
         name = "Runs that name no benchmark"
     else:
-        name = " ".join(
-            [shown(board.benchmark), *([shown(board.versions[0])] if len(board.versions) == 1 else [])]
-        )
+        alike = len(board.versions) == 1 and not board.unversioned
+        name = " ".join([shown(board.benchmark), *map(shown, board.versions * alike)])
     return f"{name}: {value_column(board).title}, {'highest' if board.higher_is_better else 'lowest'} first"
 
 
@@ -576,6 +577,9 @@ def notes_of(board: BenchmarkBoard) -> list[str]:
     said = [MIXED] if board.mixed else []
     if len(board.versions) > 1:
         said.append(f"Versions of the benchmark are pooled: {', '.join(map(shown, board.versions))}.")
+    if board.versions and board.unversioned and not board.mixed:
+        verb = "names" if board.unversioned == 1 else "name"
+        said.append(f"{counted(board.unversioned, 'run')} {verb} no version of the benchmark.")
     said += [f"{shown(difference)}." for difference in board.differences]
     if board.rows:
         said.append(ALL_RUNS if board.metric == "pass_rate" else NEWEST)
