@@ -522,7 +522,7 @@ class Queries:
         Args:
             offset: so many runs come before the page.
             limit: at most so many runs; None: all.
-            search: only runs that have this in id, name or benchmark; case is ignored.
+            search: only runs that have this in id, name, benchmark or a label (KEY=VALUE); case is ignored.
         """
         run_ids = yield from self.run_ids()
         end = None if limit is None else offset + limit
@@ -703,13 +703,14 @@ class Queries:
 
 
 def page_of_runs(runs: Iterable[RunSummary], first: int, end: int | None, search: str) -> PageOfRuns:
-    """The page between two places of the runs that have a text in id, name or benchmark; "": of all runs."""
+    """The page between two places of the runs that have a text in id, name, benchmark or a label; "": all."""
     text = search.casefold()
-    fit = [
-        run
-        for run in runs
-        if text in f"{run.run_id}\n{run.display_name or ''}\n{run.benchmark or ''}".casefold()
-    ]
+
+    def said(run: RunSummary) -> str:
+        labels = (f"{key}={value}" for key, value in run.labels.items())
+        return "\n".join([run.run_id, run.display_name or "", run.benchmark or "", *labels])
+
+    fit = [run for run in runs if text in said(run).casefold()]
     return PageOfRuns(fit[first:end], len(fit))
 
 

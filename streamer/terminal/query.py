@@ -242,7 +242,9 @@ def query_command() -> None:
 
 
 @query_command.command()
-@click.option("--search", default="", metavar="TEXT", help="Only runs with this in id, name or benchmark.")
+@click.option(
+    "--search", default="", metavar="TEXT", help="Only runs with this in id, name, benchmark or label."
+)
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Skip so many of the latest runs.")
 @click.option(
     "--limit",

@@ -259,7 +259,9 @@ class TimeQuery(Query):
 class RunsQuery(TimeQuery):
     """The query of a page of runs."""
 
-    search: str = optional("In run id, name or benchmark; case is ignored.", "", max_length=512)
+    search: str = optional(
+        "In run id, name, benchmark or label (KEY=VALUE), in any case.", "", max_length=512
+    )
     offset: int = optional("Skip so many.", 0, ge=0)
     sort: RunSort = optional("Order, by a column of the page; unknown values come last.", "last")
     descending: bool | None = optional("Greatest first; not given: as the page sorts first by the column.")

@@ -120,7 +120,10 @@ async def test_the_answers_are_those_of_a_reader(sink: RedisSink, plain: StateRe
     past = PastRuns(board_runs(EVENTS_OF_PAST_RUNS), NOW)
     assert past.runs() == plain.runs()
     assert past.page_of_runs(offset=1, limit=1) == plain.page_of_runs(offset=1, limit=1)
-    assert past.page_of_runs(search="r") == plain.page_of_runs(search="r")
+    for search in ("r", "TEAM=x", "team=nobody"):
+        assert past.page_of_runs(search=search) == plain.page_of_runs(search=search)
+    assert {run.labels["team"] for run in past.page_of_runs(search="TEAM=x").runs} == {"x"}
+    assert past.page_of_runs(search="team=nobody").total == 0
     assert past.run("n1") == plain.run("n1")
     for narrowed in NARROWED:
         assert past.board_runs(**narrowed) == plain.board_runs(**narrowed), narrowed

@@ -18,7 +18,7 @@ export class Runs {
   constructor(options, change, state) {
     this.query = { ...LATEST, search: options.search ?? "", limit: PAGE };
     this.total = 0;
-    this.search = h("input", { type: "search", placeholder: "run, benchmark", value: this.query.search, oninput: () => this.later() });
+    this.search = h("input", { type: "search", placeholder: "run, benchmark, label", value: this.query.search, oninput: () => this.later() });
     this.searching = field("Search", this.search);
     this.change = change;
     this.table = new DrawnTable("Runs", { onsort: (sort, descending) => this.choose({ sort, descending, offset: 0 }) });
