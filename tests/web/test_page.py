@@ -115,11 +115,15 @@ def test_charts_switch_metric_and_groups_and_the_frontier_names_who_is_on_it(
 
 def test_a_chart_says_that_it_is_loading(page: Page, web: WebProcess, simulated: None) -> None:
     held: list[Route] = []
-    page.route(re.compile("/curves$"), held.append, times=1)
-    page.goto(f"{web.url}/#/run/{TIERED_RUN}")
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile("/curves$"), hold, times=1)
+    with page.expect_request(re.compile("/curves$")):
+        page.goto(f"{web.url}/#/run/{TIERED_RUN}")
     note = page.locator(".chart-note")
     expect(note).to_have_text("Loading the curves…")
-    wait_for(lambda: held, "the curves are asked for")
     held[0].continue_()
     expect(note).to_contain_text("Along: time, UTC.")
 
