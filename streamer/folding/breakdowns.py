@@ -13,7 +13,7 @@ import numpy as np
 from streamer.folding.groups import COMPOSITE, GroupState
 from streamer.folding.plan import GroupPlan
 from streamer.folding.score import Scored, score_trial
-from streamer.folding.slots import Slot, SlotKey, event_time
+from streamer.folding.slots import LateScore, Slot, SlotKey, event_of, event_time, slot_key
 from streamer.folding.state import MissingTrials, RunState, marks_of
 from streamer.folding.summaries import (
     GROUP,
@@ -28,8 +28,10 @@ from streamer.folding.summaries import (
 )
 from streamer.folding.uncertainty import Evidence, conclusion
 from streamer.schemas.base import NO_TIME, SEMANTICS_VERSION, is_plausible, microseconds, rfc3339
+from streamer.schemas.events import TrialScored, judges_score
 from streamer.schemas.plain import Result
-from streamer.schemas.wire import GroupId, json_number
+from streamer.schemas.wire import GroupId, LogRecord, decode, json_number, may_name
+from streamer.statistics.ability import JudgeError, judge_error
 from streamer.statistics.final import OrderKind
 
 # -----------------------------------------------------------------------------
@@ -375,3 +377,54 @@ class _Final:
         there = over | (self._starts <= at)
         rows = zip(self._rows[there].tolist(), over[there].tolist(), strict=True)
         return {row: self._outcomes[row] if had_ended else None for row, had_ended in rows}
+
+
+# -----------------------------------------------------------------------------
+# Every score that judges gave a trial: the state of a run keeps those alone that may still stand (R32).
+
+
+class JudgedScores:
+    """The scores of a log, kept beside a fold of it for as long as somebody asks how much judges differ."""
+
+    def __init__(self) -> None:
+        self._late: dict[tuple[str, SlotKey], dict[tuple[int, str], LateScore]] = {}
+
+    def after(self, pipeline: object, records: Iterable[LogRecord], folded: object) -> None:
+        """Keep the scores among records that were folded; for `after` of `fold_records`."""
+        for record in records:
+            if may_name("trial_scored", record.value):
+                event = decode(record.value)
+                if isinstance(event, TrialScored):
+                    late = LateScore.of(event)
+                    self._late.setdefault((event.run_id, slot_key(event)), {})[late[:2]] = late
+
+    def errors(self, run: RunState) -> dict[str, dict[str, JudgeError]]:
+        """agent:model to what judges bring to the errors of `pass_rate` and `impl_rate`, if they gave any."""
+        run.count()
+        trials: dict[str, dict[str, list[tuple[str, float, list[float]]]]] = {}
+        for key, slot in run.slots.items():
+            scored, given = run.scores.of(slot), self._given(run, key, slot)
+            of_agent = trials.setdefault(GroupId(None, key.agent, key.model).agent_model or "", {})
+            for metric, scores in given.items():
+                if (value := getattr(scored, metric)) is not None:
+                    of_agent.setdefault(metric, []).append((key.task_id, value, scores))
+        return {
+            label: {metric: error for metric, judged in of.items() if (error := judge_error(judged))}
+            for label, of in trials.items()
+        }
+
+    def _given(self, run: RunState, key: SlotKey, slot: Slot) -> dict[str, list[float]]:
+        """Verdicts and scores that judges gave the result that stands, by metric; {}: no result stands."""
+        if slot.revision is None:
+            return {}
+        result = event_of(slot.raw)
+        floors = [floor for floor in (slot.floor, run.deleted_to) if floor is not None]
+        late = [
+            one
+            for one in self._late.get((run.run_id, key), {}).values()
+            if one.of_revision in (None, slot.revision) and all(one.revision > floor for floor in floors)
+        ]
+        decides = result.resolved is None and result.tests is None and result.snapshot is None  # (R20, R32)
+        verdicts = [float(one.resolved) for one in late if decides and one.resolved is not None]
+        scores = map(judges_score, [result.score, *(one.score for one in late)])
+        return {"pass_rate": verdicts, "impl_rate": [score for score in scores if score is not None]}

@@ -14,8 +14,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import comb, isfinite, lcm, sqrt
+from math import comb, fsum, isfinite, lcm, sqrt
 from operator import mul
+from statistics import fmean, variance
 from typing import Any, NamedTuple, Self, TypeVar
 
 from streamer.statistics.exact import StatsError, middle_of, quotient, root_of_quotient, student_t, whole
@@ -454,6 +455,56 @@ class ErrorParts(NamedTuple):
         """
         repeats = self.repeats * trials / (trials + attempts * tasks)
         return sqrt((self.tasks + repeats) * tasks / (tasks + more_tasks))
+
+
+class JudgeError(NamedTuple):
+    """What judges bring to the error of a mean; shares are shares of the square of that error (inference 6).
+
+    Attributes:
+        standard_error: of the mean, clustered by task.
+        repeats: share of chance at each task; None: a task has one trial.
+        judge: share of how scores of one trial differ, a part of `repeats`; None: no trial has two scores.
+        judged_again: trials with two scores or more.
+        judged: trials whose value a judge gave.
+    """
+
+    standard_error: float
+    repeats: float | None
+    judge: float | None
+    judged_again: int
+    judged: int
+
+
+def judge_error(trials: Sequence[tuple[Hashable, float, Sequence[float]]]) -> JudgeError | None:
+    """The part of judges in the error of a mean; None with fewer than two tasks, without error, or judge.
+
+    The value of each judged trial has the noise of one score in it. So J of n trials bring J s^2 / n^2. Here
+    s^2 is the sample variance of the scores of one trial, a mean over the trials that have several. Chance at
+    each task brings sum n_i s_i^2 / n^2, with the sample variance s_i^2 of the values of task i. The judge
+    is a part of it, so it is never taken to be larger.
+
+    Args:
+        trials: the task of each, the value that counts, and every score that judges gave it.
+
+    >>> trials = [("a", 0.25, [0.5, 0.25]), ("a", 0.75, [0.75]), ("b", 1.0, [1.0]), ("b", 1.0, [1.0])]
+    >>> judge_error(trials)
+    JudgeError(standard_error=0.25, repeats=0.25, judge=0.125, judged_again=1, judged=4)
+    """
+    of_task: dict[Hashable, list[float]] = {}
+    for task, value, _ in trials:
+        of_task.setdefault(task, []).append(value)
+    tasks, values, given = zip(*trials, strict=True) if trials else ((), (), ())
+    judged, error = sum(map(bool, given)), Clusters.of_values(tasks, values).standard_error()
+    if not error or not judged:
+        return None
+    square = (len(values) * error) ** 2
+    repeats = None
+    if all(len(attempts) > 1 for attempts in of_task.values()):
+        repeats = min(1.0, fsum(len(one) * variance(one) for one in of_task.values()) / square)
+    again = [variance(scores) for scores in given if len(scores) > 1]
+    share = judged * fmean(again) / square if again else None
+    limit = 1.0 if repeats is None else repeats
+    return JudgeError(error, repeats, share and min(share, limit), len(again), judged)
 
 
 def _wilson(passed: int, failed: int, worth: tuple[int, int], quantile: float) -> Interval:

@@ -27,9 +27,11 @@ from streamer.terminal import WIDE_OPTION, say
 if TYPE_CHECKING:
     from streamer.client.folded import FoldedRun, PastRuns
     from streamer.client.queries import RunAnswers
+    from streamer.folding.fold import After
     from streamer.folding.prices import PriceTable
     from streamer.schemas.summaries import RunSummary
     from streamer.schemas.wire import Position, Record, Rejected
+    from streamer.statistics.ability import JudgeError
 
 
 # -----------------------------------------------------------------------------
@@ -467,14 +469,27 @@ def answers_at(settings: Settings, run_id: str, as_of: Position | None, *parts: 
         return reader.answers(run_id, *parts)
 
 
-def run_as_of(settings: Settings, run_id: str, as_of: Position | None) -> FoldedRun:
+def run_as_of(
+    settings: Settings, run_id: str, as_of: Position | None, after: After | None = None
+) -> FoldedRun:
     """The run as of a position of the log, or now; see `fold_run`. Says so where the log is truncated."""
 
     from streamer.client.folded import fold_run
 
-    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of)
+    folded = fold_run(settings, run_id, price_table(settings.prices_file), as_of, after=after)
     say_if_truncated(folded.log.begins_at)
     return folded
+
+
+def judged_at(
+    settings: Settings, run_id: str, as_of: Position | None
+) -> tuple[RunAnswers, dict[str, dict[str, JudgeError]]]:
+    """The run as :func:`run_as_of` gives it, and what judges bring to the errors of its agents."""
+    from streamer.folding.breakdowns import JudgedScores
+
+    scores = JudgedScores()
+    folded = run_as_of(settings, run_id, as_of, scores.after)
+    return folded.answers, scores.errors(folded.run.state)
 
 
 def runs_as_of(

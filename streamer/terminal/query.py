@@ -41,6 +41,7 @@ from streamer.terminal.options import (
     from_option,
     history_option,
     json_option,
+    judged_at,
     label_of,
     label_option,
     labels_of,
@@ -59,12 +60,12 @@ from streamer.views.decide.leaderboard import (
     with_words,
 )
 from streamer.views.decide.outlook import (
-    ErrorBudget,
     Estimate,
     Outlook,
     budget_words,
     comparison_tables,
     error_budgets,
+    judge_words,
     outlook_of,
     places_of,
     usd_words,
@@ -82,6 +83,10 @@ from streamer.web.pages import one_file
 
 if TYPE_CHECKING:
     from streamer.client.folded import PastRuns
+    from streamer.client.queries import RunAnswers
+    from streamer.statistics.ability import JudgeError
+
+    JudgeErrors = Mapping[str, Mapping[str, JudgeError]]
 
 
 # -----------------------------------------------------------------------------
@@ -234,6 +239,12 @@ errors_option = click.option(
     is_flag=True,
     help="Say what the error of each pass rate is made of, and what more tasks or attempts would bring.",
 )
+judge_option = click.option(
+    "--judge",
+    is_flag=True,
+    help="--errors, and which part of them is the judge, where trials were judged more than once; folds the "
+    "run's log again.",
+)
 
 
 @click.group()
@@ -279,6 +290,7 @@ def runs(
 @label_option
 @budget_option
 @errors_option
+@judge_option
 @as_of_option
 @json_option
 @wide_option
@@ -288,6 +300,7 @@ def run(
     label: str | None,
     budget: float | None,
     errors: bool,
+    judge: bool,
     as_of: Position | None,
     as_json: bool,
     settings: Settings,
@@ -296,6 +309,7 @@ def run(
 
     With --by it is broken down by a label of its trials. Both --by and --as-of fold the run's log again.
     """
+    errors = errors or judge
     if label is not None and (errors or budget is not None):
         raise click.UsageError("--budget and --errors are about the whole run: leave --by out")
     if errors and as_json:
@@ -308,7 +322,7 @@ def run(
             print_board(labels_table(groups, folded.answers.run.model_dump(), grades=is_wide()))
         return
     parts = () if as_json and budget is None else OF_SNAPSHOT if as_json else (*OF_SNAPSHOT, *OF_COMPARISON)
-    answers = answers_at(settings, run_id, as_of, *parts)
+    answers, judged = _with_judge(settings, run_id, as_of, judge or (errors and as_of is not None), *parts)
     if as_json and budget is None:
         _print_json([with_state(answers.run, answers.moment)])
     elif as_json:
@@ -316,7 +330,7 @@ def run(
         _print_json([with_state(answers.run, answers.moment) | {"budget": told and told.model_dump()}])
     else:
         rows = _dumped([answers.run, *answers.agents, *answers.tiers])
-        notes = _lines_of(error_budgets(answers.agents, answers.run.primary_metric)) if errors else ()
+        notes = _error_lines(answers, judged) if errors else ()
         print_run(rows, answers.moment, places=places_of(answers.comparison), notes=notes)
         snapshot, compared = answers.snapshot, answers.compared
         outlook = outlook_of(snapshot.run, snapshot.agents, snapshot.in_flight, compared, answers.moment)
@@ -334,27 +348,54 @@ def run(
 @query_command.command()
 @run_argument
 @errors_option
+@judge_option
 @as_of_option
 @json_option
 @wide_option
 @with_settings
-def agents(run_id: str, errors: bool, as_of: Position | None, as_json: bool, settings: Settings) -> None:
-    """The agents of a run. With --errors and --json, each has a field `error_budget`, null where unknown."""
-    answers = answers_at(settings, run_id, as_of, "agent_model", COMPARISONS)
-    budgets = error_budgets(answers.agents, answers.run.primary_metric) if errors else []
-    if as_json:
+def agents(
+    run_id: str, errors: bool, judge: bool, as_of: Position | None, as_json: bool, settings: Settings
+) -> None:
+    """The agents of a run. With --errors and --json, each has fields `error_budget` and `judge_errors`.
+
+    Null is what is not known. With --judge or --as-of the log says what judges bring to the errors.
+    """
+    errors, in_log = errors or judge, judge or (errors and as_of is not None)
+    answers, judged = _with_judge(settings, run_id, as_of, in_log, "agent_model", COMPARISONS)
+    if as_json and errors:
+        budgets = error_budgets(answers.agents, answers.run.primary_metric)
         of_agent = {budget.agent_model: budget.model_dump(mode="json") for budget in budgets}
-        rows = _published(answers.agents)
-        _print_json(
-            row | {"error_budget": of_agent.get(row["agent_model"])} if errors else row for row in rows
-        )
+        for row in _published(answers.agents):
+            label = row["agent_model"]
+            of_means = None if judged is None else judged.get(label, {}).items()
+            said = None if of_means is None else {metric: error._asdict() for metric, error in of_means}
+            _print_json([row | {"error_budget": of_agent.get(label), "judge_errors": said}])
+    elif as_json:
+        _print_json(_published(answers.agents))
     else:
-        places, run, notes = places_of(answers.comparison), answers.run.model_dump(), _lines_of(budgets)
+        notes = _error_lines(answers, judged) if errors else ()
+        places, run = places_of(answers.comparison), answers.run.model_dump()
         print_board(agents_table(_dumped(answers.agents), run, places, grades=is_wide(), notes=notes))
 
 
-def _lines_of(budgets: Iterable[ErrorBudget]) -> list[str]:
-    return [visible(f"{budget.words}.") for budget in budgets]
+def _with_judge(
+    settings: Settings, run_id: str, as_of: Position | None, in_log: bool, *parts: str
+) -> tuple[RunAnswers, JudgeErrors | None]:
+    """These parts of a run, and what judges bring to its errors; None: the log was not asked for it."""
+    if in_log:
+        return judged_at(settings, run_id, as_of)
+    return answers_at(settings, run_id, as_of, *parts), None
+
+
+def _error_lines(answers: RunAnswers, judged: JudgeErrors | None) -> list[str]:
+    """What errors are made of, a line for each; where only the log knows the judge's part, how to ask it."""
+    lines = [f"{budget.words}." for budget in error_budgets(answers.agents, answers.run.primary_metric)]
+    if judged is not None:
+        own = [one.agent_model for one in answers.agents if not one.baseline]
+        lines += [words for label in own for words in judge_words(label, judged.get(label, {}))]
+    elif any(one.coverage.get("impl_rate") for one in answers.agents):
+        lines.append("Which part of an error is the judge's stands in the log alone: --judge reads it there.")
+    return list(map(visible, lines))
 
 
 @query_command.command()

@@ -17,6 +17,7 @@ from streamer.folding import slots
 from streamer.folding.breakdowns import (
     BAND_POINTS,
     EndedTrials,
+    JudgedScores,
     UnknownLabel,
     by_label,
     by_subtest,
@@ -27,10 +28,13 @@ from streamer.folding.breakdowns import (
 from streamer.folding.fold import Pipeline, fold_records
 from streamer.folding.state import RunState, Scores
 from streamer.schemas.wire import records_of_lines
+from streamer.statistics.ability import JudgeError
 from tests.golden.data import streams
 from tests.golden.histories import HISTORIES, history
 from tests.support.events import (
     Event,
+    a_deletion,
+    a_late_score,
     a_plan,
     a_retraction,
     a_start,
@@ -446,3 +450,76 @@ def test_a_correction_moves_the_whole_curve() -> None:
     corrected = a_trial(task_id="t1", resolved=True, finished_at=at(1), revision=5)
     [points] = curves_of([*events, corrected]).values()
     assert [point["pass_rate"] for point in points] == [1.0, 1.0]
+
+
+# -----------------------------------------------------------------------------
+# Every score that judges gave a trial.
+
+
+def judged(events: list[Event]) -> dict[str, dict[str, JudgeError]]:
+    scores = JudgedScores()
+    folding = fold_records(records(events), after=scores.after, step=3)
+    return scores.errors(folding.pipeline.run("run-1").state)
+
+
+SCORED = [
+    a_trial(task_id="a", revision=7),
+    a_late_score(task_id="a", revision=8, score=0.5),
+    a_late_score(task_id="a", revision=9, score=0.25, of_revision=7),
+    a_trial(task_id="a", attempt=2, score=0.75),
+    a_trial(task_id="b", score=1.0),
+    a_trial(task_id="b", attempt=2, score=1.0),
+]
+"""Their mean is 0.75. The sums of both tasks are off 1.5 by 0.5, so the square of the error is
+2 (0.25 + 0.25) / 4^2, which is 1 / 16. Chance at task a is 2 var(0.25, 0.75) / 4^2: a quarter of it. The
+judge is 4 var(0.5, 0.25) / 4^2: an eighth."""
+
+NOT_OF_THE_RESULT = [
+    a_trial(task_id="a", revision=6, score=0.0),
+    a_late_score(task_id="a", revision=9, score=0.0, of_revision=6),
+    a_late_score(task_id="a", revision=8, score=8.5),
+    a_late_score(task_id="a", revision=9, metrics={"style": 0.0}),
+    a_late_score(task_id="a", revision=5, score=0.0),
+    a_retraction(task_id="a", revision=5),
+    a_late_score(task_id="b", revision=3, score=0.0, run_id="other"),
+    a_late_score(task_id="b", attempt=3, revision=3, score=0.0),
+]
+
+
+def test_the_judge_s_part_is_worked_out_from_every_score_of_the_result_that_stands() -> None:
+    assert judged(SCORED) == {"terminus:gpt-5": {"impl_rate": JudgeError(0.25, 0.25, 0.125, 1, 4)}}
+
+
+@examples(60)
+@given(order=st.permutations([*SCORED, *SCORED[:3], *NOT_OF_THE_RESULT]))
+def test_order_duplicates_and_what_was_said_of_other_results_change_nothing(order: list[Event]) -> None:
+    [of_agent] = judged(order).values()
+    assert of_agent == {"impl_rate": JudgeError(0.25, 0.25, 0.125, 1, 4)}
+
+
+def test_scores_that_a_deletion_took_are_none() -> None:
+    again = [
+        event | {"revision": event.get("revision", 0) + 20} for event in SCORED if "of_revision" not in event
+    ]
+    [of_agent] = judged([*SCORED, a_deletion(revision=10), *again]).values()
+    assert of_agent["impl_rate"].judge is None
+    assert (of_agent["impl_rate"].judged_again, of_agent["impl_rate"].judged) == (0, 4)
+
+
+def test_verdicts_count_where_a_judge_decides_whether_a_trial_passed() -> None:
+    """Tests of a trial, and a verdict of its own, stand whatever a judge says later (R20, R32)."""
+    results = [a_trial(task_id=f"t{n}", attempt=k, resolved=None) for n in range(3) for k in (1, 2)]
+    results[0] |= {"resolved": True}
+    results[1] |= {"tests": {"status": "ok", "passed": 3}}
+    late = [
+        a_late_score(
+            task_id=result["task_id"], attempt=result["attempt"], revision=said, resolved=verdict == "+"
+        )
+        for result, verdicts in zip(results, ("---", "---", "+++", "---", "+++", "--+"), strict=True)
+        for said, verdict in enumerate(verdicts)
+    ]
+    # Passes 1 1, 1 0, 1 1: the sums are off 5/3 by 1/3, 2/3, 1/3, so the square of the error is
+    # 3/2 (1 + 4 + 1) / 9 / 6^2 = 1/36. Chance is 2 var(1, 0) / 6^2, all of it; the judge, who decides on four
+    # trials, 4 mean(0, 0, 0, 1/3) / 6^2
+    [of_agent] = judged([*results, *late]).values()
+    assert of_agent == {"pass_rate": JudgeError(1 / 6, 1.0, pytest.approx(1 / 3), 4, 4)}

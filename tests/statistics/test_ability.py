@@ -27,6 +27,7 @@ from streamer.statistics.ability import (
     Repeats,
     cannot_be_overtaken,
     decided,
+    judge_error,
     mean_interval,
     median,
     pass_hat_k,
@@ -200,6 +201,79 @@ def test_repeats_are_counted_pair_by_pair(tasks: list[list[bool]]) -> None:
         assert result is None
     else:
         assert result == pytest.approx(expected, rel=1e-12)
+
+
+JUDGED = st.tuples(st.integers(0, 3), st.lists(st.floats(0, 1, width=16), max_size=3))
+"""A task, and the scores that judges gave a trial of it; the last one counts, without any 0.5."""
+
+
+def judged_trials(trials: list[tuple[int, list[float]]]) -> list[tuple[int, float, list[float]]]:
+    return [(task, [0.5, *scores][-1], scores) for task, scores in trials]
+
+
+@examples(200)
+@given(trials=st.lists(JUDGED, min_size=2), data=st.data())
+def test_the_part_of_judges_is_in_that_of_repeats_in_any_order(
+    trials: list[tuple[int, list[float]]], data: st.DataObject
+) -> None:
+    listed = judged_trials(trials)
+    result = judge_error(listed)
+    shuffled = data.draw(st.permutations(listed))
+    assert result == judge_error([(task, value, scores[::-1]) for task, value, scores in shuffled])
+    if result is None:
+        return
+    assert result.judged == sum(bool(scores) for _, scores in trials)
+    assert (result.judge is None) == (not any(len(scores) > 1 for _, scores in trials))
+    assert 0 <= (result.judge or 0) <= (1 if result.repeats is None else result.repeats) <= 1
+
+
+@examples(100)
+@given(trials=st.lists(JUDGED, min_size=2))
+def test_a_judge_that_never_differs_brings_nothing(trials: list[tuple[int, list[float]]]) -> None:
+    result = judge_error(judged_trials([(task, scores[:1] * 2) for task, scores in trials]))
+    assert result is None or result.judge == 0
+
+
+@examples(100)
+@given(tasks=OUTCOMES)
+def test_repeats_of_judged_passes_are_those_of_their_counts(tasks: list[list[bool]]) -> None:
+    trials = [(task, float(passed), [1.0]) for task, of in enumerate(tasks) for passed in of]
+    result, counts = judge_error(trials), counted(tasks)
+    if result is None:
+        return
+    assert result.standard_error == Clusters.of_counts(counts).standard_error()
+    told = repeats(counts)
+    if result.repeats is None or told is None:
+        assert any(len(of) == 1 for of in tasks)
+    else:
+        expected = min(1.0, told.standard_error**2 / result.standard_error**2)
+        assert result.repeats == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("agent_noise", [0.0, 0.06])
+def test_a_planted_noise_of_judges_is_found_within_its_sampling_error(agent_noise: float) -> None:
+    """240 trials of 40 tasks, half of them judged three times: each estimate has 240 degrees of freedom."""
+    planted, trials = 0.04, 240
+    noises, chances = [], []
+    for seed in range(20):
+        chance = random.Random(seed)
+        told = []
+        for number in range(trials):
+            task = number % 40
+            quality = 0.3 + task / 100 + chance.gauss(0, agent_noise)
+            scores = [quality + chance.gauss(0, planted) for _ in range(3 if number % 2 else 1)]
+            told.append((task, scores[-1], scores))
+        result = judge_error(told)
+        assert result is not None
+        assert result.judge is not None
+        assert result.repeats is not None
+        noises.append(result.judge * trials * result.standard_error**2)
+        chances.append(result.repeats * trials * result.standard_error**2)
+    of_one, of_mean = math.sqrt(2 / trials), math.sqrt(2 / trials / 20)
+    assert all(noise == pytest.approx(planted**2, rel=4 * of_one) for noise in noises)
+    if agent_noise:
+        assert fmean(noises) == pytest.approx(planted**2, rel=4 * of_mean)
+    assert fmean(chances) == pytest.approx(planted**2 + agent_noise**2, rel=4 * of_mean * 1.1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 
@@ -10,7 +11,7 @@ from streamer.client.queries import RunSnapshot
 from streamer.schemas.summaries import AgentModelSummary, RunSummary
 from streamer.terminal.query import budget_forecast, budget_outlook
 from tests.support.board_runs import a_night
-from tests.support.events import a_plan, a_trial, folded, summaries
+from tests.support.events import a_late_score, a_plan, a_trial, folded, summaries
 from tests.support.online import Online
 from tests.terminal.calling import call, lines, published, settled
 
@@ -80,7 +81,42 @@ def test_the_parts_of_an_error_stand_below_the_agents_and_in_their_json(stack: O
         assert f"{budget['words']}." in call(stack, "query", what, run, "--errors").stdout.decode()
         assert b"standard error" not in call(stack, "query", what, run).stdout
     [plain] = lines(call(stack, "query", "agents", run, "--json").stdout)
-    assert plain == {name: value for name, value in agent.items() if name != "error_budget"}
+    added = {"error_budget": budget, "judge_errors": None}
+    assert plain == {name: value for name, value in agent.items() if name not in added}
+    assert agent == plain | added
+
+
+def test_the_judge_s_part_of_an_error_is_read_from_the_log_where_it_is_asked_for(stack: Online) -> None:
+    run = "errors/judge"
+    results = [
+        a_trial(run_id=run, task_id=f"t{n}", attempt=k, resolved=n > 0, score=n / 4 + k / 16)
+        for n in range(3)
+        for k in (1, 2)
+    ]
+    published(stack, [a_plan(run_id=run, tasks=3, attempts=2), *results])
+    settled(stack, run)
+    once = call(stack, "query", "agents", run, "--judge").stdout.decode()
+    assert "the judge's part is not known, as no trial was judged more than once." in once
+    published(stack, [a_late_score(run_id=run, task_id="t1", revision=1, score=0.375)])
+    settled(stack, run)
+
+    def agents(*options: object) -> list[dict[str, Any]]:
+        return lines(call(stack, "query", "agents", run, *options, "--json").stdout)
+
+    [agent], [plain] = agents("--judge"), agents("--errors")
+    assert plain["judge_errors"] is None
+    assert agent == plain | {"judge_errors": agent["judge_errors"]}
+    [(metric, error)] = agent["judge_errors"].items()
+    assert (metric, error["judged_again"], error["judged"]) == ("impl_rate", 1, 6)
+    assert 0 < error["judge"] <= error["repeats"] < 1
+    assert error["standard_error"] == agent["statistics"]["impl_rate"]["standard_error"]
+    assert agents("--errors", "--as-of", agent["state_version"]) == [agent]
+    for what in ("agents", "run"):
+        said = call(stack, "query", what, run, "--judge").stdout.decode()
+        assert f"the judge within it {100 * error['judge']:.0f} %, by 1 of 6 judged trials" in said
+        from_redis = call(stack, "query", what, run, "--errors").stdout
+        assert b"the log alone: --judge reads it there." in from_redis
+        assert b"--judge" not in call(stack, "query", what, run).stdout
 
 
 def test_what_is_left_of_a_run_in_the_log_is_listed(stack: Online) -> None:

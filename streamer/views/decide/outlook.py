@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,7 +24,7 @@ from streamer.schemas.summaries import (
     Statistics,
     TrialInFlight,
 )
-from streamer.statistics.ability import ErrorParts
+from streamer.statistics.ability import ErrorParts, JudgeError
 from streamer.text import counted
 from streamer.views.cells import event_time_note, finite, place, share_of
 from streamer.views.columns import Board, Column, best_first, primary_of
@@ -559,6 +559,31 @@ def _larger_words(run: LargerRun) -> str:
 
 def _points(share: float) -> str:
     return f"{100 * share:.1f} points"
+
+
+_JUDGED = {"pass_rate": "the pass rate", "impl_rate": "the mean of the judge's scores"}
+
+
+def judge_words(label: str, errors: Mapping[str, JudgeError]) -> list[str]:
+    """What judges bring to the errors of an agent:model, a line for each mean; names are not escaped.
+
+    >>> print(*judge_words("a:m", {"impl_rate": JudgeError(0.041, 0.27, 0.12, 20, 45)}))
+    a:m: standard error of the mean of the judge's scores 4.1 points; of its square chance at each task is \
+27 %, the judge within it 12 %, by 20 of 45 judged trials that were judged more than once.
+    """
+    return [
+        f"{label}: standard error of {_JUDGED[metric]} {_points(error.standard_error)}; {_judge_part(error)}."
+        for metric, error in errors.items()
+    ]
+
+
+def _judge_part(error: JudgeError) -> str:
+    if error.judge is None:
+        return "the judge's part is not known, as no trial was judged more than once"
+    judge = f"{100 * error.judge:.0f} %, by {error.judged_again:,} of {error.judged:,} judged trials"
+    chance = None if error.repeats is None else f"chance at each task is {100 * error.repeats:.0f} %"
+    part = f"{chance}, the judge within it" if chance else "the judge is"
+    return f"of its square {part} {judge} that were judged more than once"
 
 
 def error_budgets(
