@@ -23,6 +23,7 @@ import logging
 import uuid
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from streamer.folding.prices import price_table
@@ -74,7 +75,8 @@ def worker(settings: Settings, watchdog: Watchdog, state: Path | None = None) ->
         state: a directory for the tables; None: they lie in memory.
     """
     prices = price_table(settings.prices_file)
-    names, worker_id = Names(settings.namespace), uuid.uuid4().hex[:12]
+    names = Names(settings.namespace)
+    worker_id = f"{gethostname()}-{uuid.uuid4().hex[:6]}"  # the host is the container's id, or the pod
 
     # The app, and the topic of the events.
     app = StreamerApp(names.group, **app_options(settings, state))

@@ -55,18 +55,23 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_command_of_the_guides_works_in_order(tmp_path: Path) -> None:
     (tmp_path / "runtime").mkdir(mode=0o700)
     newcomer = Newcomer(tmp_path)
-    up = newcomer.background("streamer up --no-web")
+    staying = [newcomer.background("streamer up --no-web")]
     try:
         wait_for(newcomer.announced, "`streamer up` announced itself", 120)
+        in_the_container = "env STREAMER_NAMESPACE=old streamer worker"
+        staying.insert(0, newcomer.background(in_the_container))
+        newcomer.run("until streamer status --namespace old; do sleep 1; done")
         stream = next(commands for mark, commands in BLOCK.findall(README) if not mark)
         printed = newcomer.run(stream)  # a reader comes from there, and its run shares the guide's partition
         for guide in GUIDES:
             for _, commands in BLOCK.findall((DOCS / guide).read_text("utf-8")):
                 printed += newcomer.run(commands)
     finally:
-        up.send_signal(signal.SIGINT)
-        up.wait(60)
+        for process in staying:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
     assert "guide: equal" in printed
+    assert "walk: restored, 62 events; Redis says the same as walk.tar" in newcomer.transcript
     assert "missing_field" in printed
     assert (tmp_path / "guide.html").read_bytes().startswith(b"<!doctype html>")
 
