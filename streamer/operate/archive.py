@@ -39,7 +39,7 @@ from streamer.operate.health import wait_until_deleted
 from streamer.operate.rows import file_name
 from streamer.operate.verify import Mismatch, Standing, Verification, difference, fold_log
 from streamer.schemas.base import SEMANTICS_VERSION
-from streamer.schemas.events import RunDeleted
+from streamer.schemas.events import RunDeleted, RunFinished, RunStarted
 from streamer.schemas.summaries import RunSummary, is_over, state_of
 from streamer.schemas.wire import LogRecord, Reason, canonical_json, sha256_hex
 from streamer.settings import Settings
@@ -188,17 +188,20 @@ class Archive:
         beyond = self._beyond(self._source().records)
         if not beyond or not _is_deletion(beyond[0]):
             return False
-        covered = _revision(beyond[0])
-        late = {one.value for one in beyond if not _is_deletion(one) and _revision(one) <= covered}
+        self._refuse_late(beyond, _revision(beyond[0]))
+        return True
+
+    def _refuse_late(self, beyond: Iterable[LogRecord], covered: int) -> None:
+        """Raise CannotBeMoved if a deletion up to that revision covers events that the file does not have."""
+        late = {one.value for one in beyond if not _is_left(one) and _revision(one) <= covered}
         with self.out.open("rb") as file:
             late -= {one.value for one in Contents(file).records()} if late else set()
         if late:
             raise CannotBeMoved(
-                f"{self.run_id} was archived before in {self.out}. {counted(len(late), 'event')} came since. "
+                f"{self.run_id} is archived in {self.out}. {counted(len(late), 'event')} came since. "
                 "The file does not have them, and the deletion covers them. If they matter, publish them "
                 f"again with revisions above {covered}"
             )
-        return True
 
     def _beyond(self, records: Iterable[LogRecord]) -> list[LogRecord] | None:
         """What follows the events of the file in place; None: it has others, or there is no archive."""
@@ -310,12 +313,12 @@ class Archive:
     def _note(self, events: list[bytes]) -> None:
         write_synced(self._journal, b"".join(event + b"\n" for event in events))
 
-    def _in_log(self, events: Collection[bytes]) -> dict[bytes, int]:
-        """The first offsets of these events, as far as the log has them: a producer may repeat one."""
-        there: dict[bytes, int] = {}
+    def _in_log(self, events: Collection[bytes]) -> dict[bytes, LogRecord]:
+        """The first records of these events, as far as the log has them: a producer may repeat one."""
+        there: dict[bytes, LogRecord] = {}
         for record in RunLog(self.settings, self.run_id).records():
             if record.value is not None and record.value in events:
-                there.setdefault(record.value, record.offset)
+                there.setdefault(record.value, record)
         return there
 
     def _send(self, events: Iterable[bytes]) -> None:
@@ -336,7 +339,7 @@ class Archive:
         """
         there = self._in_log(events)
         self._send(event for event in events if event not in there)
-        self._complete(there[events[0]])
+        self._complete(there[events[0]].offset)
         left = Standing.of(self._source().records, self.run_id, self.prices)
         if left and not left.archived:
             self._journal.unlink(missing_ok=True)
@@ -352,7 +355,9 @@ class Archive:
                     f"{self.wait_seconds:g} s the run is still in Redis. A worker will see to it: "
                     "`streamer status` shows whether one is running"
                 )
+        beyond = self._beyond(self._source().records) or ()
         self._journal.unlink(missing_ok=True)
+        self._refuse_late(beyond, _revision(there[events[0]]))
 
     def _complete(self, deleted_at: int) -> None:
         """Add the events that came after the comparison and before the deletion: it may cover them.
@@ -379,6 +384,14 @@ def _same(one: LogRecord, other: LogRecord | None) -> bool:
 
 def _is_deletion(record: LogRecord) -> bool:
     return isinstance(event_in(record.value)[0], RunDeleted)
+
+
+def _is_left(record: LogRecord) -> bool:
+    """Whether an archive, perhaps another command's, sent this: the deletion, and the lines of the ledger."""
+    event, *_ = event_in(record.value)
+    if isinstance(event, RunStarted):
+        return event.ledger is not None and event.ledger.lines is not None
+    return isinstance(event, RunDeleted) or (isinstance(event, RunFinished) and event.status == "archived")
 
 
 def _unfinished(run_id: str, because: str) -> str:
@@ -459,7 +472,7 @@ class ArchivePlan:
         chosen, kept = list[tuple[str, str, str]](), list[tuple[str, str]]()
         for run in sorted(runs, key=lambda run: run.run_id):
             is_old = before is None or (run.last_event_at is not None and run.last_event_at < before)
-            is_gone = run.status == "archived" and not run.trials
+            is_gone = run.status == "archived" and not run.trials and run.ledger is not None
             if not is_old or not is_chosen(run, None, labels) or is_gone:
                 continue
             if not is_over(run):
@@ -468,8 +481,8 @@ class ArchivePlan:
                 kept.append((run.run_id, "the baseline of a ledger"))
             elif (own := standing(run.run_id)) is None:
                 kept.append((run.run_id, "the log does not have it, or it cannot be folded"))
-            elif own.open_because:
-                kept.append((run.run_id, own.open_because))
+            elif reason := own.open_because or ("has no trials" if own.archived else None):
+                kept.append((run.run_id, reason))
             else:
                 chosen.append((run.run_id, own.digest, f"{file_name(run.run_id)}.tar"))
         return cls(folder.resolve(), tuple(chosen), tuple(kept))
@@ -536,14 +549,20 @@ def restore(
         raise NotABundle(f"{name} does not say what follows from its events: {damage}")
     expected = _expected(contents, name)
     held = {run_id: _held(settings, run_id, own, name) for run_id, own in expected.items()}
-    with ThreadedPublisher(settings) as publisher:
-        for record in contents.records():
-            run_id = _run_of(record)
-            if held[run_id][of := _print(record)]:
-                held[run_id][of] -= 1
-            else:
-                key, value = run_id.encode(), record.value or b""
-                publisher.send(Outgoing(key, value, record.timestamp))
+    try:
+        with ThreadedPublisher(settings) as publisher:
+            for record in contents.records():
+                run_id = _run_of(record)
+                if held[run_id][of := _print(record)]:
+                    held[run_id][of] -= 1
+                else:
+                    key, value = run_id.encode(), record.value or b""
+                    publisher.send(Outgoing(key, value, record.timestamp))
+    except NotDelivered as error:
+        raise NotDone(
+            f"{name} is published in part: the broker at {settings.bootstrap} did not acknowledge the rest. "
+            f"Call `streamer restore {name}` again: it publishes what the log lacks"
+        ) from error
     for run_id, own in expected.items():
         try:
             left = own - _held(settings, run_id, own, name)

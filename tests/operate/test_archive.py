@@ -27,7 +27,7 @@ from streamer.client.queries import UnknownRun
 from streamer.folding.fold import fold_records
 from streamer.folding.prices import PriceTable
 from streamer.operate import archive, verify
-from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved
+from streamer.operate.archive import Archive, ArchivePlan, CannotBeMoved, NotDone
 from streamer.operate.bundle import MANIFEST, Contents, NotABundle, is_event
 from streamer.operate.health import wait_until_deleted
 from streamer.operate.verify import Standing
@@ -263,6 +263,22 @@ def test_a_broker_that_takes_no_deletion_is_told_with_what_to_do(
     )
 
 
+def test_a_broker_that_takes_only_a_part_of_an_archive_is_told_with_what_to_do(
+    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log.put(*a_short_run("r"))
+    one = the_archive("r", tmp_path / "r.tar")
+    one._prepared(log)
+    log.records.clear()
+
+    def refuses(*_: Any) -> Any:
+        raise NotDelivered(3, 1, "broker:9092", OSError("gone"))
+
+    monkeypatch.setattr(archive, "ThreadedPublisher", refuses)
+    with one.out.open("rb") as file, pytest.raises(NotDone, match=r"Call `streamer restore r\.tar` again"):
+        archive.restore(Settings(), file, "r.tar", PRICES, wait_seconds=0.0)
+
+
 JUDGED = a_short_run("r", judged=True)
 
 
@@ -342,6 +358,23 @@ def test_a_late_event_that_the_deletion_covers_is_not_passed_over(log: Log, tmp_
     assert "1 event came since" in refusal(one)
 
 
+def test_an_event_between_the_deletions_of_two_commands_is_not_passed_over(log: Log, tmp_path: Path) -> None:
+    """The file ends at the first deletion, and the second one covers more."""
+    log.put(*a_short_run("r"))
+    a, b = (the_archive("r", tmp_path / name) for name in ("a.tar", "b.tar"))
+    of_a, of_b = a._prepared(log), b._prepared(log)
+    a._note(of_a)
+    a._send(of_a)
+    a._end(of_a)
+    between = (orjson.loads(of_a[0])["revision"] + orjson.loads(of_b[0])["revision"]) // 2
+    log.put(a_short_trial("r", "z", revision=between))
+    b._note(of_b)
+    b._send(of_b)
+    with pytest.raises(CannotBeMoved, match="1 event came since"):
+        b._end(of_b)
+    assert files_in(tmp_path) == ["a.tar", "b.tar"]
+
+
 def test_a_revision_far_ahead_keeps_the_run(log: Log, tmp_path: Path) -> None:
     """Up to it all that ever comes would be ignored, and the lines behind 2**63 - 1 would be no events."""
     log.put(*a_short_run("r"), a_short_trial("r", "x", revision=2**63 - 1))
@@ -405,7 +438,8 @@ def test_links_are_refused_and_files_of_other_archives_stay(log: Log, tmp_path: 
 
 def test_a_status_archived_of_the_harness_is_a_status_like_others(log: Log, tmp_path: Path) -> None:
     log.put(*a_short_run("r", "archived"), {"type": "run_finished", "run_id": "empty", "status": "archived"})
-    assert [run for run, *_ in a_plan_of(log, tmp_path).runs] == ["r"]
+    plan = a_plan_of(log, tmp_path)
+    assert ([run for run, *_ in plan.runs], plan.kept) == (["r"], (("empty", "has no trials"),))
     assert the_archive("r", tmp_path / "r.tar").make()
     assert "empty has no trials, and" in refusal(the_archive("empty", tmp_path / "e.tar"))
 
