@@ -13,7 +13,7 @@ import tests.support.examples  # noqa: F401  (registers the profiles)
 from streamer.operate.local.broker import Broker
 from tests.fuzz.live.seeds import VARIABLE, a_seed
 from tests.sources.inspect.running import INSPECT, Inspect
-from tests.support.layers import ServerGuard, sort_into_layers
+from tests.support.layers import ServerGuard, sort_into_layers, take_turns
 from tests.support.peers import packed_product, peer_environment
 from tests.support.servers import KafkaServer, RedisServer
 
@@ -21,13 +21,17 @@ servers = ServerGuard()
 
 
 def pytest_report_header() -> str:
-    """Which seed the fault suite and the live fuzzer have, and how to repeat it."""
-    return f"seed of faults and live fuzzing: {a_seed()}; {VARIABLE}={a_seed()} repeats it"
+    """Which seed the turns, the fault suite and the live fuzzer have, and how to repeat it."""
+    return f"seed of turns, faults and live fuzzing: {a_seed()}; {VARIABLE}={a_seed()} repeats it"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put each test into its layer."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put each test into its layer; of a whole layer, leave out those whose turn it is not."""
     sort_into_layers(items)
+    if config.option.markexpr and os.environ.get("TURNS") != "all":
+        items[:], waiting = take_turns(items, a_seed())
+        config.hook.pytest_deselected(items=waiting)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -372,6 +372,7 @@ def names(arguments: list[str]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("arguments", OF_KAFKA, ids=names)
 def test_plaintext_to_a_kafka_with_tls(
     arguments: list[str], here: Path, kafka_with_tls: str, redis_server: RedisServer
@@ -383,6 +384,7 @@ def test_plaintext_to_a_kafka_with_tls(
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("arguments", OF_KAFKA, ids=names)
 def test_tls_to_a_kafka_without(
     arguments: list[str],
@@ -403,6 +405,7 @@ def test_tls_to_a_kafka_without(
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("arguments", OF_REDIS, ids=names)
 def test_plaintext_to_a_redis_with_tls(
     arguments: list[str], here: Path, embedded_broker: str, redis_with_tls: int
@@ -416,6 +419,7 @@ def test_plaintext_to_a_redis_with_tls(
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("arguments", OF_REDIS, ids=names)
 def test_tls_to_a_redis_without(
     arguments: list[str], here: Path, embedded_broker: str, redis_server: RedisServer

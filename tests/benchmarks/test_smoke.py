@@ -35,7 +35,7 @@ from benchmarks.volume import volume
 from tests.house.repository import ROOT
 from tests.web.browsing import a_stack
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.in_turn(3)]
 
 TINY = SCALES["tiny"]
 ON_KAFKA = {

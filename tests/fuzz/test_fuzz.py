@@ -94,6 +94,7 @@ def test_fuzzed_events_do_no_harm(
 @pytest.mark.slow
 @pytest.mark.timeout(360)
 @pytest.mark.parametrize(("limits", "sort", "reason"), ENDS, ids=[limits for limits, *_ in ENDS])
+@pytest.mark.in_turn(3)
 def test_without_limits_of_one_sort_the_same_events_find_the_end_of_a_worker_that_they_are_there_for(
     limits: str, sort: str | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.operate.local.processes import Child
 from tests.house.repository import ROOT
-from tests.support.layers import LAYERS, layer_of
+from tests.support.layers import ENGINES, LAYERS, layer_of, take_turns
 
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 ALL_TESTS = (ROOT / ".ci" / "test-all").read_text("utf-8")
@@ -39,6 +39,25 @@ def test_markers_and_fixtures_decide_the_layer(markers: set[str], fixtures: list
 def test_a_test_cannot_stand_in_two_layers() -> None:
     with pytest.raises(pytest.UsageError, match="stack and kafka"):
         layer_of({"kafka", "stack"}, [])
+
+
+def test_each_of_the_tests_that_take_turns_is_run_by_one_of_so_many_commits() -> None:
+    class Item:
+        def __init__(self, name: str, of: int | None) -> None:
+            self.nodeid, self._of = name, of
+
+        def get_closest_marker(self, _: str) -> pytest.Mark | None:
+            return self._of and pytest.mark.in_turn(self._of).mark
+
+    always = Item("test_a", None)
+    engines = [Item(f"test_b[{engine}]", 2) for engine in ENGINES]
+    kinds = [Item(f"test_c[{number}]", 3) for number in range(7)]
+    runs = [set(take_turns([always, *engines, *kinds], seed)[0]) for seed in range(6)]
+    assert all(always in run for run in runs)
+    assert [len(run.intersection(engines)) for run in runs] == [1] * 6
+    assert runs[0].intersection(engines) != runs[1].intersection(engines)
+    assert {len(run.intersection(kinds)) for run in runs} == {2, 3}
+    assert runs[0] | runs[1] | runs[2] == {always, *engines, *kinds}
 
 
 def test_every_test_of_this_session_is_in_one_layer(request: pytest.FixtureRequest) -> None:

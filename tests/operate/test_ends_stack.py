@@ -32,6 +32,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.in_turn(3)
 def test_what_was_acknowledged_survives_an_end_while_publishers_write(tmp_path: Path, end: str) -> None:
     acknowledged = {}
     for turn in range(TURNS):

@@ -214,6 +214,7 @@ def numbers(stack: Stack, count: int) -> list[int]:
 
 @pytest.mark.parametrize("ephemeral", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.in_turn(2)
 def test_everything_starts_and_ends_together(tmp_path: Path, number: signal.Signals, ephemeral: bool) -> None:
     with running(tmp_path, ephemeral=ephemeral, namespace="team", partitions=UP_PARTITIONS) as stack:
         result = stack.addresses

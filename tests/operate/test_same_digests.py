@@ -58,6 +58,7 @@ def stop_the_machine(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("end", [kill_up, interrupt_up, stop_the_machine])
+@pytest.mark.in_turn(3)
 def test_the_events_of_the_night_give_the_same_digests_in_the_morning(
     tmp_path: Path, end: Callable[[Stack], None]
 ) -> None:

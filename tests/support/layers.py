@@ -7,14 +7,19 @@
 
 A fixture that lends a server puts its tests into their layer. A test that starts a server itself carries the
 marker of its layer. A test that starts a server which its layer lacks fails.
+
+Tests that say one thing of several engines, widths or kinds of failure carry the marker `in_turn`. A layer
+runs one of so many, and the next commit another one. `TURNS=all` runs all, and so does a file by its name.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from zlib import crc32
 
 import pytest
 
@@ -27,10 +32,12 @@ KAFKA = {"kafka_bootstrap", "own_kafka", "secured"}
 STACK = {"session_redis", "embedded_broker", "secure_redis"}
 """Fixtures that start another server."""
 
-ENGINES = [pytest.param("embedded", marks=pytest.mark.stack), pytest.param("kafka", marks=pytest.mark.kafka)]
-"""For a fixture that looks a broker up by name: the embedded one and Apache Kafka, each in its layer."""
+IN_LAYERS = {"embedded": pytest.mark.stack, "kafka": pytest.mark.kafka}
 
-EMBEDDED_ALONE, KAFKA_ALONE = ENGINES[:1], ENGINES[1:]
+ENGINES = [pytest.param(name, marks=(layer, pytest.mark.in_turn(2))) for name, layer in IN_LAYERS.items()]
+"""For a fixture that looks a broker up by name: the embedded one and Kafka, by turns, each in its layer."""
+
+EMBEDDED_ALONE, KAFKA_ALONE = ([pytest.param(name, marks=layer)] for name, layer in IN_LAYERS.items())
 """For tests of which one engine is enough: commands that read, or that are called again and again."""
 
 BY_GUARD = r"operate/local/parent_death\.py\0"
@@ -66,6 +73,21 @@ def sort_into_layers(items: Iterable[pytest.Item]) -> None:
         item.stash[explicit] = layer in markers
         if layer not in markers:
             item.add_marker(layer)
+
+
+def take_turns(items: Iterable[pytest.Item], seed: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The tests whose turn it is with this seed, and those that wait: of each function one of so many."""
+    chosen: list[pytest.Item] = []
+    waiting: list[pytest.Item] = []
+    seen = Counter[str]()
+    for item in items:
+        marker = item.get_closest_marker("in_turn")
+        function = item.nodeid.partition("[")[0]
+        of = marker.args[0] if marker else 1
+        place = crc32(function.encode()) + seen[function] + seed
+        (waiting if place % of else chosen).append(item)
+        seen[function] += 1
+    return chosen, waiting
 
 
 class ServerGuard:

@@ -153,6 +153,7 @@ main()
         pytest.param(NO_JUDGE, 1, b"the judge is away", id="a part of it fails"),
     ],
 )
+@pytest.mark.in_turn(2)
 def test_the_exit_code_of_the_demo_says_what_is_wrong(
     tmp_path: Path, fault: str, code: int, said: bytes
 ) -> None:

@@ -118,6 +118,7 @@ def kill_and_restart(tails: Tails, layout: str, trials: int, seconds: float) -> 
 
 
 @pytest.mark.parametrize("layout", ["fc-eval", "terminal-bench", "scylla"])
+@pytest.mark.in_turn(3)
 def test_a_tail_that_is_killed_again_and_again_ends_as_convert_has_it(tails: Tails, layout: str) -> None:
     assert kill_and_restart(tails, layout, 30, 4.0) > 1
 

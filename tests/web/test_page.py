@@ -292,6 +292,7 @@ def costly(stack: Settings) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.in_turn(2)
 def test_a_budget_stands_in_the_address_and_goes_along(
     page: Page, web: WebProcess, costly: None, width: int
 ) -> None:
@@ -389,7 +390,7 @@ def done(stack: Settings) -> list[int]:
     return [counts.get(run_id, 0) for run_id in ("base", "later", "worse")]
 
 
-@pytest.fixture(params=[360, 1280])
+@pytest.fixture(params=[pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (360, 1280)])
 def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page of each width; errors in its console fail the test."""
     context = browser.new_context(viewport={"width": request.param, "height": 800})

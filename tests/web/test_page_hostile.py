@@ -65,6 +65,7 @@ def hostile(stack: Settings) -> str:
 
 
 @pytest.mark.parametrize("tab", ["", "/tiers", "/trials", "/compare"])
+@pytest.mark.in_turn(2)
 def test_hostile_names_show_as_text_everywhere(page: Page, web: WebProcess, hostile: str, tab: str) -> None:
     page.goto(f"{web.url}/#/run/%3Cb%3Ebold%3C%2Fb%3E%2F%E2%80%AErun{tab}")
     heading = page.get_by_role("heading", level=1)
@@ -386,6 +387,7 @@ def test_colours_follow_the_system_until_somebody_chooses(
 @pytest.mark.parametrize(
     "view", ["", "#/run/R", "#/run/R/tiers", "#/run/R/trials", "#/run/R/compare", "#/leaders"]
 )
+@pytest.mark.in_turn(2)
 def test_everything_that_can_be_used_has_a_name_and_a_narrow_screen_never_scrolls_sideways(
     page: Page, web: WebProcess, simulated: None, view: str
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_named_metric_says_why_there_are_no_places(page: Page, web: WebProcess
 
 
 @pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.in_turn(2)
 def test_hostile_names_are_text_and_nothing_scrolls_sideways(
     page: Page, web: WebProcess, nights: None, width: int
 ) -> None:

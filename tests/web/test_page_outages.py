@@ -32,7 +32,9 @@ PLAN = a_plan(tasks=9, attempts=1, agent_models=["terminus:gpt-5"])
 SIX = [PLAN, *(a_trial(task_id=f"task-{number}", resolved=number > 2) for number in range(1, 7))]
 SEVENTH = a_trial(task_id="task-7")
 
-at_both_widths = pytest.mark.parametrize("width", [1280, 360])
+at_both_widths = pytest.mark.parametrize(
+    "width", [pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (1280, 360)]
+)
 
 
 def fed(settings: Settings, run: list[dict[str, Any]], **options: Any) -> None:

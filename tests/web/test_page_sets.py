@@ -78,6 +78,7 @@ def looks(browser: Browser) -> Iterator[list[Page]]:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.in_turn(2)
 def test_axe_finds_no_serious_fault(looks: list[Page], web: WebProcess, sets: None, screen: str) -> None:
     for page in looks:
         page.goto(f"{web.url}/{SCREENS[screen]}")

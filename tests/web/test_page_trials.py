@@ -31,7 +31,7 @@ def url(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         yield f"http://127.0.0.1:{serving.port}"
 
 
-@pytest.fixture(params=[360, 1280])
+@pytest.fixture(params=[pytest.param(width, marks=pytest.mark.in_turn(2)) for width in (360, 1280)])
 def sized(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page of each width; errors in its console fail the test, unless a file was refused."""
     context = browser.new_context(viewport={"width": request.param, "height": 800})

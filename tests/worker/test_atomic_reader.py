@@ -85,6 +85,7 @@ def rejections(deployment: Deployment) -> list[Event]:
 
 
 @pytest.mark.parametrize(("codec", "mebibytes"), [("gzip", 1000), ("lz4", 900), ("zstd", 1000)])
+@pytest.mark.in_turn(3)
 def test_a_record_of_1000_mib_is_a_rejection_and_the_worker_goes_on(
     codec: str, mebibytes: int, on_both: Deployment
 ) -> None:

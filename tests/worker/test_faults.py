@@ -443,6 +443,7 @@ LARGE = {"run-summaries": many_agents, "trials-changelog": long_names}
 
 
 @pytest.mark.parametrize("topic", LARGE)
+@pytest.mark.in_turn(2)
 def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, topic: str) -> None:
     get_too_large(on_embedded, worker := poisoned(on_embedded, "size").start(), topic, LARGE[topic]())
     worker.stop()
@@ -453,6 +454,7 @@ def test_a_record_that_is_too_large_sets_its_run_apart(on_embedded: Deployment, 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("topic", LARGE)
+@pytest.mark.in_turn(2)
 def test_a_record_that_the_broker_refuses_for_its_size_sets_its_run_apart(
     on_kafka: Deployment, topic: str
 ) -> None:

@@ -356,6 +356,7 @@ def wait_without_reading(deployment: Deployment, worker: WorkerProcess, events: 
 
 @pytest.mark.stack
 @pytest.mark.parametrize("junk", [b"no summary", b"{}"])
+@pytest.mark.in_turn(2)
 def test_a_summary_that_somebody_wrote_over_is_published_again_at_the_next_start(
     junk: bytes, on_embedded: Deployment
 ) -> None:

@@ -9,6 +9,7 @@ from tests.terminal.watch.snapshots import FOLDER, SIZES, VIEWS, fed, picture
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.in_turn(3)
 async def test_the_screens_look_as_in_their_snapshots(logged: Settings, size: str) -> None:
     async with fed(logged):
         for view in VIEWS:

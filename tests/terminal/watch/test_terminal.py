@@ -88,6 +88,7 @@ def tiers(here: Path) -> str:
 @pytest.mark.parametrize(
     ("given", "coloured"), [({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({}, True)]
 )
+@pytest.mark.in_turn(3)
 def test_no_color_means_no_colour_and_colour_is_there_otherwise(
     here: Path, tiers: str, given: dict[str, str], coloured: bool
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_pages_own_charts_are_drawn_from_the_file_alone(browser: Browser, fi
 
 
 @pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.in_turn(2)
 def test_a_cell_of_the_matrix_leads_to_its_trials_also_by_its_address(
     browser: Browser, file: Path, width: int
 ) -> None:
