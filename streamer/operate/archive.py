@@ -188,11 +188,12 @@ class Archive:
         beyond = self._beyond(self._source().records)
         if not beyond or not _is_deletion(beyond[0]):
             return False
-        self._refuse_late(beyond, _revision(beyond[0]))
+        self._refuse_late(beyond)
         return True
 
-    def _refuse_late(self, beyond: Iterable[LogRecord], covered: int) -> None:
-        """Raise CannotBeMoved if a deletion up to that revision covers events that the file does not have."""
+    def _refuse_late(self, beyond: Collection[LogRecord]) -> None:
+        """Raise CannotBeMoved if a deletion covers events that the file does not have."""
+        covered = max((_revision(one) for one in beyond if _is_deletion(one)), default=-1)
         late = {one.value for one in beyond if not _is_left(one) and _revision(one) <= covered}
         with self.out.open("rb") as file:
             late -= {one.value for one in Contents(file).records()} if late else set()
@@ -357,7 +358,7 @@ class Archive:
                 )
         beyond = self._beyond(self._source().records) or ()
         self._journal.unlink(missing_ok=True)
-        self._refuse_late(beyond, _revision(there[events[0]]))
+        self._refuse_late(beyond)
 
     def _complete(self, deleted_at: int) -> None:
         """Add the events that came after the comparison and before the deletion: it may cover them.
@@ -561,7 +562,7 @@ def restore(
     except NotDelivered as error:
         raise NotDone(
             f"{name} is published in part: the broker at {settings.bootstrap} did not acknowledge the rest. "
-            f"Call `streamer restore {name}` again: it publishes what the log lacks"
+            "Give the same command again: it publishes what the log lacks"
         ) from error
     for run_id, own in expected.items():
         try:

@@ -9,7 +9,7 @@ A fixture that lends a server puts its tests into their layer. A test that start
 marker of its layer. A test that starts a server which its layer lacks fails.
 
 Tests that say one thing of several engines, widths or kinds of failure carry the marker `in_turn`. A layer
-runs one of so many, and the next commit another one. `TURNS=all` runs all, and so does a file by its name.
+runs one of so many, by the commit's hash. `TURNS=all` runs all of them, and so does a file by its name.
 """
 
 from __future__ import annotations
